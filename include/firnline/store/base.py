@@ -1,0 +1,114 @@
+"""What the rest of firnline knows of an object store.
+
+Keys are full keys in the bucket (for ``file://`` tables: relative to the table's parent folder).
+Every method is synchronous: a simulation switches actors at each call. Implementations count their
+requests in ``counters`` and raise only the ``StoreError`` tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from firnline.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """One row of a listing."""
+
+    key: str
+    size: int
+    """Bytes."""
+    modified_ms: int
+    """Last modified by the store's clock, unix milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The answer for one key of a batch delete."""
+
+    key: str
+    error: StoreError | None = None
+    """None when the object is confirmed gone (not found counts as gone)."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Requests and bytes of one store object, as the store would bill them."""
+
+    get: int = 0
+    put: int = 0
+    list: int = 0
+    delete: int = 0
+    head: int = 0
+    retries: int = 0
+    bytes_in: int = 0
+    """Bytes read from the store."""
+    bytes_out: int = 0
+    """Bytes written to the store."""
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def add(self, other: dict[str, int]) -> None:
+        """Add what another store object counted (a Spark task's, say)."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + other.get(name, 0))
+
+
+class Store(Protocol):
+    """An object store with create-only puts."""
+
+    @property
+    def counters(self) -> Counters: ...
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create-only put, one request, never multipart.
+
+        Raises:
+            ObjectExistsError: something is there; possibly our own bytes of a lost answer.
+            OutcomeUnknownError: no answer after every retry.
+        """
+        ...
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Upload a local file under a fresh name (multipart when large); atomic."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The whole object. Raises ObjectNotFoundError."""
+        ...
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """At most ``length`` bytes from ``start``; shorter at the end of the object."""
+        ...
+
+    def get_file(self, key: str, path: Path) -> int:
+        """Stream the object into a local file with one GET; returns its bytes."""
+        ...
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Whole objects, concurrently (bounded), in no particular order; None when not found."""
+        ...
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        """The first ``length`` bytes of each object, concurrently (bounded), in no order."""
+        ...
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Objects whose key begins with ``prefix`` (ending in ``/``), sorted by key.
+
+        ``start_after``: only keys greater than this one.
+        """
+        ...
+
+    def head(self, key: str) -> ObjectMeta:
+        """Size and time of one object. Raises ObjectNotFoundError."""
+        ...
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        """Batch delete (1,000 keys a request where the store can), one answer per key."""
+        ...
