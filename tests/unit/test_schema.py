@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import time
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firnline.errors import SchemaConflictError
+from firnline.schema import normalise, union
+from firnline.sql_keywords import KEYWORDS
+from firnline.sql_types import quote_name
+
+_NAMES = """bool logical int1 int2 int4 int8 short int long integral signed oid uint8 uint16 uint32
+    uint64 hugeint int128 uhugeint uint128 float4 real float8 float double text string char bpchar
+    nvarchar varchar bytea binary varbinary blob guid uuid date time timetz time_ns datetime
+    timestamp timestamp_s timestamp_ms timestamp_us timestamp_ns timestamptz timestamptz_ns interval
+    json bit bitstring bignum varint variant geometry decimal numeric dec"""
+ALIASES = _NAMES.split()
+SPELLINGS = [
+    *ALIASES,
+    "double precision",
+    "character varying",
+    "Timestamp  With\tTime Zone",
+    "timestamp without time zone",
+    "time with time zone",
+    "varchar(10)",
+    "decimal(10)",
+    "numeric( 12 , 4 )",
+    "timestamp(0)",
+    "timestamp(3)",
+    "timestamp(4)",
+    "timestamp(9)",
+    "int array",
+    "int array[3]",
+    "int[3][]",
+    "timestamptz[]",
+    "enum('a', 'b''c')",
+    'union(a int, "b c" text)',
+    'row(a int4, "b c" text, "x""y" decimal(4,1)[])',
+    'struct("select" int, "year" int, "A" int, "É" int, "1a" int, _x int, a1 int)',
+    "map( text , struct(k int, v map(int2,float8)) )",
+]
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def spelled_by_duckdb(connection: duckdb.DuckDBPyConnection, type_text: str) -> str:
+    row = connection.execute(f"SELECT typeof(CAST(NULL AS {type_text}))").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_type_is_spelled_as_duckdb_spells_it(
+    connection: duckdb.DuckDBPyConnection, text: str
+) -> None:
+    assert normalise(text) == spelled_by_duckdb(connection, text)
+
+
+def test_the_keyword_list_is_that_of_the_installed_duckdb(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    rows = connection.execute("SELECT lower(keyword_name) FROM duckdb_keywords()").fetchall()
+    assert frozenset(word for (word,) in rows) == KEYWORDS
+
+
+FIELD_NAMES = st.text(
+    st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+) | st.sampled_from(["select", "value", "key", "a b", 'q"q', "A", "b1", "_"])
+
+
+def nested(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def struct(fields: dict[str, str]) -> str:
+        return f"STRUCT({', '.join(f'{quote_name(name)} {kind}' for name, kind in fields.items())})"
+
+    fields = st.dictionaries(FIELD_NAMES, leaves, min_size=1, max_size=3)
+    return (
+        leaves.map(lambda kind: f"{kind}[]")
+        | st.tuples(leaves, leaves).map(lambda pair: f"MAP({pair[0]}, {pair[1]})")
+        | fields.filter(lambda names: len({n.casefold() for n in names}) == len(names)).map(struct)
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(text=st.recursive(st.sampled_from(ALIASES), nested, max_leaves=6))
+def test_nested_types_are_spelled_as_duckdb_spells_them(text: str) -> None:
+    with duckdb.connect() as connection:
+        spelled = spelled_by_duckdb(connection, text)
+    assert normalise(text) == spelled
+    assert normalise(spelled) == spelled
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("  NEW_TYPE ", "NEW_TYPE"),
+        ("Quantum( 3 ,4)  x", "Quantum( 3 ,4) x"),
+        ("STRUCT(a", "STRUCT(a"),
+        ("INTEGER[", "INTEGER["),
+        ("MAP(INTEGER)", "MAP(INTEGER)"),
+        ("", ""),
+        ("[]" * 5000, "[]" * 5000),
+        ("STRUCT(a " * 3000, " ".join(["STRUCT(a"] * 3000)),
+        ('"NULL"', '"NULL"'),
+    ],
+)
+def test_a_text_that_is_no_known_type_is_kept(text: str, kept: str) -> None:
+    assert normalise(text) == kept
+
+
+def test_the_union_keeps_the_order_in_which_columns_are_first_seen() -> None:
+    lines = [("1", {"b": "TEXT", "a": "INT4"}), ("2", {"c": "DATE", "a": "INTEGER"})]
+    assert union(lines) == {"b": "VARCHAR", "a": "INTEGER", "c": "DATE"}
+    assert union([]) == {}
+
+
+def test_a_type_conflict_names_the_column_both_types_and_both_log_files() -> None:
+    lines = [("one.jsonl", {"a": "int"}), ("two.jsonl", {"b": "int"}), ("3.jsonl", {"a": "text"})]
+    with pytest.raises(SchemaConflictError) as caught:
+        union(lines)
+    for piece in ("'a'", "INTEGER", "VARCHAR", "one.jsonl", "3.jsonl"):
+        assert piece in str(caught.value)
+
+
+def test_columns_that_differ_only_in_case_are_a_conflict() -> None:
+    with pytest.raises(SchemaConflictError, match="case of its letters") as caught:
+        union([("one.jsonl", {"User": "BIGINT"}), ("two.jsonl", {"user": "BIGINT"})])
+    assert "one.jsonl" in str(caught.value)
+    assert "two.jsonl" in str(caught.value)
+    with pytest.raises(SchemaConflictError):
+        union([("one.jsonl", {"x": "INTEGER", "X": "INTEGER"})])
+
+
+def test_ten_thousand_equal_lines_are_quick() -> None:
+    columns = {f"column_{index}": "STRUCT(a INTEGER)" for index in range(50)}
+    lines = [(f"{index}.jsonl", dict(columns)) for index in range(10_000)]
+    began = time.perf_counter()
+    assert union(lines) == columns
+    assert time.perf_counter() - began < 2.0  # 0.04 s on two quiet cores
+
+
+@given(
+    lines=st.lists(
+        st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["INT", "integer"])), max_size=6
+    )
+)
+def test_the_set_of_columns_does_not_depend_on_order_or_repetition(
+    lines: list[dict[str, str]],
+) -> None:
+    named = [(str(index), line) for index, line in enumerate(lines)]
+    assert union(named) == union([*named, *named])
+    assert union(named).items() == union(named[::-1]).items()
