@@ -1,0 +1,187 @@
+"""Sizes and durations as people write them: ``512MiB``, ``90d``. Bytes and milliseconds inside.
+
+Both directions are exact: ``parse(format(x)) == x``. ``about_size`` rounds, for screens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+
+from firnline.errors import UsageError
+
+SIZE_UNITS: Mapping[str, int] = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+"""Unit -> bytes; read in any letter case."""
+DURATION_UNITS: Mapping[str, int] = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+"""Unit -> milliseconds. No months and years: they have no fixed length."""
+
+MAX_VALUE = 2**63 - 1
+"""Larger figures are typing errors, and other readers of the log keep 64-bit integers."""
+
+_NUMBER = re.compile(r"\s*(?P<number>[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*(?P<unit>[A-Za-z]*)\s*", re.A)
+_LOWER_SIZES = {unit.lower(): factor for unit, factor in SIZE_UNITS.items()}
+
+
+def parse_size(value: object) -> int:
+    """Bytes of ``512MiB``, ``1.5GB``, ``100`` (plain numbers are bytes).
+
+    Raises:
+        UsageError: not a size, negative, or not a whole number of bytes.
+    """
+    return _parse(value, "size", _LOWER_SIZES | {"": 1}, "write bytes as 512MiB or 1.5GB")
+
+
+def parse_duration(value: object) -> int:
+    """Milliseconds of ``90d``, ``24h``, ``30m``, ``10s``, ``500ms``; a bare 0 is 0.
+
+    Raises:
+        UsageError: not a duration, negative, without a unit, or not whole milliseconds.
+    """
+    if value in (0, "0") and not isinstance(value, bool):
+        return 0
+    return _parse(value, "duration", DURATION_UNITS, "write a number and ms, s, m, h, d or w")
+
+
+def _parse(value: object, what: str, units: Mapping[str, int], next_step: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise UsageError(f"{value!r} is not a {what}", next_step=next_step)
+    match = _NUMBER.fullmatch(str(value))
+    if match is None:
+        raise UsageError(f"{value!r} is not a {what}", next_step=next_step)
+    unit = match["unit"] if what == "duration" else match["unit"].lower()
+    factor = units.get(unit)
+    if factor is None:
+        problem = "has no unit" if not unit else f"has the unknown unit {match['unit']!r}"
+        raise UsageError(f"the {what} {value!r} {problem}", next_step=next_step)
+    exact = Decimal(match["number"]) * factor
+    if exact != int(exact):
+        least = "byte" if what == "size" else "millisecond"
+        raise UsageError(f"the {what} {value!r} is not a whole {least} count", next_step=next_step)
+    if exact > MAX_VALUE:
+        raise UsageError(f"the {what} {value!r} is out of range", next_step=next_step)
+    return int(exact)
+
+
+def format_size(size: int) -> str:
+    """The shortest exact spelling: 536870912 -> ``512MiB``, 1500000000 -> ``1500MB``, 7 -> ``7B``.
+
+    Binary units win over decimal ones where both are exact.
+    """
+    binary = _largest_divisor(size, [2**40, 2**30, 2**20, 2**10])
+    factor = binary or _largest_divisor(size, [10**12, 10**9, 10**6, 10**3]) or 1
+    return f"{size // factor}{_name(SIZE_UNITS, factor)}"
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest exact spelling: 86400000 -> ``1d``, 5400000 -> ``90m``, 0 -> ``0s``."""
+    if milliseconds == 0:
+        return "0s"
+    # Weeks are read and never written: nobody thinks of a 14-day retention as two weeks.
+    factor = _largest_divisor(milliseconds, [86_400_000, 3_600_000, 60_000, 1_000]) or 1
+    return f"{milliseconds // factor}{_name(DURATION_UNITS, factor)}"
+
+
+def _largest_divisor(value: int, factors: list[int]) -> int | None:
+    return next((factor for factor in factors if value and value % factor == 0), None)
+
+
+def _name(units: Mapping[str, int], factor: int) -> str:
+    return next(name for name, value in units.items() if value == factor)
+
+
+def about_size(size: int) -> str:
+    """A size for a screen, rounded to one decimal: 353283113 -> ``336.9 MiB``."""
+    if abs(size) < 1024:
+        return f"{size} B"
+    value, unit = float(size), "B"
+    for name in ("KiB", "MiB", "GiB", "TiB"):
+        value, unit = value / 1024, name
+        if abs(value) < 1023.95:  # what would round to 1024.0 belongs to the next unit
+            break
+    return f"{value:.1f} {unit}"
+
+
+def about_duration(milliseconds: int) -> str:
+    """A duration for a screen, two units at most: 5,025,000 -> ``1h 23m``, 1,500 -> ``1.5s``."""
+    if abs(milliseconds) < 60_000:
+        return f"{milliseconds}ms" if abs(milliseconds) < 1_000 else f"{milliseconds / 1000:.1f}s"
+    seconds = abs(milliseconds) // 1000
+    sign = "-" if milliseconds < 0 else ""
+    for large, small, per_large, per_small in (
+        ("d", "h", 86_400, 3_600),
+        ("h", "m", 3_600, 60),
+        ("m", "s", 60, 1),
+    ):
+        if seconds >= per_large:
+            rest = seconds % per_large // per_small
+            head = f"{sign}{seconds // per_large}{large}"
+            return f"{head} {rest}{small}" if rest else head
+    raise AssertionError("seconds is at least 60 here")  # pragma: no cover
+
+
+def _for_pydantic(parse: Callable[[object], int]) -> Callable[[object], int]:
+    def validate(value: object) -> int:
+        try:
+            return parse(value)
+        except UsageError as error:
+            # pydantic collects ValueError only; the field's path is added by the caller.
+            raise ValueError(str(error)) from None
+
+    return validate
+
+
+def size_between(least: str, most: str | None = None) -> AfterValidator:
+    """A bound on a ``Size`` whose message speaks in units."""
+    return _between(parse_size, format_size, least, most)
+
+
+def duration_between(least: str, most: str | None = None) -> AfterValidator:
+    """A bound on a ``Duration`` whose message speaks in units."""
+    return _between(parse_duration, format_duration, least, most)
+
+
+def _between(
+    parse: Callable[[object], int], show: Callable[[int], str], least: str, most: str | None
+) -> AfterValidator:
+    low, high = parse(least), None if most is None else parse(most)
+
+    def check(value: int) -> int:
+        if value < low or (high is not None and value > high):
+            allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+            raise ValueError(f"{show(value)} is not allowed; set {allowed}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _serializer(show: Callable[[int], str]) -> PlainSerializer:
+    return PlainSerializer(show, return_type=str, when_used="json")
+
+
+Size = Annotated[int, BeforeValidator(_for_pydantic(parse_size)), _serializer(format_size)]
+"""A pydantic field holding bytes, read from ``512MiB`` and written so in JSON."""
+Duration = Annotated[
+    int, BeforeValidator(_for_pydantic(parse_duration)), _serializer(format_duration)
+]
+"""A pydantic field holding milliseconds, read from ``24h`` and written so in JSON."""
