@@ -1,0 +1,65 @@
+# `make` alone prints what there is.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The Python that .venv is made from; 3.11 is what the lock is tested with.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null \
+	&& command -v $$python && break; done || echo python3)
+
+BIN := .venv/bin
+CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
+	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
+# Tests that start something: an S3 server, a JVM, a scheduler.
+SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/e2e)
+
+STORE ?= file
+
+# Found or installed by `make setup`; empty before it.
+export JAVA_HOME = $(shell cat .cache/java-home 2>/dev/null)
+# Airflow and Spark start many processes that import the same thousand modules.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup check test demo up bench lock format clean
+
+help: ## Print this
+	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
+	@$(PYTHON) include/firnline_dev/bootstrap.py
+
+check: setup ## Format, lint, types, layers, lock, unit and property tests
+	$(BIN)/ruff format --check -q $(CODE)
+	$(BIN)/ruff check -q $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --cache-dir .cache/import-linter
+	$(BIN)/python -m firnline_dev.lock check
+	$(BIN)/pytest -q -n 2 tests/unit
+
+test: check ## check, and all that needs a real S3 server, Spark or a scheduler
+	$(BIN)/python -m firnline_dev.s3server build
+	$(BIN)/pytest -q $(SLOW_TESTS)
+
+demo: setup ## The real flights of 2013 merged by a scheduled DAG, before and after [STORE=s3]
+	@STORE=$(STORE) $(BIN)/python -m firnline_dev.demo
+
+up: setup ## Airflow's page on this machine, with this repository's DAGs, until Ctrl-C
+	@$(BIN)/python -m firnline_dev.airflow_stack
+
+bench: setup ## The measured figures of docs/benchmarks.md
+	@$(BIN)/python -m firnline_dev.s3server build
+	@$(BIN)/python -m benchmarks
+
+lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]
+	$(BIN)/python -m firnline_dev.lock make $(if $(UPGRADE),--upgrade)
+
+format: setup ## Write the code the way check wants it
+	$(BIN)/ruff check -q --fix-only $(CODE)
+	$(BIN)/ruff format -q $(CODE)
+
+clean: ## Remove all that make has made here: .venv, caches, the demo's folder
+	rm -rf .venv .cache .firnline .hypothesis .ruff_cache
