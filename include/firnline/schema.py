@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from firnline.errors import SchemaConflictError
-from firnline.sql_types import parse_sql_type
+from firnline.sql_types import fold_name, parse_sql_type
 
 _NEXT_STEP = (
     "find the writer of the wrong one and have its parts rewritten with the right type, "
@@ -72,7 +72,7 @@ def _check_case(
     name: str, log_file: str, spelling: dict[str, str], first_file: dict[str, str]
 ) -> None:
     """Note the spelling of a new column; refuse a second one in other letters."""
-    other = spelling.setdefault(name.casefold(), name)
+    other = spelling.setdefault(fold_name(name), name)
     if other != name:
         raise SchemaConflictError(
             f"column {name!r} of log file {log_file} differs only in the case of its letters "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +19,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _ALIASES = {
@@ -109,6 +111,11 @@ def quote_field(name: str) -> str:
 def quote_name(name: str) -> str:
     """A name in double quotes, safe anywhere in SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def fold_name(name: str) -> str:
+    """What DuckDB compares names by: the case of ASCII letters does not count, of others it does."""
+    return name.translate(_ASCII_LOWER)
 
 
 @lru_cache(maxsize=16384)

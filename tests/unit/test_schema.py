@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from firnline.errors import SchemaConflictError
 from firnline.schema import normalise, union
 from firnline.sql_keywords import KEYWORDS
-from firnline.sql_types import quote_name
+from firnline.sql_types import fold_name, quote_name
 
 _NAMES = """bool logical int1 int2 int4 int8 short int long integral signed oid uint8 uint16 uint32
     uint64 hugeint int128 uhugeint uint128 float4 real float8 float double text string char bpchar
@@ -55,6 +55,18 @@ def spelled_by_duckdb(connection: duckdb.DuckDBPyConnection, type_text: str) -> 
     return str(row[0])
 
 
+def test_names_are_compared_as_duckdb_compares_them(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    for one, other in [("a", "A"), ("é", "É"), ("ß", "ẞ"), ("k", "\u212a"), ("Ab_1", "aB_1")]:
+        try:
+            connection.execute(f'SELECT CAST(NULL AS STRUCT("{one}" INTEGER, "{other}" INTEGER))')
+        except duckdb.BinderException:
+            assert fold_name(one) == fold_name(other)
+        else:
+            assert fold_name(one) != fold_name(other)
+
+
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_a_type_is_spelled_as_duckdb_spells_it(
     connection: duckdb.DuckDBPyConnection, text: str
@@ -82,7 +94,7 @@ def nested(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return (
         leaves.map(lambda kind: f"{kind}[]")
         | st.tuples(leaves, leaves).map(lambda pair: f"MAP({pair[0]}, {pair[1]})")
-        | fields.filter(lambda names: len({n.casefold() for n in names}) == len(names)).map(struct)
+        | fields.filter(lambda names: len({fold_name(n) for n in names}) == len(names)).map(struct)
     )
 
 
