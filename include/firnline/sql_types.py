@@ -114,7 +114,7 @@ def quote_name(name: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """What DuckDB compares names by: the case of ASCII letters does not count, of others it does."""
+    """What DuckDB compares names by: only the case of ASCII letters does not count."""
     return name.translate(_ASCII_LOWER)
 
 
