@@ -1,0 +1,64 @@
+"""The shape of a cron schedule, checked where the settings are read.
+
+Airflow parses the schedule for good when it makes the DAG; a mistake found there is an import error
+of every table. Nothing but the standard library: this runs at every DAG parse.
+"""
+
+from __future__ import annotations
+
+import re
+
+PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of month", 1, 31, {}),
+    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("day of week", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
+)
+_ITEM = re.compile(
+    r"(?P<low>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<high>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?"
+)
+
+
+def check_schedule(text: str) -> str:
+    """Accept a preset or five cron fields (minute hour day month weekday, UTC).
+
+    Raises:
+        ValueError: anything else; names the field that is wrong.
+    """
+    if text in PRESETS:
+        return text
+    parts = text.split()
+    if len(parts) != len(_FIELDS):
+        raise ValueError(
+            f"{text!r} is no schedule; write five cron fields such as '15 * * * *', "
+            f"one of {', '.join(PRESETS)}, or null"
+        )
+    for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
+        if not all(_item_fits(item, low, high, words) for item in part.lower().split(",")):
+            raise ValueError(
+                f"{text!r} is no schedule: {part!r} does not fit {name}; "
+                f"write numbers from {low} to {high}, *, ranges, lists or steps"
+            )
+    return text
+
+
+def _item_fits(item: str, low: int, high: int, words: dict[str, int]) -> bool:
+    match = _ITEM.fullmatch(item)
+    if match is None:
+        return False
+    if match["low"] == "*":
+        return match["high"] is None and match["step"] != "0"
+    first = _number(match["low"], words)
+    last = first if match["high"] is None else _number(match["high"], words)
+    if first is None or last is None:
+        return False
+    return low <= first <= last <= high and (match["step"] is None or int(match["step"]) > 0)
+
+
+def _number(text: str, words: dict[str, int]) -> int | None:
+    return int(text) if text.isdecimal() else words.get(text)

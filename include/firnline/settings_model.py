@@ -1,0 +1,143 @@
+"""What can be set for one table: a frozen model; every bound says its unit and why.
+
+``firnline.settings`` loads it; a mistake found here becomes one line of a SettingsError.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from firnline.errors import UsageError
+from firnline.paths import Root
+from firnline.settings_sections import (
+    AppendSettings,
+    CleanupSettings,
+    Column,
+    MergeSettings,
+    Section,
+    SparkSettings,
+    TtlSettings,
+    compile_pattern,
+)
+from firnline.table_fields import PartitionField, SortField
+from firnline.units import Duration, duration_between
+
+TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+"""What an Airflow DAG id and a pool name can hold, with room for ``rewrite_partitions__``."""
+
+
+def _check_root(url: str) -> str:
+    """A root URL without its trailing slash. Raises ValueError."""
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        # Not repeated in the message: what stands before @ is a credential.
+        raise ValueError("a root holds no credentials; use connection_id or the usual AWS chain")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{url!r} has a query or fragment; write only scheme, bucket and prefix")
+    try:
+        root = Root.parse(url)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    if root.scheme in {"s3", "gs", "az"} and not root.prefix:
+        raise ValueError(f"{url!r} is a whole bucket; write {url.rstrip('/')}/table")
+    return url.rstrip("/")
+
+
+class TableSettings(Section):
+    """One table."""
+
+    name: str = Field(
+        pattern=rf"^{TABLE_NAME.pattern}$", description="The table's key in the file."
+    )
+    root: Annotated[str, AfterValidator(_check_root)] = Field(
+        description="s3://bucket/prefix, gs://, az://, file:///folder or memory://name."
+    )
+    connection_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Airflow connection with credentials and endpoint; null: the usual AWS chain.",
+    )
+    partition_by: tuple[PartitionField, ...] = Field(
+        default=(),
+        description="Directory levels: column, year|month|day|hour(ts), bucket(16, column).",
+    )
+    partition: str | None = Field(
+        default=None,
+        description="Instead of partition_by, for a table whose layout another client chose: a "
+        "regular expression that partitions must match in full.",
+    )
+    sort_by: tuple[SortField, ...] = Field(
+        default=(),
+        description="Order of rows in merged parts: column or 'column desc'; nulls last.",
+    )
+    primary_key: tuple[Column, ...] = Field(
+        default=(), description="Merges keep one row for each value of these columns."
+    )
+    version: Column | None = Field(
+        default=None,
+        description="With primary_key: the row with the largest value wins; null: the last "
+        "inserted.",
+    )
+    locking: Literal["fenced", "pool-only"] = Field(
+        default="fenced",
+        description="pool-only: for a store that ignores create-only puts; then the Airflow pool "
+        "is all that keeps two runs from losing each other's work.",
+    )
+    append: AppendSettings = AppendSettings()
+    commit_ttl: Annotated[Duration, duration_between("1m", "1d")] = Field(
+        default=21_600_000,
+        description="Duration, 1m to 1d (well below the 7d that transactions are kept). A run "
+        "whose snapshot is older than this does not commit.",
+    )
+    merge: MergeSettings = MergeSettings()
+    cleanup: CleanupSettings = CleanupSettings()
+    ttl: TtlSettings | None = Field(default=None, description="null: rows are kept for ever.")
+    orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
+        default=259_200_000,
+        description="Duration, at least 24h. Younger objects that no log file names may belong to "
+        "an append or run still under way.",
+    )
+    spark: SparkSettings = SparkSettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> TableSettings:
+        if self.partition is not None:
+            compile_pattern(self.partition)
+            if self.partition_by:
+                raise ValueError("partition and partition_by exclude each other; keep one")
+        _refuse_repeats("partition_by", [field.label for field in self.partition_by])
+        _refuse_repeats("sort_by", [field.column for field in self.sort_by])
+        _refuse_repeats("primary_key", list(self.primary_key))
+        if self.version is not None and not self.primary_key:
+            raise ValueError("version needs a primary_key")
+        if self.version is not None and self.version in self.primary_key:
+            raise ValueError("version is a column of primary_key; name another column")
+        if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
+            # An append or run within its time to live must never lose its parts to the sweep.
+            raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
+        return self
+
+    @property
+    def merge_pool(self) -> str:
+        """Airflow pool (one slot) of everything that replaces parts."""
+        return f"{self.name}.merge"
+
+    @property
+    def cleanup_pool(self) -> str:
+        """Airflow pool (one slot) of everything that deletes objects."""
+        return f"{self.name}.cleanup"
+
+    @property
+    def asset_uri(self) -> str:
+        """URI of the Airflow asset that stands for the table."""
+        return self.root
+
+
+def _refuse_repeats(field: str, names: list[str]) -> None:
+    # DuckDB's column names ignore letter case.
+    folded = [name.casefold() for name in names]
+    for position, name in enumerate(folded):
+        if name in folded[:position]:
+            raise ValueError(f"{field} names {names[position]!r} twice; keep one")

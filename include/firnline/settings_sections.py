@@ -1,0 +1,214 @@
+"""Sections of a table's settings: frozen models; every bound says its unit and why."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from firnline.cron import check_schedule
+from firnline.table_fields import check_column
+from firnline.units import Duration, Size, duration_between, size_between
+
+_SECRET = re.compile(r"secret|passw|token|access\.?key", re.IGNORECASE)
+
+Schedule = Annotated[str, AfterValidator(check_schedule)]
+Column = Annotated[str, AfterValidator(check_column)]
+
+
+class Section(BaseModel):
+    """Frozen, and a key it does not know is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AppendSettings(Section):
+    """Appends."""
+
+    ttl: Annotated[Duration, duration_between("1m", "7d")] = Field(
+        default=21_600_000,
+        description="Duration, 1m to 7d. An append that takes longer since it looked at the "
+        "history refuses to publish: a delete record may be dropped after this and the grace.",
+    )
+    part_bytes: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
+        default=256 * 2**20,
+        description="Size, at least 1MiB. An append closes a part near this size.",
+    )
+    buffer: Annotated[Size, size_between("16MiB")] = Field(
+        default=512 * 2**20,
+        description="Size, at least 16MiB. Rows of open parts kept in memory, all partitions "
+        "together; the largest part is closed when it is exceeded.",
+    )
+
+
+class MergeSettings(Section):
+    """Merging small parts into large sorted ones."""
+
+    schedule: Schedule | None = Field(
+        default="@hourly", description="Cron (UTC) or preset; null: only by event or by hand."
+    )
+    min_inputs: int = Field(
+        default=4,
+        ge=2,
+        le=100_000,
+        description="Parts, at least 2. A group of fewer small parts waits: rewriting a part costs "
+        "its bytes, and only the number of parts it saves pays for that.",
+    )
+    target_size: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
+        default=512 * 2**20,
+        description="Size, 1MiB to 64GiB. Parts below 3/4 of it are merged up to it; 256MiB to "
+        "1GiB suits most readers.",
+    )
+    max_bytes_per_run: Annotated[Size, size_between("1MiB")] | None = Field(
+        default=None,
+        description="Size, at least target_size. Bytes read by one run; the rest waits for the "
+        "next. null: no bound.",
+    )
+    max_parts_per_group: int = Field(
+        default=2_000,
+        ge=2,
+        le=100_000,
+        description="Parts, at least min_inputs. All inputs of a group are files open at once on "
+        "the executor's local disk.",
+    )
+    order: Literal["fragmented", "recent", "oldest"] = Field(
+        default="fragmented",
+        description="Which groups come first when a run is bounded: most parts saved per byte, or "
+        "newest or oldest rows.",
+    )
+    settle: Annotated[Duration, duration_between("0", "365d")] = Field(
+        default=0,
+        description="Duration. Parts younger than this wait, so that the hot end of a table is not "
+        "rewritten over and over.",
+    )
+    settle_max_parts: int = Field(
+        default=200,
+        ge=1,
+        description="Parts. More unsettled parts than this in a partition do not wait.",
+    )
+    kernel_memory: Annotated[Size, size_between("128MiB")] = Field(
+        default=2 * 2**30,
+        description="Size, at least 128MiB (the kernel cannot sort in less). Memory of one merge "
+        "task; larger groups spill to local disk.",
+    )
+    kernel_threads: int = Field(
+        default=1, ge=1, le=256, description="Threads of one merge task; match spark.task.cpus."
+    )
+    commit_every: Annotated[Duration, duration_between("0", "1h")] = Field(
+        default=10_000,
+        description="Duration, at most 1h. Groups completed within it share one transaction; what "
+        "is not committed is lost when the run is killed.",
+    )
+    compression_level: int = Field(
+        default=3, ge=1, le=22, description="zstd level; 3 is zstd's own default."
+    )
+    row_group_rows: int = Field(
+        default=1_048_576,
+        ge=2_048,
+        le=134_217_728,
+        description="Rows of a row group, at least 2048 (DuckDB's vector). Readers prune and "
+        "parallelise by row group.",
+    )
+    max_replans: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        description="How often a run plans again after it lost a commit to a rival.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> MergeSettings:
+        if self.max_parts_per_group < self.min_inputs:
+            raise ValueError(
+                "max_parts_per_group is below min_inputs, so nothing would ever be merged; "
+                f"set at least {self.min_inputs}"
+            )
+        if self.max_bytes_per_run is not None and self.max_bytes_per_run < self.target_size:
+            raise ValueError(
+                "max_bytes_per_run is below target_size; a run could not fill one part"
+            )
+        return self
+
+
+class CleanupSettings(Section):
+    """Physical deletion of what was replaced."""
+
+    schedule: Schedule | None = Field(
+        default="@daily", description="Cron (UTC) or preset; null: by hand."
+    )
+    grace: Annotated[Duration, duration_between("1s", "365d")] = Field(
+        default=86_400_000,
+        description="Duration, above 0. A reader may use its snapshot this long after a part was "
+        "replaced; set it well above the longest query.",
+    )
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A regular expression of the settings. Raises ValueError."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+_TTL_GROUPS = {"year", "month", "day", "hour"}
+
+
+class TtlSettings(Section):
+    """Rows that go by their age."""
+
+    keep: Annotated[Duration, duration_between("1h")] = Field(
+        description="Duration, at least 1h. A partition goes when its whole span is older."
+    )
+    partition: str | None = Field(
+        default=None,
+        description="Regular expression with groups named year, month, day or hour that reads the "
+        r"time from the partition, such as d=(?P<day>\d{4}-\d{2}-\d{2}).",
+    )
+    column: Column | None = Field(
+        default=None,
+        description="Time column; a part goes when its statistics prove every row older.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> TtlSettings:
+        if (self.partition is None) == (self.column is None):
+            raise ValueError("set one of partition and column")
+        if (
+            self.partition is not None
+            and not set(compile_pattern(self.partition).groupindex) & _TTL_GROUPS
+        ):
+            raise ValueError("partition has no group named year, month, day or hour")
+        return self
+
+
+def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+    """YAML reads ``true`` and ``4`` as no strings; Spark wants their text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+class SparkSettings(Section):
+    """Where Spark jobs run."""
+
+    conn_id: str = Field(
+        default="spark_default", min_length=1, description="Airflow Spark connection."
+    )
+    conf: dict[str, Annotated[str, BeforeValidator(conf_text)]] = Field(
+        default_factory=dict,
+        description="Spark configuration. Not for credentials: it ends up in argument lists.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SparkSettings:
+        for key in self.conf:
+            if not key.startswith("spark."):
+                raise ValueError(f"{key!r} is no Spark setting; its name must begin with 'spark.'")
+            if _SECRET.search(key) and not key.lower().endswith(("file", "provider", "class")):
+                raise ValueError(
+                    f"{key!r} looks like a credential, and conf is passed in argument lists; "
+                    "use the connection or the environment of the executors"
+                )
+        return self

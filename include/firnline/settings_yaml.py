@@ -1,0 +1,138 @@
+"""The text of a settings file: YAML to plain values, environment variables, defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from firnline.errors import SettingsError
+
+MAX_BYTES = 8 * 2**20
+"""A thousand tables take about 300 KB; what is far larger is not a settings file."""
+
+# The C parser is ten times faster, and Airflow reads the file at every DAG parse.
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
+_EXCLUSIVE = (("partition", "partition_by"),)
+
+
+class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
+    """Safe types only; a key that is written twice is a mistake; no merge keys.
+
+    Merge keys (``<<``) copy what they name, so a few lines of them fill any memory, and
+    ``defaults`` does what they are used for. Plain aliases share and cost nothing.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    "merge keys (<<) are not supported; use defaults",
+                    key_node.start_mark,
+                )
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a name", key_node.start_mark
+                )
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key_node.value!r} is written twice", key_node.start_mark
+                )
+            seen.add(key_node.value)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+def read_yaml(path: Path) -> dict[Any, Any]:
+    """The mapping a settings file holds.
+
+    Raises:
+        SettingsError: not there, not readable, too large, not YAML (names the line), no mapping.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(
+            f"the settings file {path} cannot be read: {error.strerror}",
+            next_step="set FIRNLINE_TABLES to the path of tables.yaml",
+        ) from None
+    if len(raw) > MAX_BYTES:
+        raise SettingsError(
+            f"the settings file {path} is larger than 8 MiB",
+            next_step="set FIRNLINE_TABLES to the path of tables.yaml, or split it",
+        )
+    try:
+        value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"{path}{_place(error)}: {_reason(error)}", next_step="correct that line"
+        ) from None
+    if not isinstance(value, dict):
+        raise SettingsError(
+            f"{path} holds no settings",
+            next_step="write a mapping with the keys defaults and tables",
+        )
+    return value
+
+
+def _place(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return str(text).splitlines()[0]
+
+
+def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
+    """Replace ``${VAR}`` and ``${VAR:-default}``; an empty variable counts as not set.
+
+    Raises:
+        ValueError: a variable without a default is not set, or ``${`` is not closed.
+    """
+    values = os.environ if environ is None else environ
+
+    def replace(match: re.Match[str]) -> str:
+        value = values.get(match["name"]) or match["default"]
+        if value is None:
+            raise ValueError(
+                f"the environment variable {match['name']} is not set; set it or write "
+                f"${{{match['name']}:-default}}"
+            )
+        return value
+
+    if "${" in _VARIABLE.sub("", text):
+        raise ValueError(f"{text!r} has a '${{' that is no variable; write ${{NAME}}")
+    return _VARIABLE.sub(replace, text)
+
+
+def with_defaults(table: Mapping[Any, Any], defaults: Mapping[Any, Any]) -> dict[Any, Any]:
+    """``table`` over ``defaults``: sections are merged, everything else is replaced whole.
+
+    Of two settings that exclude each other the table's own wins over the other of the defaults.
+    """
+    hidden = {
+        other
+        for pair in _EXCLUSIVE
+        for own, other in (pair, pair[::-1])
+        if own in table and other not in table
+    }
+    merged = {key: value for key, value in defaults.items() if key not in hidden}
+    for key, value in table.items():
+        below = merged.get(key)
+        both = isinstance(value, dict) and isinstance(below, dict)
+        merged[key] = with_defaults(value, below) if both and below else value
+    return merged

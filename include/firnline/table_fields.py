@@ -1,0 +1,129 @@
+"""How a table is laid out, in the terms of the settings: partition and sort fields."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+
+Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
+TIME_TRANSFORMS: tuple[Transform, ...] = ("year", "month", "day", "hour")
+
+_CALL = re.compile(r"(?P<name>[A-Za-z]+)\((?:(?P<n>[^,()]+),)?(?P<column>[^()]+)\)")
+_ORDER = re.compile(r"(?P<column>.*\S)\s+(?P<order>asc|desc)", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def check_column(name: str) -> str:
+    """A column name that SQL and a directory name can hold. Raises ValueError."""
+    if not name.strip() or _CONTROL.search(name) is not None:
+        raise ValueError(f"{name!r} is not a column name; write the name as the schema has it")
+    return name
+
+
+class PartitionField(BaseModel):
+    """One level of the partition directory, such as ``month(ts)``.
+
+    Directory names: identity ``col=value``; ``year(ts)`` -> ``ts_year=2013``, month ``2013-01``,
+    day ``2013-01-05``, hour ``2013-01-05-07`` (all in UTC); bucket ``user_bucket=7``; a null is
+    ``__null__``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    transform: Transform = Field(
+        default="identity", description="What is done to the column's value."
+    )
+    column: str = Field(description="Column of the table the value comes from.")
+    buckets: int | None = Field(
+        default=None, ge=2, le=65_536, description="Number of buckets; for bucket only."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+        return parse_partition_field(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> PartitionField:
+        check_column(self.column)
+        if (self.transform == "bucket") != (self.buckets is not None):
+            raise ValueError("write bucket(16, column) for buckets, and a number for nothing else")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What stands before ``=`` in the directory name, unquoted."""
+        return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
+
+    def __str__(self) -> str:
+        if self.transform == "identity":
+            return self.column
+        count = "" if self.buckets is None else f"{self.buckets}, "
+        return f"{self.transform}({count}{self.column})"
+
+    @model_serializer
+    def _text(self) -> str:
+        return str(self)
+
+
+def parse_partition_field(text: str) -> dict[str, object]:
+    """Read ``carrier``, ``month(ts)`` or ``bucket(16, user)``.
+
+    Raises:
+        ValueError: something else; says which transforms there are.
+    """
+    if "(" not in text and ")" not in text:
+        return {"column": text}
+    match = _CALL.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not a partition field; write column, month(ts), bucket(16, c)"
+        )
+    name, number = match["name"].lower(), match["n"]
+    allowed = ("identity", *TIME_TRANSFORMS, "bucket")
+    if name not in allowed:
+        raise ValueError(f"{match['name']!r} is no transform; allowed are {', '.join(allowed)}")
+    if (name == "bucket") != (number is not None):
+        raise ValueError(f"{text!r} is not allowed; write bucket(16, column), and month(column)")
+    field: dict[str, object] = {"transform": name, "column": match["column"].strip()}
+    if number is not None:
+        if not number.strip().isdecimal():
+            raise ValueError(f"{text!r} needs a whole number of buckets; write bucket(16, column)")
+        field["buckets"] = int(number)
+    return field
+
+
+class SortField(BaseModel):
+    """One column of the sort order, such as ``carrier`` or ``ts desc``; nulls last either way."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: str = Field(description="Column to sort by.")
+    descending: bool = Field(default=False, description="Largest first.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
+        if not isinstance(value, str):
+            return value
+        match = _ORDER.fullmatch(value.strip())
+        if match is None:
+            return {"column": value}
+        return {"column": match["column"], "descending": match["order"].lower() == "desc"}
+
+    @model_validator(mode="after")
+    def _check(self) -> SortField:
+        check_column(self.column)
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.column} desc" if self.descending else self.column
+
+    @model_serializer
+    def _text(self) -> str | dict[str, object]:
+        # A column whose name ends in " desc" would be read back as another one.
+        if _ORDER.fullmatch(self.column) is None:
+            return str(self)
+        return {"column": self.column, "descending": self.descending}
