@@ -88,7 +88,7 @@ def ask_java(java: Path) -> tuple[int, str]:
 
 def find_java() -> tuple[str | None, list[str]]:
     """The home of the first Java that is new enough, and what was seen before it."""
-    seen = []
+    seen: list[str] = []
     for java in java_candidates():
         major, home = ask_java(java)
         if major >= JAVA_LEAST:

@@ -1,0 +1,96 @@
+"""What every test may ask for: empty places in real stores; and no silent skipping in CI."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import EnvironmentFaultError
+from firnline_dev.s3server import S3Server, StoreRoot
+
+NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
+
+
+def pytest_configure() -> None:
+    # Whoever runs the tests may have credentials and a region set: no test may meet them.
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With FIRNLINE_NO_SKIP=1 a skipped test is a failed one that says why it was skipped."""
+    report = yield
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which FIRNLINE_NO_SKIP=1 forbids: {_reason(report.longrepr)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for whole modules that skip themselves while they are read."""
+    report = yield
+    if NO_SKIP and report.outcome == "skipped":
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which FIRNLINE_NO_SKIP=1 forbids: {_reason(report.longrepr)}"
+    return report
+
+
+def _reason(longrepr: object) -> str:
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One real S3 server for the whole run, with keys of its own."""
+    server = S3Server(tmp_path_factory.mktemp("s3") / "data")
+    try:
+        server.start()
+    except EnvironmentFaultError as error:
+        pytest.skip(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3_root(s3_server: S3Server, request: pytest.FixtureRequest, tmp_path: Path) -> StoreRoot:
+    """An empty prefix of the S3 server, this test's own."""
+    # The last folder's name differs even between two runs of one parametrised test.
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", tmp_path.name).strip("-")
+    return StoreRoot("s3", s3_server.url(test), s3_server.env())
+
+
+@pytest.fixture
+def s3_environ(s3_root: StoreRoot, monkeypatch: pytest.MonkeyPatch) -> StoreRoot:
+    """The same, with this process's environment set so that clients find it by themselves."""
+    for name, value in s3_root.env.items():
+        monkeypatch.setenv(name, value)
+    return s3_root
+
+
+@pytest.fixture(params=["file", "s3"])
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """Every kind of store that is tested for real: a test that asks for it runs once for each."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def store_root(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> StoreRoot:
+    """An empty place in a store of each kind in turn."""
+    if store_kind == "s3":
+        root: StoreRoot = request.getfixturevalue("s3_root")
+        return root
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return StoreRoot("file", f"file://{folder}")
