@@ -38,9 +38,7 @@ _PURPOSE = {
     LOCK: "All that firnline and its developers need, for Python 3.11 and 3.12.",
     RUNTIME: "All that firnline needs, for its image: the runtime part of requirements.lock.",
 }
-_PIN = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)\s*(?:;\s*(?P<marker>[^\\]*))?"
-)
+_PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)\s*(?:;\s*(?P<marker>.*))?")
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 _DIGEST = re.compile(r"^# declarations: sha256:([0-9a-f]{64})$", re.MULTILINE)
 _ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|@ ")
@@ -121,7 +119,7 @@ def problems(repo: Path) -> list[str]:
             found.append(f"{name} was made from other declarations than pyproject.toml's")
         found += [f"{name} names an address: {line}" for line in pins.addresses]
         found += [
-            f"{name}: {key[0]} has no hash" for key, hashes in pins.pins.items() if not hashes
+            f"{name} has no hash of {key[0]}" for key, known in pins.pins.items() if not known
         ]
         found += [
             f"{name} pins {excluded}, which pyproject.toml excludes"

@@ -1,0 +1,83 @@
+"""The rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from firnline_dev.bootstrap import REPO
+
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 40
+CODE = ("include", "dags", "plugins", "spark_jobs")
+REGISTRIES = re.compile(
+    r"pypi\.org|pythonhosted|proxy\.golang|crates\.io|npmjs|repo1?\.maven|deb\.debian"
+)
+MACHINE = re.compile(r"(?<![\w.])/(?:work|root)/")
+
+
+def code_files() -> Iterator[Path]:
+    for folder in CODE:
+        yield from sorted((REPO / folder).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(REPO))
+
+
+def tracked_text_files() -> Iterator[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPO, check=True, capture_output=True, text=True
+    )
+    for line in filter(None, listed.stdout.split("\0")):
+        path = REPO / line
+        if path.is_file() and path != Path(__file__) and b"\0" not in path.read_bytes()[:8192]:
+            yield path
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Every function with its lines, decorators and docstring not counted."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if ast.get_docstring(node, clean=False) is not None:
+                docstring = node.body[0]
+                lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+            yield node.name, lines
+
+
+@pytest.mark.parametrize("path", list(code_files()), ids=name)
+def test_a_file_stays_readable_in_one_sitting(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_FILE_LINES, f"{lines} lines; give the second idea a file of its own"
+    long = [f"{found} ({n})" for found, n in functions(path) if n > MAX_FUNCTION_LINES]
+    assert not long, f"functions over {MAX_FUNCTION_LINES} lines: {long}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in code_files() if path.name == "__init__.py"], ids=name
+)
+def test_a_package_says_nothing_at_import(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == ""
+
+
+def test_no_file_names_a_registry_or_this_machine() -> None:
+    found = [
+        f"{name(path)}:{number}: {line.strip()[:80]}"
+        for path in tracked_text_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if REGISTRIES.search(line) or MACHINE.search(line)
+    ]
+    assert found == []
+
+
+def test_only_the_product_is_in_the_wheel() -> None:
+    with (REPO / "pyproject.toml").open("rb") as file:
+        wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["packages"] == ["include/firnline"]
