@@ -153,8 +153,9 @@ def _encode(
     values: npt.NDArray[np.int64], column: pa.ChunkedArray, name: Callable[[int], str]
 ) -> tuple[Codes, list[str]]:
     """Codes and texts from whole numbers; several numbers may have one text."""
-    distinct, codes = np.unique(values, return_inverse=True)
-    texts = [name(int(value)) for value in distinct]
+    encoded = pa.array(values).dictionary_encode()  # hashing; np.unique would sort
+    codes = encoded.indices.to_numpy()
+    texts = [name(value) for value in encoded.dictionary.to_pylist()]
     if column.null_count:
         codes = codes.copy()
         codes[column.is_null().to_numpy()] = len(texts)

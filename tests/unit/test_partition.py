@@ -84,7 +84,7 @@ def test_dates_are_cut_too(kind: pa.DataType) -> None:
         ([datetime.time(1, 2, 3)], pa.time64("us"), ["01%3A02%3A03"]),
         ([1], pa.timestamp("ns"), ["1970-01-01T00%3A00%3A00.000000001"]),
         ([1, None], pa.timestamp("s", "Asia/Tokyo"), ["1970-01-01T00%3A00%3A01.000000Z", 0]),
-        ([2**62], pa.timestamp("us"), ["148108-08-12T21%3A06%3A27.387904"]),
+        ([2**62], pa.timestamp("us"), ["148108-07-06T14%3A00%3A27.387904"]),
     ],
     ids=str,
 )
