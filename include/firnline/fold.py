@@ -1,0 +1,158 @@
+"""What a transaction's log file holds besides its own changes (docs/format.md, "Folding").
+
+Folding is for size, never for correctness: it gathers small log files into one, each marker in
+its state of the snapshot and not of the file (for v1 readers, who go by file order, a stale alive
+copy would win). Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from firnline.log.records import Delete, LogTombstone, Marker
+from firnline.predicate import parse_json
+from firnline.predicate_prune import matches_nothing
+from firnline.snapshot import Snapshot
+
+TIER = 2
+"""A merged log file is folded while it is no larger than this many times what is gathered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What a transaction's log file takes over from others."""
+
+    keys: tuple[str, ...]
+    markers: tuple[Marker, ...]
+    tombstones: tuple[LogTombstone, ...]
+    deletes: tuple[Delete, ...]
+    other: tuple[bytes, ...]
+
+
+def choose(snapshot: Snapshot, own_bytes: int) -> tuple[str, ...]:
+    """Which log files to fold: every append, and merged ones by size tiers.
+
+    With tiers a commit rewrites O(change x log N) of the log, and a table of N parts keeps
+    O(log N) merged log files.
+
+    Args:
+        snapshot: the base of the transaction.
+        own_bytes: size of what the transaction writes anyway.
+    """
+    unfolded = [
+        item for key, item in snapshot.listing.items() if key not in snapshot.log_tombstones
+    ]
+    chosen = [item for item in unfolded if item.name.kind == "append"]
+    gathered = own_bytes + sum(item.size for item in chosen)
+    merged = [item for item in unfolded if item.name.kind != "append"]
+    for item in sorted(merged, key=lambda item: (item.size, item.name.key)):
+        if item.size > TIER * gathered:
+            break
+        chosen.append(item)
+        gathered += item.size
+    return tuple(sorted(item.name.key for item in chosen))
+
+
+def fold(
+    snapshot: Snapshot,
+    keys: tuple[str, ...],
+    t: int,
+    *,
+    own: frozenset[str],
+    purged: int,
+    delete_cutoff: int,
+) -> Folded:
+    """Gather the content of log files in its state of the snapshot.
+
+    Args:
+        snapshot: the base of the transaction.
+        keys: log files to fold, all of them read.
+        t: time of the transaction.
+        own: parts whose markers the transaction writes itself.
+        purged: purge horizon of the transaction.
+        delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
+    """
+    carried = _carried(snapshot, keys, own, purged)
+    stones = dict.fromkeys(keys, t)
+    for key in keys:
+        for stone in snapshot.contents[key].tombstones:
+            # One for a file that is gone has done its work.
+            if stone.p in snapshot.listing:
+                stones[stone.p] = snapshot.log_tombstones[stone.p]
+    deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
+    return Folded(
+        keys=keys,
+        markers=tuple(carried),
+        tombstones=tuple(LogTombstone(p, at) for p, at in sorted(stones.items())),
+        deletes=tuple(
+            delete
+            for delete in deletes.values()
+            if not _delete_is_over(snapshot, delete, delete_cutoff)
+        ),
+        other=tuple(sorted({line for key in keys for line in snapshot.contents[key].other})),
+    )
+
+
+def _carried(
+    snapshot: Snapshot, keys: Iterable[str], own: frozenset[str], purged: int
+) -> list[Marker]:
+    named = {m.p: None for key in keys for m in snapshot.contents[key].markers}
+    states = [snapshot.parts[path] for path in named if path not in own]
+    gone = {m.p for m in states if m.tmb is not None and m.tmb <= purged}
+    if gone:
+        gone -= _listed_alive(snapshot, gone)
+    return [_with_sequence(snapshot, m) for m in states if m.p not in gone]
+
+
+def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
+    """Which parts some existing log file, folded or not, still lists alive."""
+    if snapshot.skipped:
+        # What stands in a file that was not read is not known: keep every marker.
+        return set(paths)
+    return {
+        m.p
+        for content in snapshot.contents.values()
+        for m in content.markers
+        if m.tmb is None and m.p in paths
+    }
+
+
+def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
+    # A foreign marker's sequence follows from the names of transactions that may be folded and
+    # gone by the time somebody reads this copy: write down what is known now.
+    if marker.q is not None or not snapshot.times:
+        return marker
+    return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))
+
+
+def _delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int) -> bool:
+    """No append that began before the delete can still land, and no live part needs it."""
+    if visible_since(snapshot, delete.id) > cutoff:
+        return False
+    return not any(
+        delete in snapshot.pending_deletes(marker, partition)
+        and not _prunes(snapshot.schema, delete, marker)
+        for partition, markers in snapshot.partitions.items()
+        for marker in markers
+    )
+
+
+def _prunes(schema: Mapping[str, str], delete: Delete, marker: Marker) -> bool:
+    return matches_nothing(parse_json(delete.where), marker.stats(), schema)
+
+
+def visible_since(snapshot: Snapshot, delete_id: str) -> int:
+    """Oldest last-modified time among the existing log files that carry a delete, unix ms.
+
+    Not the delete's own ``t``: a committer may have died between commit and publication. Log
+    files that were not read can only make this earlier than said, so the answer errs on the
+    side of keeping the record.
+    """
+    return min(
+        snapshot.listing[key].modified_ms
+        for key, content in snapshot.contents.items()
+        if any(d.id == delete_id for d in content.deletes)
+    )

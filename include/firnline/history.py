@@ -1,0 +1,86 @@
+"""The linear history of a table's maintenance, from the heads of ``_txn/``."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+
+from firnline.log import txn_file
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.table import Table
+
+_HEAD_BYTES = 64 * 1024
+"""First bytes of a transaction's file; a header that names 1,000 partitions fits."""
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run did, summed over its transactions."""
+
+    run: RunIdentity
+    transactions: tuple[int, ...]
+    counts: Counts
+    partitions: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom, asset events and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def history(table: Table, newest: int = 50) -> list[TxnHeader]:
+    """The newest transactions, newest first.
+
+    Requests: 1 LIST and one ranged GET per transaction returned.
+
+    Raises LogCorruptError for a transaction that does not read.
+    """
+    keys = heapq.nlargest(newest, (meta.key for meta in table.store.list(table.paths.txn_dir)))
+    return _headers(table, keys)
+
+
+def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
+    """What the run with this DAG id and run id committed after transaction ``since_seq``.
+
+    Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
+    """
+    after = table.paths.txn(since_seq) if since_seq else None
+    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+    mine = [
+        header
+        for header in _headers(table, keys)
+        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+    ]
+    return RunReport(
+        run=run,
+        transactions=tuple(sorted(h.seq for h in mine)),
+        counts=add_counts([h.counts for h in mine]),
+        partitions=tuple(sorted({p for h in mine for p in h.partitions})),
+    )
+
+
+def add_counts(counts: Sequence[Counts]) -> Counts:
+    """Field by field."""
+    return Counts(
+        **{name: sum(getattr(c, name) for c in counts) for name in Counts.__struct_fields__}
+    )
+
+
+def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
+    found: list[TxnHeader] = []
+    longer: list[str] = []
+    for key, head in table.store.get_heads(keys, _HEAD_BYTES):
+        if head is None:
+            continue  # past its retention since the listing
+        header = txn_file.decode_header(key, head, table.paths)
+        if header is None:
+            longer.append(key)
+        else:
+            found.append(header)
+    found += [
+        txn_file.decode(key, data, table.paths)[0]
+        for key, data in table.store.get_many(longer)
+        if data is not None
+    ]
+    return sorted(found, key=lambda header: -header.seq)

@@ -1,0 +1,225 @@
+"""Log files: bytes <-> records.
+
+A file of ours is sealed: its first extension record is ``{"sum":{"crc32":n}}`` over all other
+bytes. Newline-delimited JSON that was cut at a line's end, or had a digit flipped, still parses;
+with the seal it is an error instead of a wrong snapshot. Files of v1 clients have no extension
+section and are taken as they are.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from firnline.errors import LogCorruptError
+from firnline.log.records import (
+    Delete,
+    Header,
+    LogContent,
+    LogTombstone,
+    Marker,
+    marker_json,
+    with_unknown,
+)
+from firnline.paths import TablePaths
+
+VERSION = 1
+_RESTORE = "restore the object from a backup or run firnline rebuild"
+
+
+class _Sum(msgspec.Struct, frozen=True):
+    crc32: int
+
+
+class _Seal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sum: _Sum
+
+
+class _Del(msgspec.Struct, frozen=True):
+    del_: Delete = msgspec.field(name="del")
+
+
+_encode = msgspec.json.Encoder().encode
+_HEADER = msgspec.json.Decoder(Header)
+_SCHEMA = msgspec.json.Decoder(dict[str, str])
+_SEAL = msgspec.json.Decoder(_Seal)
+_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DELETE = msgspec.json.Decoder(_Del)
+_TOMBSTONE = msgspec.json.Decoder(LogTombstone)
+_MARKER = msgspec.json.Decoder(Marker)
+
+
+def seal(head: bytes, tail: bytes) -> bytes:
+    """Join two pieces of text with a checksum line over both between them."""
+    total = zlib.crc32(tail, zlib.crc32(head))
+    return b"\n".join([head, _encode(_Seal(_Sum(total))), tail])
+
+
+def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes) -> None:
+    """Raise LogCorruptError unless the checksum line ``sealed`` fits the bytes around it."""
+    try:
+        stated = _SEAL.decode(sealed).sum.crc32
+    except msgspec.MsgspecError as error:
+        raise corrupt(key, line, f"no checksum where one must be: {error}") from error
+    if stated != zlib.crc32(tail, zlib.crc32(head)):
+        raise corrupt(key, line, "the checksum does not fit: the object was cut or changed")
+
+
+def corrupt(key: str, line: int, why: str) -> LogCorruptError:
+    """The error for a line (counted from 1) that does not parse."""
+    return LogCorruptError(f"log file {key} line {line} does not read: {why}", next_step=_RESTORE)
+
+
+def encode(content: LogContent) -> bytes:
+    """A log file as its object holds it: no trailing newline, never empty."""
+    ext = [_encode(_Del(delete)) for delete in content.deletes] + content.other
+    tombstones = [_encode(t) for t in content.tombstones]
+    first = 3 + len(ext)
+    header = Header(
+        v=VERSION,
+        t=content.t,
+        sch=1,
+        ext=2,
+        tmb=first if tombstones else None,
+        f=first + len(tombstones),
+        x=content.x,
+    )
+    head = _encode(header) + b"\n" + _encode(content.schema)
+    lines = [*ext, *tombstones, *(marker_json(marker) for marker in content.markers)]
+    return seal(head, b"\n".join(lines))
+
+
+def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
+    """Read a log file, ours or a v1 client's.
+
+    Raises:
+        LogCorruptError: names the file and the line.
+        ForeignPathError: a marker or tombstone points outside the table.
+    """
+    header = decode_header(key, data)
+    first = data.split(b"\n", header.f)
+    if len(first) < header.f:
+        raise corrupt(key, 1, f"it states {header.f} lines before the markers, the file has fewer")
+    lines, rest = first[: header.f], first[header.f] if len(first) > header.f else b""
+    _check_sections(key, header, data, lines)
+    ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
+    tombstones = _tombstones(key, header, lines)
+    for tombstone in tombstones:
+        paths.check_log(tombstone.p)
+    deletes, other = _extensions(key, (header.ext or 0) + 1, ext)
+    markers = _markers(key, header.f, rest)
+    paths.check_parts([marker.p for marker in markers], rest)
+    return LogContent(
+        t=header.t,
+        schema=_schema(key, header.sch, lines[header.sch]),
+        markers=markers,
+        tombstones=tombstones,
+        deletes=deletes,
+        other=other,
+        x=header.x,
+    )
+
+
+def decode_header(key: str, data: bytes) -> Header:
+    """Line 0. Raises LogCorruptError, also for a format version that is not 1."""
+    line, _, _ = data.partition(b"\n")
+    try:
+        header = _HEADER.decode(line)
+    except msgspec.MsgspecError as error:
+        raise corrupt(key, 1, str(error)) from error
+    if str(header.v) != str(VERSION):
+        raise LogCorruptError(
+            f"log file {key} has format version {header.v}, this firnline reads version {VERSION}",
+            next_step="upgrade firnline before you touch this table",
+        )
+    sections = [header.sch, *(n for n in (header.ext, header.tmb) if n is not None), header.f]
+    if sections[0] < 1 or any(a >= b for a, b in pairwise(sections)):
+        raise corrupt(key, 1, f"its sections are out of order: {sections}")
+    return header
+
+
+def decode_schema(key: str, head: bytes) -> dict[str, str] | None:
+    """The schema from the first bytes of a log file; None when they end before its line does."""
+    if b"\n" not in head:
+        return None
+    header = decode_header(key, head)
+    lines = head.split(b"\n", header.sch + 1)
+    if len(lines) < header.sch + 2:
+        return None
+    return _schema(key, header.sch, lines[header.sch])
+
+
+def _schema(key: str, number: int, line: bytes) -> dict[str, str]:
+    try:
+        return _SCHEMA.decode(line)
+    except msgspec.MsgspecError as error:
+        raise corrupt(key, number + 1, str(error)) from error
+
+
+def _check_sections(key: str, header: Header, data: bytes, lines: Sequence[bytes]) -> None:
+    # A line that no section owns would be outside every check, the seal's own name included.
+    after_schema = header.ext or header.tmb or header.f
+    if header.sch != 1 or after_schema != 2:
+        raise corrupt(key, 1, "its sections leave lines out")
+    if header.ext is None:
+        return
+    head = lines[0] + b"\n" + lines[1]
+    sealed = lines[2]
+    check_seal(key, 3, head, sealed, data[len(head) + len(sealed) + 2 :])
+
+
+def _tombstones(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTombstone]:
+    if header.tmb is None:
+        return []
+    found = []
+    for number in range(header.tmb, header.f):
+        try:
+            found.append(_TOMBSTONE.decode(lines[number]))
+        except msgspec.MsgspecError as error:
+            raise corrupt(key, number + 1, str(error)) from error
+    return found
+
+
+def _extensions(key: str, number: int, lines: Sequence[bytes]) -> tuple[list[Delete], list[bytes]]:
+    deletes: list[Delete] = []
+    other: list[bytes] = []
+    for offset, line in enumerate(lines):
+        try:
+            kinds = _RAW_OBJECT.decode(line)
+            if "del" in kinds:
+                deletes.append(_DELETE.decode(line).del_)
+            else:
+                other.append(line)
+        except msgspec.MsgspecError as error:
+            raise corrupt(key, number + offset + 1, str(error)) from error
+    return deletes, other
+
+
+def _markers(key: str, first: int, rest: bytes) -> list[Marker]:
+    try:
+        return _MARKER.decode_lines(rest)
+    except msgspec.MsgspecError:
+        # Rare: a key we do not know, or a broken line. Only now go line by line.
+        return [
+            _marker(key, first + offset, line)
+            for offset, line in enumerate(rest.split(b"\n"))
+            if line
+        ]
+
+
+def _marker(key: str, number: int, line: bytes) -> Marker:
+    try:
+        return _MARKER.decode(line)
+    except msgspec.MsgspecError as error:
+        first_error = error
+    try:
+        fields = _RAW_OBJECT.decode(line)
+        extra = {k: v for k, v in fields.items() if k not in Marker.__struct_fields__}
+        known = _encode({k: v for k, v in fields.items() if k not in extra})
+        marker = _MARKER.decode(known)
+    except msgspec.MsgspecError as error:
+        raise corrupt(key, number + 1, str(error)) from first_error
+    return with_unknown(marker, extra)

@@ -1,0 +1,150 @@
+"""Lists ``_log/`` and fetches what a snapshot needs; never skips a file it could not read.
+
+A log file that a transaction of ours has folded is not fetched: everything in it stands in the
+file that folded it (a fold may leave out only what is deleted and what no existing log file
+still lists alive). Seven thousand appends cost one GET after their merge, not seven thousand
+until clean-up passes. Folds of foreign clients are not trusted that far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firnline.errors import LogCorruptError, SnapshotUnstableError
+from firnline.log import codec
+from firnline.log.records import LogContent
+from firnline.paths import LogName, TablePaths
+from firnline.store.base import Store
+
+ATTEMPTS = 5
+"""How often a log that clean-up changes under the reader is listed again."""
+_WAVE = 8
+"""Transactions fetched at once while looking for what they folded."""
+HEAD_BYTES = 16 * 1024
+"""First bytes of a log file in which the schema line is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogObject:
+    """One log file of a listing."""
+
+    name: LogName
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """One consistent reading of a log."""
+
+    listing: Mapping[str, LogObject]
+    """Key -> log file, everything that exists."""
+    contents: Mapping[str, LogContent]
+    """Key -> content of what was fetched; all of the listing that no transaction folded."""
+    ignored: tuple[str, ...] = ()
+    """Keys under ``_log/`` that are no log files (not ``.jsonl``)."""
+
+
+def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tuple[str, ...]]:
+    """One LIST: the log files by key, and the keys of whatever else lies there.
+
+    Raises LogCorruptError for a ``.jsonl`` object whose name is not a log file's.
+    """
+    found: dict[str, LogObject] = {}
+    ignored: list[str] = []
+    for meta in store.list(paths.log_dir):
+        if meta.key.endswith(".jsonl"):
+            name = paths.parse_log(meta.key)
+            found[meta.key] = LogObject(name, meta.size, meta.modified_ms)
+        else:
+            ignored.append(meta.key)
+    return found, tuple(ignored)
+
+
+def read_log(store: Store, paths: TablePaths, *, everything: bool = False) -> LogRead:
+    """Read the log of a table. Requests: 1 LIST and one GET per log file that is not folded.
+
+    Args:
+        everything: fetch folded log files too (clean-up needs to know who still lists what).
+
+    Raises:
+        LogCorruptError, ForeignPathError: see ``codec.decode``.
+        SnapshotUnstableError: clean-up passed under every attempt.
+    """
+    for _ in range(ATTEMPTS):
+        listing, ignored = list_log(store, paths)
+        contents = _fetch_all(store, paths, listing, everything=everything)
+        if contents is not None:
+            return LogRead(listing, contents, ignored)
+    raise SnapshotUnstableError(
+        f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
+        next_step="try again; if it goes on, see whether several clean-ups run at once",
+    )
+
+
+def _fetch_all(
+    store: Store, paths: TablePaths, listing: Mapping[str, LogObject], *, everything: bool
+) -> dict[str, LogContent] | None:
+    contents: dict[str, LogContent] = {}
+    folded: set[str] = set()
+    ours = [key for key, item in listing.items() if item.name.seq]
+    newest_first = sorted(ours, key=lambda key: listing[key].name.seq, reverse=True)
+    while newest_first:
+        # The newest transaction usually folded most of the older ones: look there first.
+        wave = newest_first[: _WAVE if contents or everything else 1]
+        if not _fetch(store, paths, listing, wave, contents):
+            return None
+        if not everything:
+            folded.update(t.p for key in wave for t in contents[key].tombstones)
+        newest_first = [k for k in newest_first[len(wave) :] if k not in folded]
+    rest = [key for key in listing if key not in contents and key not in folded]
+    return contents if _fetch(store, paths, listing, rest, contents) else None
+
+
+def _fetch(
+    store: Store,
+    paths: TablePaths,
+    listing: Mapping[str, LogObject],
+    keys: list[str],
+    contents: dict[str, LogContent],
+) -> bool:
+    """Fetch and decode ``keys`` into ``contents``; False when one of them is gone."""
+    complete = True
+    for key, data in store.get_many(keys):
+        if data is None:
+            complete = False
+        elif complete:
+            if len(data) != listing[key].size:
+                raise LogCorruptError(
+                    f"log file {key} has {listing[key].size} bytes in the listing "
+                    f"and {len(data)} when read",
+                    next_step="look for a cache or proxy between here and the store",
+                )
+            contents[key] = codec.decode(key, data, paths)
+    return complete
+
+
+def read_schemas(store: Store, paths: TablePaths) -> list[tuple[str, dict[str, str]]]:
+    """(log file, schema line) of every log file, from their first bytes only.
+
+    For writers that need the schema and nothing else. Requests: 1 LIST and one ranged GET per
+    log file (one more where the schema line is longer than ``HEAD_BYTES``).
+    """
+    listing, _ = list_log(store, paths)
+    found: list[tuple[str, dict[str, str]]] = []
+    longer: list[str] = []
+    for key, head in store.get_heads(list(listing), HEAD_BYTES):
+        if head is None:
+            continue  # folded and cleaned up meanwhile: whoever folded it is in the listing
+        schema = codec.decode_schema(key, head)
+        if schema is not None:
+            found.append((key, schema))
+        elif len(head) < listing[key].size:
+            longer.append(key)
+        else:
+            raise codec.corrupt(key, 1, "it ends before its schema line does")
+    for key, data in store.get_many(longer):
+        if data is not None:
+            found.append((key, codec.decode(key, data, paths).schema))
+    return sorted(found)

@@ -1,0 +1,237 @@
+"""Builds and parses every key of a table; nothing else concatenates keys.
+
+Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its bucket, for
+``file://`` tables the name of the table's folder::
+
+    {prefix}/_log/{t:013d}_{writer}.jsonl
+    {prefix}/_log/{t:013d}_m_{seq:020d}-{uuid7}.jsonl
+    {prefix}/_data/{partition}/{name}.parquet
+    {prefix}/_txn/{seq:020d}.jsonl
+    {prefix}/_probe/{uuid7}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from firnline.errors import ForeignPathError, LogCorruptError, UsageError
+from firnline.ids import UUID7
+
+NULL_VALUE = "__null__"
+"""Directory value of a null partition value."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_WRITER = re.compile(r"[A-Za-z0-9.-]+")
+_LOG_NAME = re.compile(r"(?P<t>\d{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
+_OURS = re.compile(rf"m_(?P<seq>\d{{20}})-(?P<txn>{UUID7.pattern})")
+_TXN_NAME = re.compile(r"(?P<seq>\d{20})\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a table lives."""
+
+    url: str
+    scheme: str
+    """s3, gs, az, file or memory."""
+    bucket: str
+    """Bucket or container; for ``file`` the absolute path of the table's parent folder."""
+    prefix: str
+    """Key prefix of the table in the bucket; may be empty except for ``file``."""
+
+    @classmethod
+    def parse(cls, url: str) -> Root:
+        """Take a root URL apart. Raises UsageError that names the URL."""
+        scheme, mark, rest = url.partition("://")
+        if not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
+            raise UsageError(
+                f"{url!r} is not the root of a table",
+                next_step="write s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
+            )
+        path = rest.rstrip("/")
+        if scheme == "file":
+            parent, _, name = path.rpartition("/")
+            bucket, prefix = parent or "/", name
+        else:
+            bucket, _, prefix = path.partition("/")
+        segments = path.lstrip("/").split("/") if scheme == "file" else [bucket, *_split(prefix)]
+        bad = scheme == "file" and not rest.startswith("/")
+        if bad or any(s in {"", ".", ".."} or _CONTROL.search(s) for s in segments):
+            raise UsageError(
+                f"the root {url!r} has an empty or relative segment in it",
+                next_step="write the whole path, such as s3://bucket/prefix or file:///data/table",
+            )
+        return cls(url=url, scheme=scheme, bucket=bucket, prefix=prefix)
+
+
+def _split(prefix: str) -> list[str]:
+    return prefix.split("/") if prefix else []
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """A parsed name under ``_log/``."""
+
+    key: str
+    t: int
+    """Unix milliseconds of the log file."""
+    kind: Literal["append", "transaction", "foreign-merge"]
+    seq: int = 0
+    """Sequence number of a transaction of ours, else 0."""
+    txn: str = ""
+    """Transaction id (UUIDv7) of a transaction of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """A parsed key under ``_data/``."""
+
+    key: str
+    partition: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Keys of one table."""
+
+    prefix: str
+
+    def _dir(self, name: str) -> str:
+        return f"{self.prefix}/{name}/" if self.prefix else f"{name}/"
+
+    @property
+    def log_dir(self) -> str:
+        """Key prefix of the log files, ending in ``/``."""
+        return self._dir("_log")
+
+    @property
+    def data_dir(self) -> str:
+        """Key prefix of the data parts, ending in ``/``."""
+        return self._dir("_data")
+
+    @property
+    def txn_dir(self) -> str:
+        """Key prefix of the transactions, ending in ``/``."""
+        return self._dir("_txn")
+
+    def append_log(self, t: int, writer: str) -> str:
+        """Key of an append's log file. ``writer`` ends in a UUIDv7 (docs/format.md)."""
+        if _WRITER.fullmatch(writer) is None:
+            raise UsageError(
+                f"writer name {writer!r} has characters that a log file's name cannot hold",
+                next_step="use letters, digits, '.' and '-'",
+            )
+        return f"{self.log_dir}{t:013d}_{writer}.jsonl"
+
+    def txn_log(self, t: int, seq: int, txn: str) -> str:
+        """Key under which a transaction's log file is published."""
+        return f"{self.log_dir}{t:013d}_m_{seq:020d}-{txn}.jsonl"
+
+    def txn(self, seq: int) -> str:
+        """Key of transaction ``seq`` in the linear history."""
+        return f"{self.txn_dir}{seq:020d}.jsonl"
+
+    def probe(self, name: str) -> str:
+        """Key of the probe that asks whether the store honours create-only puts."""
+        return f"{self._dir('_probe')}{name}"
+
+    def partition_dir(self, partition: str) -> str:
+        """Key prefix of a partition's parts, ending in ``/``."""
+        return f"{self.data_dir}{partition}/" if partition else self.data_dir
+
+    def data_part(self, partition: str, name: str) -> str:
+        """Key of a data part; ``name`` is a UUIDv7."""
+        return f"{self.partition_dir(partition)}{name}.parquet"
+
+    def parse_log(self, key: str) -> LogName:
+        """Read a log file's name. Raises LogCorruptError when it is not one."""
+        match = _LOG_NAME.fullmatch(key.removeprefix(self.log_dir))
+        if match is None or not key.startswith(self.log_dir):
+            raise LogCorruptError(
+                f"{key} is not the name of a log file",
+                next_step="move the object out of _log/: nothing but log files may live there",
+            )
+        t, rest = int(match["t"]), match["rest"]
+        ours = _OURS.fullmatch(rest)
+        if ours is not None:
+            return LogName(key, t, "transaction", int(ours["seq"]), ours["txn"])
+        return LogName(key, t, "foreign-merge" if rest.startswith("m_") else "append")
+
+    def parse_txn(self, key: str) -> int:
+        """Sequence number of a key under ``_txn/``. Raises LogCorruptError."""
+        match = _TXN_NAME.fullmatch(key.removeprefix(self.txn_dir))
+        if match is None or not key.startswith(self.txn_dir):
+            raise LogCorruptError(
+                f"{key} is not the name of a transaction",
+                next_step="move the object out of _txn/: nothing else may live there",
+            )
+        return int(match["seq"])
+
+    def parse_part(self, key: str) -> PartName:
+        """Split a part's key. Raises ForeignPathError when it is not under this table."""
+        self.check_part(key)
+        partition, _, name = key.removeprefix(self.data_dir).rpartition("/")
+        return PartName(key, partition, name)
+
+    def check_part(self, key: str) -> None:
+        """Refuse a marker's path that is not under this table's ``_data/``.
+
+        A copied table carries markers of the original: following them would read, and one day
+        delete, somebody else's objects.
+        """
+        _check(key, self.data_dir, "a marker")
+
+    def check_log(self, key: str) -> None:
+        """Refuse a log tombstone that is not under this table's ``_log/``."""
+        _check(key, self.log_dir, "a log tombstone")
+
+    def check_parts(self, keys: Sequence[str], raw: bytes) -> None:
+        """``check_part`` for the keys of one log file; ``raw`` is the JSON text they came from.
+
+        A million keys one by one take longer than reading them did. JSON has to escape control
+        characters, so without a backslash in the text no key has one; then the few folders and
+        the names that do not look like a part's are all there is to look at.
+        """
+        if b"\\" in raw or b"\x7f" in raw:
+            doubtful: Iterable[str] = keys
+        else:
+            folders = {key.rpartition("/")[0] for key in keys}
+            doubtful = [f"{folder}/part" for folder in folders]
+            doubtful += [key for key in keys if not key.endswith(".parquet")]
+        for key in doubtful:
+            self.check_part(key)
+
+
+def _check(key: str, under: str, what: str) -> None:
+    rest = key.removeprefix(under)
+    segments = rest.split("/")
+    if (
+        not key.startswith(under)
+        or any(s in {"", ".", ".."} for s in segments)
+        or _CONTROL.search(key) is not None
+    ):
+        raise ForeignPathError(
+            f"{what} points to {key!r}, which is not an object under {under}",
+            next_step="the table was copied or damaged: write its log anew for this place",
+        )
+
+
+def quote_value(value: str) -> str:
+    """One partition value as a path segment can hold it: percent-encoded UTF-8.
+
+    Everything but letters, digits and ``_.-~`` is encoded; the literal text of ``NULL_VALUE``
+    is encoded too, so that it is never taken for a null. Inverse: ``unquote_value``.
+    """
+    if value == NULL_VALUE:
+        return "%5F" + NULL_VALUE[1:]
+    return quote(value, safe="")
+
+
+def unquote_value(text: str) -> str:
+    """Inverse of ``quote_value``."""
+    return unquote(text)

@@ -1,0 +1,55 @@
+"""A table that can be worked on: settings, store, keys, and where time and ids come from.
+
+Everything is injected, so that a simulation runs the same code on its own world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firnline.clock import Clock, SystemClock
+from firnline.ids import Ids, SystemIds
+from firnline.paths import Root, TablePaths
+from firnline.settings import TableSettings
+from firnline.store.access import StoreAccess
+from firnline.store.base import Store
+from firnline.store.client import open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What every operation takes first."""
+
+    settings: TableSettings
+    store: Store
+    paths: TablePaths
+    clock: Clock
+    ids: Ids
+
+
+def open_table(
+    settings: TableSettings,
+    access: StoreAccess | None = None,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> Table:
+    """Open a table's store; no request is sent.
+
+    Args:
+        settings: of the table.
+        access: endpoint and credentials; None for the usual chain of the cloud.
+        clock: None for the machine's.
+        ids: None for the machine's randomness.
+
+    Raises:
+        StoreAccessError: the access cannot be right, whatever the store says.
+    """
+    clock = clock or SystemClock()
+    return Table(
+        settings=settings,
+        store=open_store(settings.root, access, clock=clock),
+        paths=TablePaths(Root.parse(settings.root).prefix),
+        clock=clock,
+        ids=ids or SystemIds(),
+    )

@@ -1,0 +1,262 @@
+"""Maintenance transactions: the only writer of ``_txn/`` and of merged log files.
+
+The create-only put of ``_txn/{n+1}`` is the commit: atomic, and exclusive without any lock. The
+Airflow pool only keeps two runs from doing the same work twice; a killed worker may leave its
+Spark driver alive beside the retry, and then this is what makes one of them lose.
+(docs/format.md, "Transactions"; the order of the steps is the argument, keep it.)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from firnline import fold, invariants
+from firnline.errors import (
+    CommitConflictError,
+    CommitExpiredError,
+    CommitUnknownError,
+    OutcomeUnknownError,
+    SnapshotUnstableError,
+    StoreUnavailableError,
+)
+from firnline.log import codec, txn_file
+from firnline.log.reader import LogObject
+from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.snapshot import Snapshot, bury, read_snapshot
+from firnline.store.create import create
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+ATTEMPTS = 20
+"""How often a commit is rebased, or a base taken again, before it gives up."""
+_NAMED_PARTITIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a transaction is planned and committed on."""
+
+    snapshot: Snapshot
+    began_ms: int
+    """``Clock.elapsed_ms`` from before the operation's first snapshot; rebasing keeps it."""
+
+    @property
+    def seq(self) -> int:
+        """The newest transaction of the snapshot."""
+        return self.snapshot.seq
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operation wants to do to the table."""
+
+    op: str
+    replaces: tuple[str, ...]
+    """Keys of the parts it tombstones."""
+    adds: tuple[Marker, ...]
+    """Its new parts; ``t`` is set when the transaction is built, ``q`` None means its own seq."""
+    counts: Counts
+    partitions: tuple[str, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    purge: Callable[[Snapshot], int] | None = None
+    """New purge horizon on a base; None leaves it where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction that took effect."""
+
+    header: TxnHeader
+    base: Base | None
+    """The state right after it; None when somebody else has to publish it first."""
+
+    @property
+    def published(self) -> bool:
+        """Whether its log file stands under ``_log/`` already."""
+        return self.base is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    header: TxnHeader
+    content: LogContent
+    log_file: bytes
+
+
+def take_base(table: Table, *, began_ms: int | None = None, everything: bool = False) -> Base:
+    """Read the newest state, publishing a committed transaction that nobody published yet.
+
+    Requests: those of ``read_snapshot`` and one LIST of ``_txn/``; per unpublished transaction
+    one GET and one PUT besides.
+
+    Args:
+        table: the table.
+        began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
+        everything: see ``read_log``.
+
+    Raises:
+        SnapshotUnstableError: rivals committed during every attempt.
+    """
+    for _ in range(ATTEMPTS):
+        started = table.clock.elapsed_ms()
+        snapshot = read_snapshot(table.store, table.paths, everything=everything)
+        # From the names of the very listing that was read: its newest transaction cannot have
+        # been folded by anybody. Only the newest of what follows can be unpublished.
+        after = table.paths.txn(snapshot.seq) if snapshot.seq else None
+        newer = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+        if not newer:
+            return Base(snapshot, started if began_ms is None else began_ms)
+        read_at = table.clock.elapsed_ms()
+        key = max(newer)
+        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+        publish(table, header, log_file, read_at)
+    raise SnapshotUnstableError(
+        f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
+        "attempts to read the table",
+        next_step="try again when fewer runs maintain this table at once",
+    )
+
+
+def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
+    """Create the log file of a committed transaction; True when it stands there afterwards.
+
+    A publisher later than half the grace after it read the transaction leaves it to others: the
+    log file may have been published, folded and deleted since, and must not come back.
+    """
+    if table.clock.elapsed_ms() - read_at_ms > table.settings.cleanup.grace // 2:
+        return False
+    create(table.store, header.log, log_file)
+    return True
+
+
+def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Committed:
+    """Commit a change on a base, rebasing where others committed meanwhile.
+
+    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``.
+
+    Raises:
+        CommitConflictError: a part of ``change.replaces`` is no longer live. Delete the new
+            parts and plan again.
+        CommitExpiredError: more than ``commit_ttl`` since the first snapshot. Likewise.
+        CommitUnknownError: nobody can say whether it took effect. Delete nothing.
+        RowCountMismatchError, InvariantError: a defect; nothing was committed.
+    """
+    invariants.rows_are_accounted_for(change.counts)
+    txn = table.ids.uuid7(table.clock.now_ms())
+    for _ in range(ATTEMPTS):
+        draft = _draft(table, base, change, run, txn)
+        data = txn_file.encode(draft.header, draft.log_file)
+        _refuse_when_late(table, base)
+        read_at = table.clock.elapsed_ms()
+        if _create_transaction(table, draft.header, data):
+            return _committed(table, base, draft, read_at)
+        base = take_base(table, began_ms=base.began_ms)
+        _refuse_conflict(base.snapshot, change)
+    raise CommitConflictError(
+        f"rivals committed {ATTEMPTS} times before this {change.op} could",
+        next_step="run it again when fewer runs maintain this table at once",
+    )
+
+
+def _create_transaction(table: Table, header: TxnHeader, data: bytes) -> bool:
+    """True when the object is ours, False when a rival has the number."""
+    key = table.paths.txn(header.seq)
+    try:
+        return create(table.store, key, data) is None
+    except (OutcomeUnknownError, StoreUnavailableError) as error:
+        raise CommitUnknownError(
+            f"nobody can say whether transaction {key} was written ({error.message})",
+            next_step="run it again: it sees what became of this one; nothing was deleted",
+        ) from error
+
+
+def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Committed:
+    header = draft.header
+    try:
+        published = publish(table, header, draft.log_file, read_at_ms)
+    except (OutcomeUnknownError, StoreUnavailableError) as error:
+        # Committed it is: whoever takes the next base publishes it.
+        _LOG.warning("transaction %d is committed but not published yet: %s", header.seq, error)
+        published = False
+    if not published:
+        return Committed(header, None)
+    name = table.paths.parse_log(header.log)
+    item = LogObject(name, len(draft.log_file), table.clock.now_ms())
+    return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
+
+
+def _refuse_when_late(table: Table, base: Base) -> None:
+    age = table.clock.elapsed_ms() - base.began_ms
+    if age > table.settings.commit_ttl:
+        raise CommitExpiredError(
+            f"this run read the table {age // 1000} s ago, longer than commit_ttl "
+            f"({table.settings.commit_ttl // 1000} s)",
+            next_step="run it again, with a smaller max_bytes or a larger commit_ttl",
+        )
+
+
+def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
+    # Against the snapshot that is committed on: looking at the transactions in between instead
+    # leaves a race with the one that comes after them.
+    lost = [p for p in change.replaces if p not in snapshot.live]
+    if lost:
+        raise CommitConflictError(
+            f"{len(lost)} of the {len(change.replaces)} parts that this {change.op} replaces "
+            f"were replaced by somebody else, {lost[0]} among them",
+            next_step="run it again: it plans on what is there now",
+        )
+
+
+def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:
+    snapshot = base.snapshot
+    now = table.clock.now_ms()
+    seq, t = snapshot.seq + 1, max(now, snapshot.newest_t + 1)
+    adds = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
+    own = adds + [bury(snapshot.parts[p], t) for p in change.replaces]
+    purged = snapshot.purged if change.purge is None else change.purge(snapshot)
+    settings = table.settings
+    keys = fold.choose(snapshot, sum(len(marker_json(m)) for m in own))
+    folded = fold.fold(
+        snapshot,
+        keys,
+        t,
+        own=frozenset(m.p for m in own),
+        purged=purged,
+        delete_cutoff=now - settings.append.ttl - settings.cleanup.grace,
+    )
+    deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
+    content = LogContent(
+        t=t,
+        schema=dict(snapshot.schema),
+        markers=[*own, *folded.markers],
+        tombstones=list(folded.tombstones),
+        deletes=[*deletes, *folded.deletes],
+        other=list(folded.other),
+        x=TxnMark(seq=seq, txn=txn, op=change.op, purged=purged),
+    )
+    candidate = invariants.Candidate(
+        base=snapshot,
+        content=content,
+        replaces=frozenset(change.replaces),
+        adds=frozenset(m.p for m in adds),
+        folds=frozenset(keys),
+    )
+    invariants.check(candidate, table.paths)
+    header = TxnHeader(
+        seq=seq,
+        txn=txn,
+        op=change.op,
+        base=snapshot.seq,
+        t=t,
+        log=table.paths.txn_log(t, seq, txn),
+        run=run,
+        counts=msgspec.structs.replace(change.counts, logs_folded=len(keys)),
+        partitions=change.partitions[:_NAMED_PARTITIONS],
+    )
+    return _Draft(header, content, codec.encode(content))
