@@ -12,13 +12,7 @@ import msgspec
 
 from firnline.part import Stats
 
-NOdef with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
-    """The marker with keys that this version does not know."""
-    m = marker
-    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, extra=extra)
-
-
-_STATS = msgspec.Raw(b"")
+NO_STATS = msgspec.Raw(b"")
 """A marker without statistics."""
 
 
