@@ -1,0 +1,152 @@
+"""How to reach a store: endpoint and credentials, as plain data that travels to Spark executors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from firnline.errors import StoreAccessError
+
+Addressing = Literal["auto", "path", "virtual"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """A recipe for reaching an S3 store; ``gs://`` and ``az://`` use their own default chains.
+
+    Without keys the usual AWS chain is asked each time credentials run out (environment, profile,
+    container, instance role), on the machine that opens the store. ``repr`` shows no secret;
+    ``to_json`` holds them all and belongs into no argument list, log or exception.
+
+    Raises:
+        StoreAccessError: half a key pair, or a value that cannot be.
+    """
+
+    endpoint: str | None = None
+    """URL of an S3-compatible store; None: AWS."""
+    region: str | None = None
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    addressing: Addressing = "auto"
+    """Where the bucket's name goes. auto: into the path for an own endpoint, else into the host."""
+    allow_http: bool | None = None
+    """None: as the endpoint's URL says."""
+    profile: str | None = None
+    """Profile of the AWS configuration files; None: the chain's own choice."""
+    role_arn: str | None = None
+    """Role to assume with the credentials above."""
+    external_id: str | None = field(default=None, repr=False)
+    """Condition of that role's trust policy."""
+
+    def __post_init__(self) -> None:
+        if (self.access_key is None) != (self.secret_key is None):
+            raise StoreAccessError(
+                "an access key without its secret, or a secret without its key, was given",
+                next_step="give both, or neither to use the usual AWS chain",
+            )
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise StoreAccessError(
+                f"the store's endpoint {self.endpoint!r} is not a URL",
+                next_step="write it as https://host or http://host:port",
+            )
+        if self.addressing not in ("auto", "path", "virtual"):
+            raise StoreAccessError(
+                f"{self.addressing!r} is no way to address a bucket",
+                next_step="use auto, path or virtual",
+            )
+
+    @property
+    def http_allowed(self) -> bool:
+        """Whether requests may go unencrypted."""
+        if self.allow_http is not None:
+            return self.allow_http
+        return self.endpoint is not None and self.endpoint.startswith("http://")
+
+    @property
+    def path_style(self) -> bool:
+        """Whether the bucket's name goes into the path."""
+        if self.addressing == "auto":
+            return self.endpoint is not None
+        return self.addressing == "path"
+
+    def to_json(self) -> str:
+        """All of it, secrets too: hand it to a process, never to its argument list."""
+        return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def from_json(cls, text: str) -> StoreAccess:
+        """Inverse of ``to_json``. Raises StoreAccessError."""
+        try:
+            values = json.loads(text)
+            return cls(**values)
+        except (ValueError, TypeError):
+            known = ", ".join(item.name for item in fields(cls))
+            raise StoreAccessError(
+                "the description of the store's access does not parse",
+                next_step=f"pass what StoreAccess.to_json gave (an object of {known})",
+            ) from None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> StoreAccess:
+        """What the AWS environment variables say; everything else is left to the chain."""
+        env = os.environ if environ is None else environ
+        key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
+        # Half a pair is no credential for the chain either: it looks further.
+        both = bool(key and secret)
+        return cls(
+            endpoint=_endpoint(env),
+            region=_region(env),
+            access_key=key if both else None,
+            secret_key=secret if both else None,
+            session_token=(env.get("AWS_SESSION_TOKEN") or None) if both else None,
+        )
+
+    @classmethod
+    def from_airflow_fields(
+        cls,
+        login: str | None,
+        password: str | None,
+        extra: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> StoreAccess:
+        """Login, password and extra of an Airflow connection of type ``aws``.
+
+        Reads what Airflow's own hook reads: keys (also in extra), ``aws_session_token``,
+        ``profile_name``, ``role_arn`` and ``assume_role_kwargs.ExternalId``, ``region_name``,
+        ``endpoint_url`` (also under ``service_config.s3``), ``config_kwargs.s3.addressing_style``.
+        Endpoint and region fall back to the environment, as boto3 does.
+        """
+        env = os.environ if environ is None else environ
+        given = dict(extra or {})
+        service = _sub(_sub(given, "service_config"), "s3")
+        style = _sub(_sub(given, "config_kwargs"), "s3").get("addressing_style")
+        key = login or given.get("aws_access_key_id") or None
+        secret = password or given.get("aws_secret_access_key") or None
+        return cls(
+            endpoint=service.get("endpoint_url") or given.get("endpoint_url") or _endpoint(env),
+            region=given.get("region_name") or _region(env),
+            access_key=key,
+            secret_key=secret,
+            session_token=given.get("aws_session_token") or None,
+            addressing=style or "auto",
+            profile=given.get("profile_name") or None,
+            role_arn=given.get("role_arn") or None,
+            external_id=_sub(given, "assume_role_kwargs").get("ExternalId"),
+        )
+
+
+def _endpoint(env: Mapping[str, str]) -> str | None:
+    return env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+
+
+def _region(env: Mapping[str, str]) -> str | None:
+    return env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None
+
+
+def _sub(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    below = values.get(key)
+    return below if isinstance(below, Mapping) else {}

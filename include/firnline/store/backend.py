@@ -1,0 +1,216 @@
+"""Makes the obstore object behind a root: which class, which credentials, which time-outs.
+
+obstore reads ``AWS_*`` variables of its own accord, so that a stray AWS_SESSION_TOKEN or
+AWS_CONDITIONAL_PUT would reach a store that was given explicit access. Hence credentials always
+come through a provider, and whatever a variable could change that matters is stated.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore.store
+from obstore.exceptions import BaseError
+
+from firnline.errors import StoreAccessError, UsageError
+from firnline.paths import Root
+from firnline.store.access import StoreAccess
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig, S3Credential, S3CredentialProvider
+
+CONNECT_TIMEOUT = timedelta(seconds=5)
+READ_TIMEOUT = timedelta(seconds=30)
+"""Longest silence in an answer; a slow but living transfer goes on."""
+REQUEST_TIMEOUT = timedelta(minutes=15)
+"""One request, body included: 5 GB at 6 MB/s."""
+
+_DEFAULT_REGION = "us-east-1"
+_memory: dict[str, obstore.store.MemoryStore] = {}
+_memory_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One bucket, container or folder."""
+
+    scheme: str
+    where: str
+    """For messages: ``s3://bucket at http://host``."""
+    small: obstore.store.ObjectStore | None
+    """For everything but uploads; obstore's own retries are off. None: the folder is not there."""
+    upload: obstore.store.ObjectStore | None
+    """For uploads: obstore itself repeats a part that failed, so that one lost part of a
+    large file does not send the whole file again."""
+
+
+def open_backend(root: Root, access: StoreAccess | None) -> Backend:
+    """The store behind ``root``; no request is sent, but the AWS chain may ask for credentials.
+
+    Raises:
+        StoreAccessError: no credentials, or settings that cannot be.
+    """
+    where = f"{root.scheme}://{root.bucket}"
+    if root.scheme == "file":
+        return open_folder(root.bucket, create=False)
+    if root.scheme == "memory":
+        with _memory_lock:
+            memory = _memory.setdefault(root.bucket, obstore.store.MemoryStore())
+        return Backend("memory", where, memory, memory)
+    make: Callable[[RetryConfig], obstore.store.ObjectStore]
+    if root.scheme == "s3":
+        resolved = StoreAccess.from_env() if access is None else access
+        where += f" at {resolved.endpoint}" if resolved.endpoint else ""
+        make = _s3(root.bucket, resolved, where)
+    elif root.scheme == "gs":
+        make = partial(_gs_or_az, obstore.store.GCSStore, root.bucket)
+    elif root.scheme == "az":
+        make = partial(_gs_or_az, obstore.store.AzureStore, root.bucket)
+    else:
+        raise UsageError(f"there is no store for {root.url!r}", next_step="use s3://, gs://, az://")
+    try:
+        return Backend(root.scheme, where, make(_NO_RETRY), make(_PART_RETRY))
+    except (BaseError, ValueError) as error:
+        raise StoreAccessError(
+            f"{where} cannot be opened: {_first_line(error)}",
+            next_step="correct the root, the endpoint or the credentials in the environment",
+        ) from None
+
+
+def open_folder(folder: str, *, create: bool) -> Backend:
+    """A local folder; ``create`` makes it. Raises StoreAccessError when that is not possible."""
+    where = f"file://{folder}"
+    if not create and not Path(folder).is_dir():
+        return Backend("file", where, None, None)
+    try:
+        # Empty folders stay: removing them races with a writer that has just found them.
+        local = obstore.store.LocalStore(folder, mkdir=create)
+    except (BaseError, OSError) as error:
+        raise StoreAccessError(
+            f"the folder {folder} cannot be opened: {_first_line(error)}",
+            next_step="check the path and its permissions",
+        ) from None
+    return Backend("file", where, local, local)
+
+
+_NO_RETRY: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(0)}
+_PART_RETRY: RetryConfig = {
+    "max_retries": 6,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=5),
+        "base": 2,
+    },
+}
+
+
+def _client(*, http: bool) -> ClientConfig:
+    return {
+        "allow_http": http,
+        "connect_timeout": CONNECT_TIMEOUT,
+        "read_timeout": READ_TIMEOUT,
+        "timeout": REQUEST_TIMEOUT,
+    }
+
+
+def _gs_or_az(
+    kind: type[obstore.store.GCSStore | obstore.store.AzureStore], bucket: str, retry: RetryConfig
+) -> obstore.store.ObjectStore:
+    return kind(bucket, client_options=_client(http=False), retry_config=retry)
+
+
+def _s3(
+    bucket: str, access: StoreAccess, where: str
+) -> Callable[[RetryConfig], obstore.store.ObjectStore]:
+    provider, region = _credentials(access, where)
+    endpoint = access.endpoint
+    if endpoint is not None and not access.path_style:
+        # obstore wants the bucket in the endpoint's host here.
+        scheme, _, host = endpoint.partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}"
+    config: dict[str, Any] = {} if endpoint is None else {"aws_endpoint_url_s3": endpoint}
+
+    def make(retry: RetryConfig) -> obstore.store.ObjectStore:
+        return obstore.store.S3Store(
+            bucket,
+            region=access.region or region or _DEFAULT_REGION,
+            virtual_hosted_style_request=not access.path_style,
+            conditional_put="etag",
+            skip_signature=False,
+            disable_bulk_delete=False,
+            credential_provider=provider,
+            client_options=_client(http=access.http_allowed),
+            retry_config=retry,
+            **config,
+        )
+
+    return make
+
+
+def _credentials(access: StoreAccess, where: str) -> tuple[S3CredentialProvider, str | None]:
+    """Provider, and the region that the AWS configuration names."""
+    if access.access_key is not None and access.role_arn is None:
+        return _static(access), None
+    # 0.3 s to import, and needed for the chain only.
+    import boto3
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import (
+        Boto3CredentialProvider,
+        StsCredentialProvider,
+    )
+
+    try:
+        session = boto3.Session(
+            aws_access_key_id=access.access_key,
+            aws_secret_access_key=access.secret_key,
+            aws_session_token=access.session_token,
+            profile_name=access.profile,
+            region_name=access.region,
+        )
+        if access.role_arn is not None:
+            role: dict[str, Any] = {"RoleArn": access.role_arn, "RoleSessionName": "firnline"}
+            if access.external_id:
+                role["ExternalId"] = access.external_id
+            return StsCredentialProvider(session, **role), session.region_name
+        found = session.get_credentials()
+    except (BotoCoreError, ValueError) as error:
+        raise StoreAccessError(
+            f"the AWS credentials for {where} cannot be had: {_first_line(error)}",
+            next_step="correct the AWS profile, or name an Airflow connection in connection_id",
+        ) from None
+    if found is None:
+        raise StoreAccessError(
+            f"there are no AWS credentials for {where}",
+            next_step="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or an instance "
+            "role, or name an Airflow connection in connection_id",
+        )
+    return Boto3CredentialProvider(session), session.region_name
+
+
+def _static(access: StoreAccess) -> S3CredentialProvider:
+    def provide() -> S3Credential:
+        return {
+            "access_key_id": access.access_key or "",
+            "secret_access_key": access.secret_key or "",
+            "token": access.session_token,
+            "expires_at": None,
+        }
+
+    return provide
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def forget_memory(name: str) -> None:
+    """Drop a ``memory://`` store; stores that are open keep theirs."""
+    with _memory_lock:
+        _memory.pop(name, None)

@@ -1,0 +1,238 @@
+"""The Store over obstore: ``s3://``, ``gs://``, ``az://``, ``file://`` and ``memory://``.
+
+Safe to use from several threads. Not safe across ``fork``: open the store in the process that uses
+it, since obstore's own threads do not survive into a child.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+
+from firnline.clock import Clock, SystemClock
+from firnline.errors import (
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreError,
+)
+from firnline.paths import Root
+from firnline.store import deletion, listing, transfer
+from firnline.store.access import StoreAccess
+from firnline.store.backend import open_backend
+from firnline.store.base import Counters, Deleted, ObjectMeta
+from firnline.store.failures import Failure, classify
+from firnline.store.requests import LIBRARY_ERRORS, Requests
+from firnline.store.retry import RequestFailed, RetryPolicy
+
+if TYPE_CHECKING:
+    from obstore import GetResult
+
+PART_BYTES = 16 * 2**20
+"""A file above this is uploaded in parts of this size."""
+_MAX_PARTS = 10_000
+
+
+def open_store(
+    root: str,
+    access: StoreAccess | None = None,
+    clock: Clock | None = None,
+    retry: RetryPolicy | None = None,
+) -> ObjectClient:
+    """The store that holds the table at ``root``; sends no request.
+
+    Keys are those of the bucket; for ``file://`` they are relative to the table's parent folder.
+
+    Args:
+        root: root URL of a table.
+        access: how to reach an S3 store; None: what the environment and the AWS chain say.
+        clock: for the waits between retries.
+        retry: how long to go on; None: RetryPolicy's defaults.
+
+    Raises:
+        UsageError: ``root`` is none.
+        StoreAccessError: no credentials, or no permission on the folder.
+    """
+    parsed, timer = Root.parse(root), clock or SystemClock()
+    backend = open_backend(parsed, access)
+    return ObjectClient(Requests(backend, parsed.bucket, timer, retry or RetryPolicy()))
+
+
+class ObjectClient:
+    """A ``firnline.store.base.Store``."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    def __repr__(self) -> str:
+        return f"<store {self._requests.backend.where}>"
+
+    @property
+    def counters(self) -> Counters:
+        """Requests really sent, repeated ones included."""
+        return self._requests.counters
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create-only put, one request; see ``Store.put_new`` and ``firnline.store.create``."""
+        failures: list[Failure] = []
+
+        def put() -> None:
+            self._requests.count(put=1, bytes_out=len(data))
+            store = self._requests.writable()
+            obstore.put(store, key, data, mode="create", use_multipart=False)
+
+        try:
+            self._requests.run("PUT", key, put, failures=failures)
+        except StoreError as error:
+            # Whatever came last: an attempt that reached the store and failed without a clear
+            # answer may have had its effect.
+            unclear = [f for f in failures if f.kind == "transient" and not f.unsent]
+            if not unclear or failures[-1].kind == "exists":
+                raise
+            raise OutcomeUnknownError(
+                error.message, next_step="read the key back to see whether it was stored"
+            ) from None
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Upload a local file under a fresh name; see ``Store.put_file``."""
+        try:
+            size = path.stat().st_size
+            data = path.read_bytes() if size <= PART_BYTES else None
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read for the upload of {key}: {error.strerror}",
+                next_step="run the task again and leave its scratch folder alone",
+            ) from None
+        if data is None:
+            self._put_parts(key, path, size)
+        else:
+            self._put_whole(key, data)
+
+    def _put_whole(self, key: str, data: bytes) -> None:
+        def put() -> None:
+            self._requests.count(put=1, bytes_out=len(data))
+            # Not create-only: the name is fresh, so repeating it after a lost answer stores the
+            # same bytes again, and nothing has to be read back.
+            store = self._requests.writable()
+            obstore.put(store, key, data, mode="overwrite", use_multipart=False)
+
+        self._requests.run("PUT", key, put)
+
+    def _put_parts(self, key: str, path: Path, size: int) -> None:
+        part = max(PART_BYTES, math.ceil(size / _MAX_PARTS))
+
+        def put() -> None:
+            # One request begins the upload and one completes it. What obstore repeats of itself
+            # is not seen here.
+            self._requests.count(put=2 + math.ceil(size / part), bytes_out=size)
+            store = self._requests.writable(upload=True)
+            obstore.put(store, key, path, use_multipart=True, chunk_size=part, max_concurrency=4)
+
+        try:
+            self._requests.run("PUT", key, put, attempts=1)
+        except StoreError:
+            # When the answer to the completion is lost, its repetition finds no such upload. The
+            # name is fresh and an upload is atomic, so an object of this size is ours.
+            if not self._is_there(key, size):
+                raise
+
+    def _is_there(self, key: str, size: int) -> bool:
+        try:
+            return self.head(key).size == size
+        except StoreError:
+            return False  # what failed first says more, and the caller raises it
+
+    def get(self, key: str) -> bytes:
+        """The whole object, checked against the size that the store states."""
+
+        def get() -> bytes:
+            self._requests.count(get=1)
+            result = obstore.get(self._requests.readable(), key)
+            return self._body(result, result.meta["size"])
+
+        return self._requests.run("GET", key, get)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """At most ``length`` bytes from ``start``; empty when that is behind the end."""
+        if length <= 0:
+            return b""
+
+        def get() -> bytes:
+            self._requests.count(get=1)
+            span = (start, start + length)
+            try:
+                result = obstore.get(self._requests.readable(), key, options={"range": span})
+            except LIBRARY_ERRORS as error:
+                if classify(error).kind == "range":
+                    return b""
+                raise
+            first, end = result.range
+            return self._body(result, end - first)
+
+        return self._requests.run("GET", key, get)
+
+    def _body(self, result: GetResult, expected: int) -> bytes:
+        body = bytes(result.bytes())
+        self._requests.count(bytes_in=len(body))
+        _check_size(len(body), expected)
+        return body
+
+    def get_file(self, key: str, path: Path) -> int:
+        """Stream the object into ``path`` with one GET; nothing is left there on failure.
+
+        Raises:
+            ScratchFullError: the local disk is full.
+        """
+
+        def get() -> int:
+            self._requests.count(get=1)
+            result = obstore.get(self._requests.readable(), key)
+            size = transfer.to_file(result.stream(transfer.CHUNK), path)
+            self._requests.count(bytes_in=size)
+            _check_size(size, result.meta["size"])
+            return size
+
+        try:
+            return self._requests.run("GET", key, get)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Whole objects, fetched ahead within bounds; None where there is none."""
+        return transfer.each(keys, lambda key: (key, self._or_none(key, None)))
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        """The first ``length`` bytes of each object, as ``get_many``."""
+        return transfer.each(keys, lambda key: (key, self._or_none(key, length)))
+
+    def _or_none(self, key: str, length: int | None) -> bytes | None:
+        try:
+            return self.get(key) if length is None else self.get_range(key, 0, length)
+        except ObjectNotFoundError:
+            return None
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Objects under ``prefix``, sorted by key."""
+        return listing.in_order(self._requests, prefix, start_after)
+
+    def head(self, key: str) -> ObjectMeta:
+        """Size and time of one object."""
+
+        def head() -> ObjectMeta:
+            self._requests.count(head=1)
+            return listing.to_meta(obstore.head(self._requests.readable(), key))
+
+        return self._requests.run("HEAD", key, head)
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        """Delete in batches; nothing is sent before the first answer is asked for."""
+        return deletion.delete_many(self._requests, keys)
+
+
+def _check_size(size: int, expected: int) -> None:
+    if size != expected:
+        raise RequestFailed(Failure("transient", f"{size} bytes came instead of {expected}"))

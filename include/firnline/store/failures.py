@@ -1,0 +1,153 @@
+"""What obstore raised, told apart: may it be repeated, may it have had an effect, whose fault.
+
+obstore 0.12 gives one exception class for most failures, so status and error code are read from its
+text. That text also holds the access key's name and the signed string; none of it is passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+)
+
+Kind = Literal["not-found", "exists", "access", "transient", "range", "other"]
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,64})\s*</Code>")
+_DELETE_CODE = re.compile(
+    r"DeleteObjects request failed for key .*\(code: ([A-Za-z0-9_.-]{1,64})\)"
+)
+_HTTP_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
+_OS_ERROR = re.compile(r"([A-Z][A-Za-z ]+) \(os error (\d+)\)")
+
+_TRANSIENT_STATUS = {429, 500, 502, 503, 504}
+_TRANSIENT_CODES = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout"}
+_ABSENT_CODES = {None, "NoSuchKey", "NotFound", "BlobNotFound"}
+_NAME_RESOLUTION = ("dns error", "failed to lookup address", "Name or service not known")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed request."""
+
+    kind: Kind
+    reason: str
+    """For people: status and error code, or what broke the connection."""
+    code: str | None = None
+    unsent: bool = False
+    """True when the request surely never reached the store."""
+    per_key: bool = False
+    """A batch delete that was carried out, with an error for at least one of its keys."""
+
+
+def classify(error: Exception) -> Failure:
+    """Tell apart what obstore raised."""
+    text = str(error)
+    status_match, code_match = _STATUS.search(text), _CODE.search(text)
+    status = int(status_match[1]) if status_match else None
+    code = code_match[1] if code_match else None
+    if isinstance(error, AlreadyExistsError):
+        return Failure("exists", "it exists already", code)
+    delete = _DELETE_CODE.search(text)
+    if delete is not None:
+        kind: Kind = "transient" if delete[1] in _TRANSIENT_CODES else "access"
+        return Failure(kind, delete[1], delete[1], per_key=True)
+    if status is not None:
+        return _by_status(status, code)
+    if isinstance(error, FileNotFoundError):
+        return Failure("not-found", "not found")
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return Failure("access", "permission denied")
+    if "Range" in text and ("StartTooLarge" in text or "Wanted range starting at" in text):
+        return Failure("range", "the range begins after the end")
+    return _without_answer(text)
+
+
+def _by_status(status: int, code: str | None) -> Failure:
+    reason = f"{status} {code}" if code else str(status)
+    if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES:
+        return Failure("transient", reason, code)
+    if status == 404:
+        kind: Kind = "not-found" if code in _ABSENT_CODES else "access"
+        return Failure(kind, reason, code)
+    if status == 416:
+        return Failure("range", reason, code)
+    # A 400 without a body answers a HEAD; its cause is an expired token or the wrong region.
+    if status in {301, 307, 401, 403} or code in _NEXT_STEPS or (status == 400 and code is None):
+        return Failure("access", reason, code)
+    return Failure("other", reason, code)
+
+
+def _without_answer(text: str) -> Failure:
+    if any(mark in text for mark in _NAME_RESOLUTION):
+        return Failure("access", "the host name does not resolve", "dns", unsent=True)
+    if "without LOCATION" in text:
+        return Failure("access", "the bucket is in another region", "PermanentRedirect")
+    http = _HTTP_KIND.search(text)
+    if http is not None:
+        if "certificate" in text:
+            return Failure("access", "its certificate is not trusted", "tls", unsent=True)
+        if http[1] == "Connect":
+            return Failure("transient", "nothing answers there", unsent=True)
+        broken = "no answer in time" if http[1] == "Timeout" else "the connection broke off"
+        return Failure("transient", broken)
+    system = _OS_ERROR.search(text)
+    if system is not None:
+        reason = system[1].lower()
+        return Failure("access" if system[2] in {"1", "13", "30"} else "other", reason)
+    if "Error getting credentials" in text or "redentials" in text.split("\n", 1)[0]:
+        return Failure("access", "the credentials could not be had")
+    return Failure("other", text.strip().split("\n", 1)[0][:200])
+
+
+_NEXT_STEPS = {
+    "NoSuchBucket": "create the bucket, or correct the table's root",
+    "ContainerNotFound": "create the container, or correct the table's root",
+    "InvalidBucketName": "correct the table's root",
+    "InvalidAccessKeyId": "correct the access key of the connection or the AWS chain",
+    "XAdminUserNotFound": "correct the access key of the connection or the AWS chain",
+    "SignatureDoesNotMatch": "correct the secret key of the connection or the AWS chain",
+    "ExpiredToken": "renew the session token",
+    "InvalidToken": "renew the session token",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "PermanentRedirect": "set the bucket's region in the connection or AWS_REGION",
+    "AuthorizationHeaderMalformed": "set the bucket's region in the connection or AWS_REGION",
+    "dns": "correct the endpoint's host name",
+    "tls": "correct the endpoint, or install the certificate of its authority",
+}
+
+
+def to_error(failure: Failure, request: str, where: str) -> StoreError:
+    """The error for a user.
+
+    ``request`` reads like ``GET of a/b``; ``where`` names bucket and endpoint.
+    """
+    sentence = f"{request} in {where} failed: {failure.reason}"
+    if failure.kind == "access":
+        step = "check the credentials and their permissions on the bucket"
+        return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
+    if failure.kind == "transient":
+        return StoreUnavailableError(
+            sentence, next_step="try again when the store answers, and check the endpoint"
+        )
+    if failure.kind == "not-found":
+        return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")
+    if failure.kind == "exists":
+        return ObjectExistsError(sentence, next_step="read it back to see whose it is")
+    if "no space left" in failure.reason:
+        return StoreError(sentence, next_step="free some space on that disk")
+    return StoreError(sentence, next_step="look into the store's own log for this request")

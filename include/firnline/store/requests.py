@@ -1,0 +1,107 @@
+"""One request: counted, repeated where that may be done, its failure turned into our errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from obstore.exceptions import BaseError
+
+from firnline.clock import Clock
+from firnline.errors import StoreError
+from firnline.store.backend import Backend, open_folder
+from firnline.store.base import Counters
+from firnline.store.failures import Failure, classify, to_error
+from firnline.store.retry import RequestFailed, RetryPolicy, with_retry
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+Kind = Literal["GET", "PUT", "LIST", "DELETE", "HEAD"]
+
+LIBRARY_ERRORS = (BaseError, OSError, ValueError, RuntimeError)
+"""What obstore raises (NotImplementedError is a RuntimeError)."""
+
+_NEEDS_BUCKET: tuple[Kind, ...] = ("PUT", "LIST", "DELETE")
+"""Requests for which 'not found' can only mean the bucket."""
+
+
+class Requests:
+    """Sends requests to one bucket; safe to use from several threads."""
+
+    def __init__(self, backend: Backend, bucket: str, clock: Clock, policy: RetryPolicy) -> None:
+        self.backend = backend
+        self.counters = Counters()
+        self._bucket = bucket
+        self._clock = clock
+        self._policy = policy
+        self._lock = threading.Lock()
+
+    def count(self, **add: int) -> None:
+        """Add to the counters; many threads do so at once."""
+        with self._lock:
+            self.counters.add(add)
+
+    def readable(self) -> ObjectStore:
+        """What to read from. Raises FileNotFoundError while a local folder is not there."""
+        if self.backend.small is None:
+            self.backend = open_folder(self._bucket, create=False)
+        if self.backend.small is None:
+            raise FileNotFoundError(f"there is no folder {self._bucket}")
+        return self.backend.small
+
+    def writable(self, *, upload: bool = False) -> ObjectStore:
+        """What to write to; makes a local folder. ``upload``: with obstore's own retries."""
+        if self.backend.small is None:
+            self.backend = open_folder(self._bucket, create=True)
+        store = self.backend.upload if upload else self.backend.small
+        assert store is not None
+        return store
+
+    def run(
+        self,
+        kind: Kind,
+        key: str,
+        call: Callable[[], T],
+        *,
+        failures: list[Failure] | None = None,
+        attempts: int | None = None,
+    ) -> T:
+        """Call, again where the policy allows.
+
+        Args:
+            kind: for the message.
+            key: for the message.
+            call: sends one request (and counts it); may raise RequestFailed itself.
+            failures: collects what went wrong at each attempt.
+            attempts: fewer than the policy allows.
+
+        Raises:
+            StoreError: of the kind that fits the last failure.
+        """
+        seen: list[Failure] = [] if failures is None else failures
+
+        def attempt() -> T:
+            try:
+                return call()
+            except RequestFailed as error:
+                seen.append(error.failure)
+                raise
+            except LIBRARY_ERRORS as error:
+                seen.append(classify(error))
+                # Without its cause, whose text holds the key's name and the signed string.
+                raise RequestFailed(seen[-1]) from None
+
+        policy = self._policy if attempts is None else self._policy.bounded(attempts)
+        try:
+            return with_retry(policy, self._clock, attempt, lambda: self.count(retries=1))
+        except RequestFailed as error:
+            raise self.error(kind, key, error.failure) from None
+
+    def error(self, kind: Kind, key: str, failure: Failure) -> StoreError:
+        """Our error for a failed request."""
+        if failure.kind == "not-found" and kind in _NEEDS_BUCKET:
+            failure = Failure("access", failure.reason, failure.code or "NoSuchBucket")
+        return to_error(failure, f"{kind} of {key}", self.backend.where)

@@ -1,0 +1,78 @@
+"""Moving bytes: a stream into a local file, and many objects at once with bounded memory."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from firnline.errors import ScratchFullError, StoreError
+
+if TYPE_CHECKING:
+    from obstore import BytesStream
+
+T = TypeVar("T")
+
+CHUNK = 8 * 2**20
+"""Bytes read before they are written to the local file."""
+CONCURRENCY = 32
+"""Requests under way at once. Threads, not a private event loop: measured with objects of 1 KB on
+2 cores, threads read 1.2 (S3) to 2 times (local files) as many a second, and they work inside a
+thread that runs a loop of its own."""
+LOOK_AHEAD = 2 * CONCURRENCY
+"""Objects fetched or being fetched before the consumer asks for them; bounds the memory."""
+
+
+def each(keys: Sequence[str], one: Callable[[str], T]) -> Iterator[T]:
+    """``one`` for every key, concurrently, in the order of ``keys``; the first error ends it.
+
+    Nothing is fetched before the first result is asked for, and no more than LOOK_AHEAD ahead.
+    """
+    if len(keys) <= 1:
+        yield from map(one, keys)
+        return
+    todo = iter(keys)
+    pool = ThreadPoolExecutor(min(CONCURRENCY, len(keys)), thread_name_prefix="firnline-store")
+    ahead: deque[Future[T]] = deque(pool.submit(one, key) for key in islice(todo, LOOK_AHEAD))
+    try:
+        while ahead:
+            result = ahead.popleft().result()
+            ahead.extend(pool.submit(one, key) for key in islice(todo, 1))
+            yield result
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def to_file(chunks: BytesStream | Iterable[bytes], path: Path) -> int:
+    """Write a stream into a new local file; returns its bytes.
+
+    Raises:
+        ScratchFullError: no space left; the file is incomplete.
+        StoreError: the file cannot be written for another reason.
+    """
+    size = 0
+    with _writing(path, lambda: path.open("wb")) as file:
+        for chunk in chunks:
+            size += _writing(path, partial(file.write, chunk))
+    return size
+
+
+def _writing(path: Path, step: Callable[[], T]) -> T:
+    """A step on the local file, told apart from a failure of the store."""
+    try:
+        return step()
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise ScratchFullError(
+                f"no space is left on the disk of {path.parent}",
+                next_step="free some, or choose another scratch folder",
+            ) from None
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}",
+            next_step="check the scratch folder and its permissions",
+        ) from None
