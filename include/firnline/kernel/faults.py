@@ -1,0 +1,66 @@
+"""What DuckDB and the operating system raise, in the terms of the one tree of errors."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import duckdb
+
+from firnline.errors import FirnlineError, KernelError, PartUnreadableError, ScratchFullError
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# DuckDB gives the system's text and no number; the last two are its own limit on spilled bytes.
+_NO_SPACE_TEXTS = (
+    "no space left on device",
+    "disk quota exceeded",
+    "file too large",
+    "max_temp_directory_size",
+    "failed to offload data block",
+)
+
+
+def scratch_full(folder: Path, error: BaseException) -> ScratchFullError | None:
+    """The error for a full disk when ``error`` says that, else None."""
+    full = isinstance(error, OSError) and error.errno in _NO_SPACE
+    if not full and isinstance(error, duckdb.Error):
+        full = any(text in str(error).lower() for text in _NO_SPACE_TEXTS)
+    return disk_full(folder) if full else None
+
+
+def disk_full(folder: Path) -> ScratchFullError:
+    """The error for a scratch folder without space."""
+    return ScratchFullError(
+        f"the scratch folder {folder} is full",
+        next_step="free space there or point --scratch (or spark.local.dir) at a larger disk; a "
+        "merge needs about three times the bytes of its inputs (merge.target_size bounds them)",
+    )
+
+
+def unreadable(key: str, error: BaseException) -> PartUnreadableError:
+    """The error for an input that Parquet readers do not accept."""
+    reason = first_line(error)
+    return PartUnreadableError(
+        f"part {key} does not read as Parquet ({reason})",
+        next_step="restore the object from a backup or a version of the bucket, or drop the part",
+    )
+
+
+def kernel_fault(what: str, error: BaseException) -> FirnlineError:
+    """The error for anything that is no fault of the input or the disk; names the cause."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return KernelError(
+            f"{what} does not fit the memory of its kernel ({first_line(error)})",
+            next_step="raise merge.kernel_memory (and the executor's memory with it)",
+        )
+    return KernelError(
+        f"{what} failed in the kernel: {type(error).__name__}: {first_line(error)}",
+        next_step="run again with --debug and report what it prints",
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, without DuckDB's prefix: users read sentences."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    head, _, tail = lines[0].partition(" Error: ")
+    return (tail if tail and len(head) < 24 else lines[0]).rstrip(".")

@@ -1,0 +1,188 @@
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+"""What the staged files hold, from their footers, and whether it fits the table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from firnline.errors import PartSchemaError
+from firnline.kernel.duck import quote_list, quote_text
+from firnline.kernel.faults import unreadable
+from firnline.kernel.model import KernelTask
+from firnline.kernel.stage import InputError
+from firnline.schema import normalise
+from firnline.sql_types import fold_name, quote_name
+
+_Shape = tuple[tuple[object, ...], ...]
+_REWRITE = "rewrite that part with the table's columns and types, or drop it"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Inputs of one schema and one condition: DuckDB reads them with one scan."""
+
+    paths: tuple[Path, ...]
+    columns: frozenset[str]
+    """Those of the table that the files have, by ``fold_name``."""
+    where_hidden: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All inputs of a task, checked."""
+
+    staged: tuple[Staged, ...]
+    rows: int
+
+
+def read_footers(
+    connection: duckdb.DuckDBPyConnection, task: KernelTask, paths: list[Path]
+) -> Inputs:
+    """Read all footers and compare every column with the table's.
+
+    A column that a file lacks is null in its rows. Names are matched as DuckDB matches them,
+    without regard to the case of ASCII letters.
+
+    Raises:
+        InputError: a file is no Parquet (PartUnreadableError), or has a column twice, of another
+            type than the table's, or that the table does not have (PartSchemaError).
+    """
+    keys = {str(path): source.key for path, source in zip(paths, task.inputs, strict=True)}
+    try:
+        rows = connection.execute(
+            f"SELECT file_name, num_rows FROM parquet_file_metadata({quote_list(paths)})"
+        ).fetchall()
+        shapes = _shapes(connection, paths)
+    except duckdb.Error as error:
+        raise culprit(keys, error) from error
+    wanted = _stored_types(connection, task, paths[0].parent)
+    groups: dict[tuple[_Shape, str | None], list[Path]] = defaultdict(list)
+    for path, source in zip(paths, task.inputs, strict=True):
+        groups[shapes[str(path)], source.where_hidden].append(path)
+    columns: dict[_Shape, frozenset[str]] = {}
+    for (shape, _), members in groups.items():
+        if shape not in columns:
+            key = keys[str(members[0])]
+            columns[shape] = _check(key, _describe(connection, members[0], key), wanted)
+    staged = tuple(
+        Staged(tuple(members), columns[shape], hidden)
+        for (shape, hidden), members in groups.items()
+    )
+    return Inputs(staged, sum(count for _, count in rows))
+
+
+def culprit(keys: dict[str, str], error: duckdb.Error) -> InputError | duckdb.Error:
+    """Which input DuckDB complains of: it names the file in every error about one."""
+    for path, key in keys.items():
+        if path in str(error):
+            return InputError(key, unreadable(key, _without(path, key, error)))
+    return error
+
+
+def _without(path: str, key: str, error: duckdb.Error) -> Exception:
+    """The same text without the scratch path, which would tell the user nothing."""
+    text = str(error).replace(f'Failed to read file "{path}": ', "").replace(path, key)
+    return RuntimeError(text)
+
+
+def _shapes(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, _Shape]:
+    """A value per file that is equal where names and types are."""
+    shapes: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for path, *element in connection.execute(
+        "SELECT file_name, name, type, type_length, repetition_type, num_children, converted_type,"
+        f" scale, precision, logical_type FROM parquet_schema({quote_list(paths)})"
+    ).fetchall():
+        shapes[path].append(tuple(element))
+    return {path: tuple(elements) for path, elements in shapes.items()}
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, path: Path, key: str) -> list[tuple[str, str]]:
+    """Names (as the file has them) and types (as DuckDB reads them) of a file's columns."""
+    try:
+        described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
+        # DESCRIBE renames the second of two columns with one name.
+        names = connection.execute(
+            "SELECT name, num_children FROM parquet_schema(" + quote_text(str(path)) + ")"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise culprit({str(path): key}, error) from error
+    return list(zip(_top_level(names), (row[1] for row in described), strict=True))
+
+
+def _top_level(rows: list[tuple[str, int | None]]) -> list[str]:
+    """The columns among a schema's elements, which are listed depth first after the root."""
+    names, skip = [], 0
+    for name, children in rows[1:]:
+        if skip == 0:
+            names.append(name)
+        else:
+            skip -= 1
+        skip += children or 0
+    return names
+
+
+def _stored_types(
+    connection: duckdb.DuckDBPyConnection, task: KernelTask, folder: Path
+) -> dict[str, tuple[str, str]]:
+    """fold_name -> (column, type that Parquet gives back for the table's type).
+
+    Parquet does not know every type: an ENUM comes back as VARCHAR, a HUGEINT as DOUBLE. Writing
+    no rows and reading the file's types says so without a list of our own.
+    """
+    nulls = ", ".join(
+        f"CAST(NULL AS {sql_type(connection, name, kind)}) AS {quote_name(name)}"
+        for name, kind in task.columns
+    )
+    path = folder / "types.parquet"
+    connection.execute(f"COPY (SELECT {nulls} LIMIT 0) TO {quote_text(str(path))} (FORMAT parquet)")
+    described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
+    path.unlink()
+    return {
+        fold_name(name): (name, stored[1])
+        for (name, _), stored in zip(task.columns, described, strict=True)
+    }
+
+
+def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> str:
+    """DuckDB's own spelling of a type from a log file, which is text that anybody may write.
+
+    Raises:
+        PartSchemaError: it is not a type.
+    """
+    try:
+        return str(connection.sqltype(kind))
+    except duckdb.Error as error:
+        raise PartSchemaError(
+            f"column {column!r} has the type {kind!r} in the table's schema, which DuckDB "
+            f"{duckdb.__version__} does not know",
+            next_step="find the log file with firnline schema and correct its writer",
+        ) from error
+
+
+def _check(
+    key: str, columns: list[tuple[str, str]], wanted: dict[str, tuple[str, str]]
+) -> frozenset[str]:
+    """Raise InputError for the first column that does not fit; returns those it has."""
+    seen: dict[str, str] = {}
+    for name, kind in columns:
+        folded = fold_name(name)
+        if folded in seen:
+            problem = f"has the columns {seen[folded]!r} and {name!r}, which are one name in SQL"
+        elif folded not in wanted:
+            problem = f"has a column {name!r} ({kind}) that the table's schema does not have"
+        elif normalise(kind) != normalise(wanted[folded][1]):
+            problem = f"has column {name!r} as {kind}, the table has it as {wanted[folded][1]}"
+        else:
+            seen[folded] = name
+            continue
+        raise InputError(key, PartSchemaError(f"part {key} {problem}", next_step=_REWRITE))
+    return frozenset(seen)
+
+
+def scan(paths: list[Path] | tuple[Path, ...]) -> str:
+    """A table function that reads files of one schema, and columns from nothing but the files."""
+    return f"read_parquet({quote_list(list(paths))}, hive_partitioning = false)"
