@@ -72,7 +72,7 @@ class Programs:
         self._seen = {process for process in self._seen if _runs(process)}
         return sorted(self._seen, key=lambda process: process.pid)
 
-    def stop(self, seconds: float = 10.0) -> list[int]:
+    def stop(self, seconds: float = 5.0) -> list[int]:
         """End them all, politely first; returns the process ids that outlived even SIGKILL.
 
         Args:

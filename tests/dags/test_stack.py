@@ -23,7 +23,9 @@ def trivial():
     @task(pool="narrow")
     def say(params=None):
         # As a Spark driver whose supervisor was killed: a session of its own, nobody's child.
-        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        null = subprocess.DEVNULL
+        quiet = {"stdin": null, "stdout": null, "stderr": null}
+        subprocess.Popen(["sleep", "600"], start_new_session=True, **quiet)
         return {"word": params["word"], "from_env": os.environ["SAY"]}
 
     say()
