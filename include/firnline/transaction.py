@@ -19,6 +19,7 @@ from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
     CommitUnknownError,
+    FirnlineError,
     OutcomeUnknownError,
     SnapshotUnstableError,
     StoreUnavailableError,
@@ -180,8 +181,9 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     header = draft.header
     try:
         published = publish(table, header, draft.log_file, read_at_ms)
-    except (OutcomeUnknownError, StoreUnavailableError) as error:
-        # Committed it is: whoever takes the next base publishes it.
+    except FirnlineError as error:
+        # Committed it is, and no error may make the caller believe otherwise and delete the new
+        # parts: whoever takes the next base publishes it.
         _LOG.warning("transaction %d is committed but not published yet: %s", header.seq, error)
         published = False
     if not published:

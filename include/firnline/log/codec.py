@@ -27,6 +27,8 @@ from firnline.log.records import (
 from firnline.paths import TablePaths
 
 VERSION = 1
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What msgspec raises for bytes that are not the JSON they should be."""
 _RESTORE = "restore the object from a backup or run firnline rebuild"
 
 
@@ -62,7 +64,7 @@ def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes) -> 
     """Raise LogCorruptError unless the checksum line ``sealed`` fits the bytes around it."""
     try:
         stated = _SEAL.decode(sealed).sum.crc32
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise corrupt(key, line, f"no checksum where one must be: {error}") from error
     if stated != zlib.crc32(tail, zlib.crc32(head)):
         raise corrupt(key, line, "the checksum does not fit: the object was cut or changed")
@@ -128,7 +130,7 @@ def decode_header(key: str, data: bytes) -> Header:
     line, _, _ = data.partition(b"\n")
     try:
         header = _HEADER.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise corrupt(key, 1, str(error)) from error
     if str(header.v) != str(VERSION):
         raise LogCorruptError(
@@ -155,7 +157,7 @@ def decode_schema(key: str, head: bytes) -> dict[str, str] | None:
 def _schema(key: str, number: int, line: bytes) -> dict[str, str]:
     try:
         return _SCHEMA.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise corrupt(key, number + 1, str(error)) from error
 
 
@@ -178,7 +180,7 @@ def _tombstones(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTom
     for number in range(header.tmb, header.f):
         try:
             found.append(_TOMBSTONE.decode(lines[number]))
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise corrupt(key, number + 1, str(error)) from error
     return found
 
@@ -193,7 +195,7 @@ def _extensions(key: str, number: int, lines: Sequence[bytes]) -> tuple[list[Del
                 deletes.append(_DELETE.decode(line).del_)
             else:
                 other.append(line)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise corrupt(key, number + offset + 1, str(error)) from error
     return deletes, other
 
@@ -201,7 +203,7 @@ def _extensions(key: str, number: int, lines: Sequence[bytes]) -> tuple[list[Del
 def _markers(key: str, first: int, rest: bytes) -> list[Marker]:
     try:
         return _MARKER.decode_lines(rest)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         # Rare: a key we do not know, or a broken line. Only now go line by line.
         return [
             _marker(key, first + offset, line)
@@ -213,13 +215,13 @@ def _markers(key: str, first: int, rest: bytes) -> list[Marker]:
 def _marker(key: str, number: int, line: bytes) -> Marker:
     try:
         return _MARKER.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         first_error = error
     try:
         fields = _RAW_OBJECT.decode(line)
         extra = {k: v for k, v in fields.items() if k not in Marker.__struct_fields__}
         known = _encode({k: v for k, v in fields.items() if k not in extra})
         marker = _MARKER.decode(known)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise corrupt(key, number + 1, str(error)) from first_error
     return with_unknown(marker, extra)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from firnline.errors import LogCorruptError
-from firnline.log.codec import check_seal, corrupt, seal
+from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
 from firnline.paths import TablePaths
 
 
@@ -87,7 +87,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
         return None
     try:
         header = _HEADER.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise corrupt(key, 1, str(error)) from error
     if header.v != 1:
         raise LogCorruptError(

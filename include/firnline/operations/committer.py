@@ -1,0 +1,100 @@
+"""Commits groups as they complete: those of the last seconds in one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from firnline.errors import (
+    CommitConflictError,
+    CommitExpiredError,
+    InvariantError,
+    RowCountMismatchError,
+)
+from firnline.kernel.model import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.merge_tasks import change_of
+from firnline.plan.merge import PlannedGroup
+from firnline.table import Table
+from firnline.transaction import Base, commit, take_base
+
+_LOG = logging.getLogger(__name__)
+Done = tuple[PlannedGroup, KernelResult]
+
+
+@dataclass
+class Committer:
+    """Holds back completed groups for ``commit_every`` and commits them together."""
+
+    table: Table
+    run: RunIdentity
+    planned_on: Base
+    on_commit: Callable[[int, Counts, int], None]
+    """Called with sequence number, counts and number of groups."""
+    conflicts: int = 0
+    """Groups that lost their parts to a rival; their outputs are deleted."""
+    _base: Base | None = None
+    _waiting: list[Done] = field(default_factory=list)
+    _since_ms: int = 0
+
+    def add(self, done: Done) -> None:
+        """Take a completed group."""
+        if not self._waiting:
+            self._since_ms = self.table.clock.elapsed_ms()
+        self._waiting.append(done)
+
+    def commit_when_due(self) -> None:
+        """Commit what waits once the oldest of it has waited for ``commit_every``."""
+        waited = self.table.clock.elapsed_ms() - self._since_ms
+        if self._waiting and waited >= self.table.settings.merge.commit_every:
+            self.commit_all()
+
+    def commit_all(self) -> None:
+        """Commit what waits. Raises what ``transaction.commit`` raises, but for conflicts."""
+        batch, self._waiting = self._waiting, []
+        if not batch:
+            return
+        try:
+            self._commit(batch)
+        except CommitConflictError:
+            if len(batch) == 1:
+                self._conflict(batch[0])
+                return
+            # Some of the groups lost their parts; the others did not.
+            for done in batch:
+                self.add(done)
+                self.commit_all()
+
+    def _commit(self, batch: Sequence[Done]) -> None:
+        change = change_of(self.planned_on.snapshot, batch)
+        base = self._base or self.planned_on
+        try:
+            committed = commit(self.table, base, change, self.run)
+        except CommitConflictError:
+            self._base = None
+            raise
+        except (CommitExpiredError, InvariantError, RowCountMismatchError):
+            # Only these say for certain that nothing was committed. After anything else the
+            # outputs may be live: nobody deletes them but, much later, the orphan sweep.
+            discard(self.table, batch)
+            raise
+        self.on_commit(committed.header.seq, committed.header.counts, len(batch))
+        # Not published by us: whoever takes the next base does it first.
+        self._base = committed.base or take_base(self.table, began_ms=base.began_ms)
+
+    def _conflict(self, done: Done) -> None:
+        self.conflicts += 1
+        _LOG.warning("partition %s was maintained by somebody else meanwhile", done[0].partition)
+        discard(self.table, [done])
+
+
+def discard(table: Table, batch: Sequence[Done]) -> None:
+    """Delete the outputs of groups that are known not to be committed.
+
+    What cannot be deleted is left to the orphan sweep, with a warning.
+    """
+    keys = [part.key for _, result in batch for part in result.parts]
+    for answer in table.store.delete_many(keys):
+        if answer.error is not None:
+            _LOG.warning("%s is left for the orphan sweep: %s", answer.key, answer.error)

@@ -1,0 +1,248 @@
+"""The merge: small parts of a partition become one sorted part.
+
+Groups are committed as they complete, those of the last seconds in one transaction, so that a
+killed run keeps its progress; a group that cannot be read is reported and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
+from firnline.history import add_counts
+from firnline.kernel.engine import Engine
+from firnline.kernel.model import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import Committer
+from firnline.operations.merge_tasks import kernel_task
+from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.transaction import Base, take_base
+
+_LOG = logging.getLogger(__name__)
+
+
+class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    max_bytes: int | None = None
+    """Bytes to read at most; None for the table's setting."""
+    dry_run: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that was left as it is."""
+
+    partition: str
+    error: str
+    message: str
+    key: str | None
+    """The part at fault, when one is."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is, for whoever shows it."""
+
+    groups: int
+    groups_done: int
+    parts_in: int
+    parts_done: int
+    transactions: int
+
+
+class MergeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    groups: int
+    """Groups of the plan."""
+    groups_done: int
+    transactions: tuple[int, ...]
+    """Sequence numbers of what was committed."""
+    counts: Counts
+    failures: tuple[Failure, ...]
+    replans: int
+    """How often a rival took parts of the plan away."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def preview(table: Table, options: MergeOptions) -> MergePlan:
+    """Read the log and plan; nothing is written but an unpublished transaction's log file.
+
+    Requests: those of ``take_base``.
+    """
+    return _plan(table, take_base(table), options, frozenset())
+
+
+def run_merge(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: MergeOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> MergeReport:
+    """Plan, merge, commit.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, then N GET for N inputs,
+    the outputs, four for the probe of the store and two per transaction.
+
+    Args:
+        table: the table.
+        engine: called once there is something to do, so that no JVM starts for nothing.
+        options: what to merge.
+        run: who runs it, for the history.
+        on_progress: called whenever a group completes or a transaction commits.
+
+    Raises:
+        MergeFailedError: some groups failed; what completed is committed, and the error
+            holds the report.
+        CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    running: Engine | None = None
+    while True:
+        base = take_base(table)
+        plan = _plan(table, base, options, frozenset(state.unreadable))
+        state.planned(plan)
+        if options.dry_run or plan.nothing_to_do:
+            break
+        if running is None:
+            if table.settings.locking == "fenced":
+                probe(table.store, table.paths, table.ids, table.clock)
+            running = engine()
+        if not state.execute(base, plan, running):
+            break
+        state.replans += 1
+        if state.replans > table.settings.merge.max_replans:
+            raise CommitConflictError(
+                f"rivals took parts of {table.settings.name} away {state.replans} times",
+                next_step="see in `firnline history` who else merges this table, then run again",
+            )
+    report = state.report(options)
+    if report.failures:
+        raise MergeFailedError(report)
+    return report
+
+
+class MergeFailedError(RunFailedError):
+    """A merge that ended with groups it could not handle; carries the report."""
+
+    def __init__(self, report: MergeReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
+            f"be merged, {report.groups_done} were; the first, in partition "
+            f"{first.partition or '(none)'}: {first.message}",
+            next_step="mend or drop the parts that the report names and run it again",
+        )
+        self.report = report
+
+
+def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+    return plan_merge(
+        base.snapshot,
+        table.settings,
+        table.clock.now_ms(),
+        partitions=options.partitions,
+        max_bytes=options.max_bytes,
+        excluded=excluded,
+    )
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    started_ms: int
+    replans: int = 0
+    groups: int = 0
+    groups_done: int = 0
+    parts_in: int = 0
+    counts: list[Counts] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    unreadable: set[str] = field(default_factory=set)
+
+    def planned(self, plan: MergePlan) -> None:
+        self.groups = self.groups_done + len(self.failures) + len(plan.groups)
+        self.parts_in = sum(c.parts_in for c in self.counts) + plan.parts_in
+
+    def execute(self, base: Base, plan: MergePlan, engine: Engine) -> bool:
+        """Run a plan to its end; True when a rival took some of its parts away."""
+        committer = Committer(self.table, self.identity, base, self._committed)
+        tasks = [
+            kernel_task(self.table, base.snapshot, number, group)
+            for number, group in enumerate(plan.groups)
+        ]
+        for result in engine.run(tasks):
+            if result is not None:
+                self.table.store.counters.add(result.requests)
+                if result.error is None:
+                    committer.add((plan.groups[result.group], result))
+                else:
+                    self._failed(plan.groups[result.group], result)
+                self._tell()
+            committer.commit_when_due()
+        committer.commit_all()
+        return committer.conflicts > 0
+
+    def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
+        message = f"{result.error}; {result.error_next_step}"
+        _LOG.error("partition %s: %s", group.partition, message)
+        self.failures.append(
+            Failure(
+                partition=group.partition,
+                error=result.error_type or FirnlineError.__name__,
+                message=message,
+                key=result.error_key,
+            )
+        )
+        self.unreadable.update(m.p for m in group.parts)
+
+    def _committed(self, seq: int, counts: Counts, groups: int) -> None:
+        self.transactions.append(seq)
+        self.counts.append(counts)
+        self.groups_done += groups
+        self._tell()
+
+    def _tell(self) -> None:
+        self.on_progress(
+            Progress(
+                groups=self.groups,
+                groups_done=self.groups_done,
+                parts_in=self.parts_in,
+                parts_done=sum(c.parts_in for c in self.counts),
+                transactions=len(self.transactions),
+            )
+        )
+
+    def report(self, options: MergeOptions) -> MergeReport:
+        return MergeReport(
+            table=self.table.settings.name,
+            dry_run=options.dry_run,
+            groups=self.groups,
+            groups_done=self.groups_done,
+            transactions=tuple(self.transactions),
+            counts=add_counts(self.counts),
+            failures=tuple(self.failures),
+            replans=self.replans,
+            requests=self.table.store.counters.as_dict(),
+            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+        )

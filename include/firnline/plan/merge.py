@@ -1,0 +1,272 @@
+"""What a merge would do: pure, printable, with a reason for every part left alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from firnline.errors import UsageError
+from firnline.log.records import Delete, Marker
+from firnline.plan import tiers
+from firnline.settings import MergeSettings, TableSettings
+from firnline.snapshot import Snapshot
+
+FIXED_REQUESTS = 8
+"""Requests of a run besides log reads, inputs and outputs: two listings, the probe of the store
+(two puts, a get, a delete), and two puts for the first transaction."""
+_PUT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A live part that the plan does not touch, and why."""
+
+    key: str
+    partition: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """Parts of one partition that become one."""
+
+    partition: str
+    parts: tuple[Marker, ...]
+    """In insertion order."""
+    deletes: tuple[Delete, ...] = ()
+    """Deletes that hide rows in some of the parts."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to read, and at most about as many to write."""
+        return sum(m.b for m in self.parts)
+
+    @property
+    def newest(self) -> int:
+        """Largest insertion time, unix ms."""
+        return max(m.order()[1] for m in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """Groups in the order in which they are worked on."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    groups: tuple[PlannedGroup, ...]
+    left_alone: tuple[LeftAlone, ...]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no group is worth merging."""
+        return not self.groups
+
+    @property
+    def parts_in(self) -> int:
+        """Parts that would be replaced."""
+        return sum(len(g.parts) for g in self.groups)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that would be read, and at most about as many written."""
+        return sum(g.bytes for g in self.groups)
+
+    @property
+    def requests(self) -> int:
+        """Estimate of store requests, log reads and further commits not counted."""
+        uploads = sum(
+            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
+        )
+        return self.parts_in + uploads + (FIXED_REQUESTS if self.groups else 0)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of parts left alone for it."""
+        return dict(Counter(part.reason for part in self.left_alone).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per group, the reasons with their counts."""
+        return {
+            "seq": self.seq,
+            "parts_in": self.parts_in,
+            "parts_out": len(self.groups),
+            "bytes_in": self.bytes_in,
+            "requests": self.requests,
+            "groups": [
+                {"partition": g.partition, "parts": len(g.parts), "bytes": g.bytes}
+                for g in self.groups
+            ],
+            "left_alone": self.reasons,
+        }
+
+
+def plan_merge(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    now_ms: int,
+    *,
+    partitions: Sequence[str] = (),
+    max_bytes: int | None = None,
+    excluded: frozenset[str] = frozenset(),
+) -> MergePlan:
+    """Decide what to merge.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        now_ms: wall clock, for ``settle``.
+        partitions: globs over partition paths; empty for all.
+        max_bytes: bytes to read at most; None for the table's ``max_bytes_per_run``.
+        excluded: parts that could not be read earlier in this run.
+
+    Raises:
+        UsageError: a glob matches no partition, or a sort or key column that no part has.
+    """
+    _check_columns(snapshot, settings)
+    chosen = _choose(snapshot, partitions)
+    groups: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    for partition in chosen:
+        waiting, ready = _candidates(snapshot, settings.merge, partition, now_ms, excluded)
+        left += waiting
+        found, rest = _group(snapshot, settings, partition, ready)
+        groups += found
+        left += rest
+    groups.sort(key=_order_key(settings.merge))
+    bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
+    kept, over = _bounded(groups, bound)
+    left += over
+    return MergePlan(seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left))
+
+
+def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
+    if not snapshot.schema:
+        return
+    wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
+    wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
+    for label, column in wanted.items():
+        if column not in snapshot.schema:
+            known = ", ".join(list(snapshot.schema)[:20])
+            raise UsageError(
+                f"table {settings.name} has no column {column!r} (setting {label})",
+                next_step=f"correct the setting; the columns are {known}",
+            )
+
+
+def _choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
+    if not globs:
+        return list(snapshot.partitions)
+    for glob in globs:
+        if not any(fnmatchcase(p, glob) for p in snapshot.partitions):
+            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
+            raise UsageError(
+                f"no partition of the table matches {glob!r}",
+                next_step=f"see `firnline parts`; the first partitions are: {some}",
+            )
+    return [p for p in snapshot.partitions if any(fnmatchcase(p, g) for g in globs)]
+
+
+def _candidates(
+    snapshot: Snapshot,
+    policy: MergeSettings,
+    partition: str,
+    now_ms: int,
+    excluded: frozenset[str],
+) -> tuple[list[LeftAlone], list[Marker]]:
+    """Split a partition's live parts into those left alone at once and those to group."""
+    parts = snapshot.partitions[partition]
+    unsettled = {m.p for m in parts if m.t > now_ms - policy.settle} if policy.settle else set()
+    if len(unsettled) > policy.settle_max_parts:
+        unsettled = set()
+    full = policy.target_size * 3 // 4
+    left: list[LeftAlone] = []
+    ready: list[Marker] = []
+    for marker in parts:
+        if marker.p in excluded:
+            reason = "could not be read earlier in this run"
+        elif marker.b >= full and not snapshot.pending_deletes(marker, partition):
+            reason = "is large enough (3/4 of target_size)"
+        elif marker.p in unsettled:
+            reason = "is younger than settle"
+        else:
+            ready.append(marker)
+            continue
+        left.append(LeftAlone(marker.p, partition, marker.b, reason))
+    return left, ready
+
+
+def _group(
+    snapshot: Snapshot, settings: TableSettings, partition: str, ready: list[Marker]
+) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+    policy = settings.merge
+    tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
+    groups: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    for run in _runs(snapshot, settings, partition, ready, tier):
+        deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
+        total = sum(m.b for m in run)
+        if deletes or tiers.worthwhile(len(run), total, tier):
+            ordered = sorted(run, key=lambda m: (*m.order(), m.p))
+            groups.append(PlannedGroup(partition, tuple(ordered), tuple(deletes.values())))
+            continue
+        reason = f"waits until {tier.min_inputs} parts of about its size are there"
+        left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
+    return groups, left
+
+
+def _runs(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    ready: list[Marker],
+    tier: tiers.Tier,
+) -> Iterable[list[Marker]]:
+    if not settings.primary_key:
+        by_size = sorted(ready, key=lambda m: (m.b, m.p))
+        for run in tiers.group_by_size([m.b for m in by_size], tier):
+            yield [by_size[i] for i in run]
+        return
+    # One row per key survives: which one must not depend on parts between the inputs.
+    names = {m.p for m in ready}
+    stretch: list[Marker] = []
+    for marker in sorted(snapshot.partitions[partition], key=lambda m: (*m.order(), m.p)):
+        if marker.p in names:
+            stretch.append(marker)
+            continue
+        yield from _cut(stretch, tier)
+        stretch = []
+    yield from _cut(stretch, tier)
+
+
+def _cut(stretch: list[Marker], tier: tiers.Tier) -> Iterable[list[Marker]]:
+    for run in tiers.group_in_order([m.b for m in stretch], tier):
+        yield [stretch[i] for i in run]
+
+
+def _order_key(policy: MergeSettings) -> Any:
+    if policy.order == "recent":
+        return lambda g: (-g.newest, g.partition)
+    if policy.order == "oldest":
+        return lambda g: (g.newest, g.partition)
+    return lambda g: (-(len(g.parts) - 1) / max(g.bytes, 1), g.partition)
+
+
+def _bounded(
+    groups: list[PlannedGroup], bound: int | None
+) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+    kept: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    total = 0
+    for group in groups:
+        if bound is None or total + group.bytes <= bound:
+            kept.append(group)
+            total += group.bytes
+            continue
+        reason = "does not fit into max_bytes of this run"
+        left += [LeftAlone(m.p, group.partition, m.b, reason) for m in group.parts]
+    return kept, left

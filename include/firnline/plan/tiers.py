@@ -1,0 +1,76 @@
+"""Which small parts go together: size tiers up to a target.
+
+Parts are taken smallest first. A group grows while the next part is no larger than twice what has
+been gathered, so that a full-size part is never rewritten for a tiny one, and every byte is
+rewritten O(log(target / part)) times over the table's life. Below a floor (1/64 of the target)
+all sizes count as one: there the cost is requests, not bytes.
+
+Merging what a plan says makes the same plan empty (fixpoint): a group is closed because the next
+part is more than twice its sum, and its one output keeps that distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FACTOR = 2
+FLOOR_SHARE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Bounds of a group."""
+
+    target: int
+    """Bytes of a full part."""
+    min_inputs: int
+    max_inputs: int
+
+    @property
+    def full(self) -> int:
+        """Parts of this many bytes or more are left as they are: 3/4 of the target."""
+        return self.target * 3 // 4
+
+
+def group_by_size(sizes: Sequence[int], tier: Tier) -> list[range]:
+    """Cut sizes, sorted ascending, into runs that may be merged each into one part.
+
+    Returns every run, also those too small to be worth it: see ``worthwhile``.
+    """
+    floor = tier.target // FLOOR_SHARE
+    runs: list[range] = []
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        count = index - start
+        too_large = size > max(FACTOR * total, floor)
+        if count and (too_large or total + size > tier.target or count >= tier.max_inputs):
+            runs.append(range(start, index))
+            start, total = index, 0
+        total += size
+    if start < len(sizes):
+        runs.append(range(start, len(sizes)))
+    return runs
+
+
+def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:
+    """Cut sizes into runs up to the target without changing their order.
+
+    For tables with a primary key, whose groups must be contiguous in insertion order.
+    """
+    runs: list[range] = []
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        count = index - start
+        if count and (total + size > tier.target or count >= tier.max_inputs):
+            runs.append(range(start, index))
+            start, total = index, 0
+        total += size
+    if start < len(sizes):
+        runs.append(range(start, len(sizes)))
+    return runs
+
+
+def worthwhile(count: int, total: int, tier: Tier) -> bool:
+    """Whether merging ``count`` parts of ``total`` bytes pays: enough of them, or a full part."""
+    return count >= tier.min_inputs or (count >= 2 and total >= tier.full)

@@ -1,0 +1,219 @@
+"""A world of one's own for tests: a clock that is set, ids that are counted, a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError
+from firnline.ids import format_uuid7
+from firnline.paths import Root, TablePaths
+from firnline.settings import TableSettings
+from firnline.store.base import Counters, Deleted, ObjectMeta
+from firnline.table import Table
+
+START_MS = 1_700_000_000_000
+
+
+@dataclass
+class SetClock:
+    """Stands still unless told to move; sleeping moves it."""
+
+    now: int = START_MS
+    elapsed: int = 1_000
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def elapsed_ms(self) -> int:
+        return self.elapsed
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(int(seconds * 1000))
+
+    def advance(self, ms: int) -> None:
+        """Both clocks go on."""
+        self.now += ms
+        self.elapsed += ms
+
+
+@dataclass
+class CountedIds:
+    """UUIDv7 whose random part is a counter."""
+
+    count: int = 0
+
+    def uuid7(self, now_ms: int) -> str:
+        self.count += 1
+        return format_uuid7(now_ms, self.count)
+
+
+class MemoryStore:
+    """An object store with create-only puts in a dictionary; ``objects`` is open to tests."""
+
+    def __init__(self, clock: SetClock) -> None:
+        self.clock = clock
+        self.objects: dict[str, tuple[bytes, int]] = {}
+        self._counters = Counters()
+
+    @property
+    def counters(self) -> Counters:
+        return self._counters
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self._counters.put += 1
+        if key in self.objects:
+            raise ObjectExistsError(f"{key} exists", next_step="read it back")
+        self._write(key, data)
+
+    def put_file(self, key: str, path: Path) -> None:
+        self._counters.put += 1
+        self._write(key, path.read_bytes())
+
+    def _write(self, key: str, data: bytes) -> None:
+        self.objects[key] = (data, self.clock.now)
+        self._counters.bytes_out += len(data)
+
+    def get(self, key: str) -> bytes:
+        self._counters.get += 1
+        if key not in self.objects:
+            raise ObjectNotFoundError(f"{key} is not there", next_step="look for it")
+        data = self.objects[key][0]
+        self._counters.bytes_in += len(data)
+        return data
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
+    def get_file(self, key: str, path: Path) -> int:
+        return path.write_bytes(self.get(key))
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        for key in keys:
+            try:
+                yield key, self.get(key)
+            except ObjectNotFoundError:
+                yield key, None
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        for key, data in self.get_many(keys):
+            yield key, None if data is None else data[:length]
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        self._counters.list += 1
+        for key in sorted(self.objects):
+            if key.startswith(prefix) and (start_after is None or key > start_after):
+                data, modified = self.objects[key]
+                yield ObjectMeta(key, len(data), modified)
+
+    def head(self, key: str) -> ObjectMeta:
+        self._counters.head += 1
+        if key not in self.objects:
+            raise ObjectNotFoundError(f"{key} is not there", next_step="look for it")
+        data, modified = self.objects[key]
+        return ObjectMeta(key, len(data), modified)
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        keys = list(keys)
+        self._counters.delete += (len(keys) + 999) // 1000
+        for key in keys:
+            self.objects.pop(key, None)
+            yield Deleted(key)
+
+
+class Crashed(BaseException):
+    """What a crash feels like to the code it hits."""
+
+
+@dataclass
+class Fault:
+    """At which store call something happens, and what."""
+
+    at: int
+    kind: str
+    """before: dies before the call has an effect; after: dies after; lost: the call has its
+    effect and its answer is lost."""
+
+
+@dataclass
+class FaultyStore:
+    """Any store, with one fault at one call. Streams are one call each, as seen by the caller."""
+
+    inner: Any
+    fault: Fault | None = None
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def counters(self) -> Counters:
+        counters: Counters = self.inner.counters
+        return counters
+
+    def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
+        index = len(self.calls)
+        self.calls.append(name)
+        hit = self.fault is not None and self.fault.at == index
+        kind = self.fault.kind if self.fault is not None and hit else ""
+        if kind == "before":
+            raise Crashed(name)
+        answer = act()
+        if kind == "after":
+            raise Crashed(name)
+        if kind == "lost" and put:
+            raise OutcomeUnknownError(f"no answer to {name}", next_step="read it back")
+        return answer
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self._call(f"put {key}", lambda: self.inner.put_new(key, data), put=True)
+
+    def put_file(self, key: str, path: Path) -> None:
+        self._call(f"put {key}", lambda: self.inner.put_file(key, path), put=True)
+
+    def get(self, key: str) -> bytes:
+        data: bytes = self._call(f"get {key}", lambda: self.inner.get(key))
+        return data
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        data: bytes = self._call(f"get {key}", lambda: self.inner.get_range(key, start, length))
+        return data
+
+    def get_file(self, key: str, path: Path) -> int:
+        size: int = self._call(f"get {key}", lambda: self.inner.get_file(key, path))
+        return size
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        yield from self._call("get many", lambda: list(self.inner.get_many(keys)))
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        yield from self._call("get heads", lambda: list(self.inner.get_heads(keys, length)))
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        yield from self._call("list " + prefix, lambda: list(self.inner.list(prefix, start_after)))
+
+    def head(self, key: str) -> ObjectMeta:
+        meta: ObjectMeta = self._call(f"head {key}", lambda: self.inner.head(key))
+        return meta
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        yield from self._call("delete", lambda: list(self.inner.delete_many(keys)))
+
+
+@dataclass
+class World:
+    """One table and everything it lives on."""
+
+    settings: TableSettings
+    clock: SetClock
+    ids: CountedIds
+    store: MemoryStore
+    table: Table
+
+
+def make_world(root: str = "memory://bucket/t", **settings: Any) -> World:
+    """An empty table in memory."""
+    clock, ids = SetClock(), CountedIds()
+    store = MemoryStore(clock)
+    declared = TableSettings.model_validate({"name": "t", "root": root, **settings})
+    paths = TablePaths(Root.parse(root).prefix)
+    return World(declared, clock, ids, store, Table(declared, store, paths, clock, ids))
