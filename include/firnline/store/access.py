@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from firnline.errors import StoreAccessError
+
+_HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z](?:[A-Za-z0-9-]{0,62})\.?")
+"""A host name; its last label begins with a letter, else it is read as an address."""
 
 Addressing = Literal["auto", "path", "virtual"]
 
@@ -48,11 +54,8 @@ class StoreAccess:
                 "an access key without its secret, or a secret without its key, was given",
                 next_step="give both, or neither to use the usual AWS chain",
             )
-        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
-            raise StoreAccessError(
-                f"the store's endpoint {self.endpoint!r} is not a URL",
-                next_step="write it as https://host or http://host:port",
-            )
+        if self.endpoint is not None:
+            _check_endpoint(self.endpoint, self.addressing)
         if self.addressing not in ("auto", "path", "virtual"):
             raise StoreAccessError(
                 f"{self.addressing!r} is no way to address a bucket",
@@ -137,6 +140,36 @@ class StoreAccess:
             role_arn=given.get("role_arn") or None,
             external_id=_sub(given, "assume_role_kwargs").get("ExternalId"),
         )
+
+
+def _check_endpoint(url: str, addressing: str) -> None:
+    """Obstore takes anything here and its Rust half panics at the first request."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    ok = url.startswith(("http://", "https://")) and (_HOST.fullmatch(host) or _is_address(host))
+    if not ok or "@" in url or "?" in url or "#" in url:
+        # Not repeated when there could be a password in it.
+        shown = "" if "@" in url else f" {url!r}"
+        raise StoreAccessError(
+            f"the store's endpoint{shown} is not a URL of a host",
+            next_step="write it as https://host or http://host:port",
+        )
+    if addressing == "virtual" and _is_address(host):
+        raise StoreAccessError(
+            f"the store's endpoint {url!r} is an address, so a bucket cannot be part of its name",
+            next_step="use path-style addressing",
+        )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _endpoint(env: Mapping[str, str]) -> str | None:

@@ -7,6 +7,7 @@ come through a provider, and whatever a variable could change that matters is st
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ READ_TIMEOUT = timedelta(seconds=30)
 REQUEST_TIMEOUT = timedelta(minutes=15)
 """One request, body included: 5 GB at 6 MB/s."""
 
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _DEFAULT_REGION = "us-east-1"
 _memory: dict[str, obstore.store.MemoryStore] = {}
 _memory_lock = threading.Lock()
@@ -130,7 +132,11 @@ def _s3(
     bucket: str, access: StoreAccess, where: str
 ) -> Callable[[RetryConfig], obstore.store.ObjectStore]:
     provider, region = _credentials(access, where)
-    endpoint = access.endpoint
+    if _BUCKET.fullmatch(bucket) is None:
+        raise StoreAccessError(
+            f"{bucket!r} is no name of a bucket", next_step="correct the table's root"
+        )
+    endpoint = None if access.endpoint is None else access.endpoint.rstrip("/")
     if endpoint is not None and not access.path_style:
         # obstore wants the bucket in the endpoint's host here.
         scheme, _, host = endpoint.partition("://")
@@ -207,7 +213,8 @@ def _static(access: StoreAccess) -> S3CredentialProvider:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def forget_memory(name: str) -> None:

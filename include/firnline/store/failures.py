@@ -70,6 +70,9 @@ def classify(error: Exception) -> Failure:
         return _by_status(status, code)
     if isinstance(error, FileNotFoundError):
         return Failure("not-found", "not found")
+    if isinstance(error, UnauthenticatedError) and "credential provider" in text:
+        # Its text quotes whatever the provider raised, and that may hold a secret.
+        return Failure("access", "no credentials could be had", "credentials", unsent=True)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return Failure("access", "permission denied")
     if "Range" in text and ("StartTooLarge" in text or "Wanted range starting at" in text):
@@ -99,19 +102,27 @@ def _without_answer(text: str) -> Failure:
         return Failure("access", "the bucket is in another region", "PermanentRedirect")
     http = _HTTP_KIND.search(text)
     if http is not None:
-        if "certificate" in text:
-            return Failure("access", "its certificate is not trusted", "tls", unsent=True)
-        if http[1] == "Connect":
-            return Failure("transient", "nothing answers there", unsent=True)
-        broken = "no answer in time" if http[1] == "Timeout" else "the connection broke off"
-        return Failure("transient", broken)
+        return _broken_connection(http[1], text)
     system = _OS_ERROR.search(text)
     if system is not None:
         reason = system[1].lower()
         return Failure("access" if system[2] in {"1", "13", "30"} else "other", reason)
-    if "Error getting credentials" in text or "redentials" in text.split("\n", 1)[0]:
-        return Failure("access", "the credentials could not be had")
     return Failure("other", text.strip().split("\n", 1)[0][:200])
+
+
+def _broken_connection(kind: str, text: str) -> Failure:
+    if "certificate" in text:
+        return Failure("access", "its certificate is not trusted", "certificate", unsent=True)
+    if "InvalidContentType" in text:
+        return Failure("access", "it does not speak TLS", "tls", unsent=True)
+    if kind == "Unknown" and "Builder" in text:
+        return Failure(
+            "access", "requests to such an endpoint are not allowed", "scheme", unsent=True
+        )
+    if kind == "Connect":
+        return Failure("transient", "nothing answers there", unsent=True)
+    reason = "no answer in time" if kind == "Timeout" else "the connection broke off"
+    return Failure("transient", reason)
 
 
 _NEXT_STEPS = {
@@ -127,7 +138,10 @@ _NEXT_STEPS = {
     "PermanentRedirect": "set the bucket's region in the connection or AWS_REGION",
     "AuthorizationHeaderMalformed": "set the bucket's region in the connection or AWS_REGION",
     "dns": "correct the endpoint's host name",
-    "tls": "correct the endpoint, or install the certificate of its authority",
+    "tls": "write the endpoint with http://, or give the store a certificate",
+    "certificate": "correct the endpoint, or install the certificate of its authority",
+    "scheme": "write the endpoint with https://, or set allow_http",
+    "credentials": "log in again, or correct the profile or role",
 }
 
 
