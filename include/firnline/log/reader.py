@@ -19,8 +19,6 @@ from firnline.store.base import Store
 
 ATTEMPTS = 5
 """How often a log that clean-up changes under the reader is listed again."""
-_WAVE = 8
-"""Transactions fetched at once while looking for what they folded."""
 HEAD_BYTES = 16 * 1024
 """First bytes of a log file in which the schema line is looked for."""
 
@@ -90,14 +88,13 @@ def _fetch_all(
     folded: set[str] = set()
     ours = [key for key, item in listing.items() if item.name.seq]
     newest_first = sorted(ours, key=lambda key: listing[key].name.seq, reverse=True)
-    while newest_first:
-        # The newest transaction usually folded most of the older ones: look there first.
-        wave = newest_first[: _WAVE if contents or everything else 1]
-        if not _fetch(store, paths, listing, wave, contents):
-            return None
-        if not everything:
-            folded.update(t.p for key in wave for t in contents[key].tombstones)
-        newest_first = [k for k in newest_first[len(wave) :] if k not in folded]
+    for key in () if everything else newest_first:
+        # One after the other: each says which of the older ones need no request at all, and
+        # O(log N) of them are left.
+        if key not in folded:
+            if not _fetch(store, paths, listing, [key], contents):
+                return None
+            folded.update(stone.p for stone in contents[key].tombstones)
     rest = [key for key in listing if key not in contents and key not in folded]
     return contents if _fetch(store, paths, listing, rest, contents) else None
 

@@ -1,0 +1,308 @@
+"""One put commits; rivals, zombies and lost answers neither lose nor double a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from firnline.errors import (
+    CommitConflictError,
+    CommitExpiredError,
+    CommitUnknownError,
+    ObjectExistsError,
+    OutcomeUnknownError,
+    RowCountMismatchError,
+)
+from firnline.log import codec, txn_file
+from firnline.log.reader import read_log
+from firnline.log.records import LogContent
+from firnline.log.txn_file import RunIdentity
+from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from firnline.transaction import commit, publish, take_base
+from tests.support.tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
+from tests.support.world import Fault, FaultyStore, World, make_world
+
+RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")
+
+
+def rows(world: World) -> int:
+    return sum(m.n or 0 for m in snapshot(world).live.values())
+
+
+def check(world: World, expected_rows: int) -> None:
+    """Rows are as they were, every live part has its object, v1 clients see the same."""
+    assert rows(world) == expected_rows
+    live = set(snapshot(world).live)
+    assert live <= world.store.objects.keys()
+    assert v1_live(world) == live
+    assert set(read_snapshot(world.store, world.table.paths).live) == live
+
+
+def test_a_commit_replaces_parts_in_one_step() -> None:
+    world = make_world()
+    keys = put_append(world) + put_append(world)
+    committed = do_merge(world, keys)
+    assert committed.published
+    assert committed.header.seq == 1
+    assert len(snapshot(world).live) == 1
+    check(world, 20)
+
+
+def test_a_commit_costs_two_puts() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    before = world.store.counters.as_dict()
+    commit(world.table, base, change, RUN)
+    after = world.store.counters.as_dict()
+    spent = {k: after[k] - before[k] for k in after}
+    assert (spent["put"], spent["get"], spent["list"], spent["delete"]) == (2, 0, 0, 0)
+
+
+def test_appends_never_conflict() -> None:
+    world = make_world()
+    keys = put_append(world) + put_append(world)
+    base = take_base(world.table)
+    put_append(world)
+    do_merge(world, keys, base)
+    check(world, 30)
+
+
+def test_merges_of_different_partitions_do_not_conflict() -> None:
+    world = make_world()
+    one, two = put_append(world, "d=1"), put_append(world, "d=2")
+    base = take_base(world.table)
+    assert do_merge(world, one, base).header.seq == 1
+    second = do_merge(world, two, base)
+    assert (second.header.seq, second.header.base) == (2, 1)
+    check(world, 20)
+
+
+def test_of_two_merges_of_one_part_one_commits_and_the_other_conflicts() -> None:
+    world = make_world()
+    keys = put_append(world) + put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    do_merge(world, keys, base)
+    with pytest.raises(CommitConflictError, match="2 of the 2 parts"):
+        commit(world.table, base, change, RUN)
+    check(world, 20)
+
+
+def test_a_lost_answer_to_the_commit_is_recognised_as_our_own_success() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    faulty = FaultyStore(world.store, Fault(0, "lost"))
+    table = replace_store(world.table, faulty)
+    committed = commit(table, base, change, RUN)
+    assert committed.header.seq == 1
+    assert [c.split("/")[1] for c in faulty.calls] == ["_txn", "_txn", "_log"]
+    check(world, 10)
+
+
+def replace_store(table: Table, store: object) -> Table:
+    return replace(table, store=store)  # type: ignore[arg-type]  # stands in for a Store
+
+
+class Mute:
+    """A store whose puts and gets never answer."""
+
+    def __init__(self, world: World, *, effect: bool) -> None:
+        self.world, self.effect, self.counters = world, effect, world.store.counters
+
+    def put_new(self, key: str, data: bytes) -> None:
+        if self.effect and key not in self.world.store.objects:
+            self.world.store.put_new(key, data)
+        raise OutcomeUnknownError(f"no answer for {key}", next_step="wait")
+
+    def get(self, key: str) -> bytes:
+        raise OutcomeUnknownError(f"no answer for {key}", next_step="wait")
+
+
+@pytest.mark.parametrize("effect", [True, False])
+def test_an_unknown_commit_says_so_and_deletes_nothing(effect: bool) -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    with pytest.raises(CommitUnknownError, match="_txn/"):
+        commit(replace_store(world.table, Mute(world, effect=effect)), base, change, RUN)
+    assert {m.p for m in change.adds} <= world.store.objects.keys()
+    take_base(world.table)  # whoever comes next publishes it, when it took effect
+    check(world, 10)
+    assert snapshot(world).seq == (1 if effect else 0)
+
+
+def test_a_committer_that_died_before_publishing_is_published_by_the_next() -> None:
+    world = make_world()
+    keys = put_append(world) + put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    faulty = FaultyStore(world.store, Fault(1, "lost"))
+
+    class Dies(FaultyStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            if "/_log/" in key:
+                raise OutcomeUnknownError("gone", next_step="wait")
+            super().put_new(key, data)
+
+        def get(self, key: str) -> bytes:
+            raise OutcomeUnknownError("gone", next_step="wait")
+
+    assert faulty.calls == []
+    committed = commit(replace_store(world.table, Dies(world.store)), base, change, RUN)
+    assert not committed.published
+    assert snapshot(world).seq == 0
+    (late,) = put_append(world)
+    assert take_base(world.table).seq == 1
+    check(world, 30)
+    assert late in snapshot(world).live
+
+
+def test_only_the_newest_transaction_is_published_again() -> None:
+    world = make_world()
+    one, two = put_append(world, "d=1"), put_append(world, "d=2")
+    first = do_merge(world, one)
+    do_merge(world, two)
+    # Clean-up removed the first log file, which the second one folded: it must not come back.
+    del world.store.objects[first.header.log]
+    take_base(world.table)
+    assert first.header.log not in world.store.objects
+
+
+def test_a_committer_slower_than_commit_ttl_does_not_commit() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    world.clock.elapsed += world.settings.commit_ttl + 1
+    with pytest.raises(CommitExpiredError, match="commit_ttl"):
+        commit(world.table, base, change, RUN)
+    assert snapshot(world).seq == 0
+
+
+def test_rebasing_does_not_make_a_slow_committer_young_again() -> None:
+    world = make_world()
+    one, two = put_append(world, "d=1"), put_append(world, "d=2")
+    base = take_base(world.table)
+    change = merge_change(world, one, base)
+    do_merge(world, two)
+    world.clock.elapsed += world.settings.commit_ttl + 1
+    with pytest.raises(CommitExpiredError):
+        commit(world.table, base, change, RUN)
+
+
+def test_a_late_publisher_leaves_publishing_to_others() -> None:
+    world = make_world()
+    committed = do_merge(world, put_append(world))
+    data = world.store.objects[world.table.paths.txn(1)][0]
+    header, log_file = txn_file.decode(world.table.paths.txn(1), data, world.table.paths)
+    del world.store.objects[committed.header.log]
+    read_at = world.clock.elapsed
+    world.clock.advance(world.settings.cleanup.grace // 2 + 1)
+    assert not publish(world.table, header, log_file, read_at)
+    assert committed.header.log not in world.store.objects
+
+
+def test_rows_that_do_not_add_up_are_not_committed() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    wrong = replace(change, counts=type(change.counts)(rows_in=10, rows_out=9))
+    with pytest.raises(RowCountMismatchError, match="10 rows"):
+        commit(world.table, base, wrong, RUN)
+    assert not [k for k in world.store.objects if "/_txn/" in k]
+
+
+def test_time_goes_on_from_the_newest_log_file_whatever_the_clock_says() -> None:
+    world = make_world()
+    keys = put_append(world, t=world.clock.now + 7_200_000)
+    committed = do_merge(world, keys)
+    assert committed.header.t == world.clock.now + 7_200_000
+    check(world, 10)
+
+
+def test_a_commit_leaves_one_unfolded_log_file_of_many_appends() -> None:
+    world = make_world()
+    keys = [key for _ in range(50) for key in put_append(world)]
+    do_merge(world, keys)
+    before = world.store.counters.get
+    log = read_log(world.store, world.table.paths)
+    assert world.store.counters.get - before == 1
+    assert len(log.contents) == 1
+    assert len(log.listing) == 51
+    check(world, 500)
+
+
+def test_merged_log_files_stay_few_over_many_commits() -> None:
+    world = make_world()
+    for _ in range(60):
+        put_append(world)
+        put_append(world, "d=2")
+        do_merge(world, put_append(world))
+    unfolded = len(read_log(world.store, world.table.paths).contents)
+    assert unfolded <= 8
+    check(world, 60 * 30)
+
+
+def test_what_a_later_version_wrote_is_carried_on() -> None:
+    world = make_world()
+    keys = put_append(world)
+    content = LogContent(t=world.clock.now, schema={}, other=[b'{"later":{"a":1}}'])
+    world.store.put_new(world.table.paths.append_log(world.clock.now, "w-9"), codec.encode(content))
+    committed = do_merge(world, keys)
+    assert b'{"later":{"a":1}}' in world.store.objects[committed.header.log][0]
+
+
+def test_the_transaction_holds_who_ran_it_and_the_whole_log_file() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    commit(world.table, base, merge_change(world, keys, base), RUN)
+    key = world.table.paths.txn(1)
+    header, log_file = txn_file.decode(key, world.store.objects[key][0], world.table.paths)
+    assert header.run == RUN
+    assert world.store.objects[header.log][0] == log_file
+    assert header.counts.logs_folded == 1
+
+
+def test_a_damaged_transaction_file_is_an_error_at_every_byte() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    key = world.table.paths.txn(1)
+    whole = world.store.objects[key][0]
+    for at in range(len(whole)):
+        for data in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - its class is checked below
+                txn_file.decode(key, data, world.table.paths)
+            assert type(caught.value).__module__ == "firnline.errors"
+
+
+def test_a_reader_survives_clean_up_between_its_listing_and_its_fetches() -> None:
+    world = make_world()
+    keys = [key for _ in range(3) for key in put_append(world)]
+    do_merge(world, keys)
+    old = [k for k in world.store.objects if "_host-" in k]
+
+    class CleansUp(FaultyStore):
+        def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+            for key in old:
+                world.store.objects.pop(key, None)
+            yield from self.inner.get_many(keys)
+
+    state = read_snapshot(CleansUp(world.store), world.table.paths, everything=True)
+    assert sum(m.n or 0 for m in state.live.values()) == 30
+
+
+def test_a_name_that_exists_is_never_overwritten() -> None:
+    world = make_world()
+    key = part_key(world)
+    with pytest.raises(ObjectExistsError):
+        world.store.put_new(key, b"other")
