@@ -15,9 +15,7 @@ from pathlib import Path
 
 import duckdb
 import msgspec
-import pyarrow.parquet as pq
 
-from firnline import stats
 from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
@@ -28,6 +26,7 @@ from firnline.kernel.model import KernelResult, KernelTask
 from firnline.kernel.scratch import scratch_folder
 from firnline.kernel.sql import Statements, copy_to, statements
 from firnline.kernel.stage import InputError, stage
+from firnline.kernel.written import Written, describe
 from firnline.part import WrittenPart
 from firnline.sql_types import fold_name
 from firnline.store.base import Store
@@ -108,7 +107,7 @@ class _Merge:
 
     def _merge(
         self, connection: duckdb.DuckDBPyConnection, inputs: Inputs
-    ) -> tuple[int, int, Path | None]:
+    ) -> tuple[int, int, Written | None]:
         """Rows deleted, rows de-duplicated, the output (None when no row is left)."""
         types = {name: sql_type(connection, name, kind) for name, kind in self.task.columns}
         sql: Statements = statements(self.task, inputs, types)
@@ -119,21 +118,21 @@ class _Merge:
             return deleted, deduplicated, None
         output = self.folder / "output.parquet"
         connection.execute(copy_to(output, sql.merged, self.task, visible - deduplicated))
-        return deleted, deduplicated, output
+        wanted = [name for name in self.task.stats_columns if name in types]
+        written = describe(connection, output, wanted)
+        return deleted, deduplicated, written
 
-    def _upload(self, output: Path) -> WrittenPart:
+    def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
-        footer = pq.read_metadata(output)
         key = f"{self.task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
-        part = WrittenPart(
+        self.store.put_file(key, output.path)
+        return WrittenPart(
             key=key,
             partition=self.task.partition,
-            bytes=output.stat().st_size,
-            rows=footer.num_rows,
-            stats=stats.from_footer(footer, self.task.stats_columns),
+            bytes=output.bytes,
+            rows=output.rows,
+            stats=output.stats,
         )
-        self.store.put_file(key, output)
-        return part
 
     @contextmanager
     def _faults(self, keys: dict[str, str]) -> Iterator[None]:
