@@ -15,6 +15,9 @@ from firnline.errors import SettingsError
 MAX_BYTES = 8 * 2**20
 """A thousand tables take about 300 KB; what is far larger is not a settings file."""
 
+MAX_DEPTH = 50
+"""Levels; the deepest setting is on the sixth."""
+
 # The C parser is ten times faster, and Airflow reads the file at every DAG parse.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -28,6 +31,20 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
     Merge keys (``<<``) copy what they name, so a few lines of them fill any memory, and
     ``defaults`` does what they are used for. Plain aliases share and cost nothing.
     """
+
+    depth = 0
+
+    def descend_resolver(self, current_node: object, current_index: object) -> None:
+        # Called for every node on the way down. The C parser recurses without looking at its
+        # stack: a hundred thousand brackets end the process.
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise yaml.constructor.ConstructorError(problem="it is nested too deeply")
+        super().descend_resolver(current_node, current_index)
+
+    def ascend_resolver(self) -> None:
+        self.depth -= 1
+        super().ascend_resolver()
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
@@ -73,7 +90,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
         )
     try:
         value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(
             f"{path}{_place(error)}: {_reason(error)}", next_step="correct that line"
         ) from None
@@ -91,8 +108,6 @@ def _place(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
     text = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return str(text).splitlines()[0]
 

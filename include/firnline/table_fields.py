@@ -64,8 +64,18 @@ class PartitionField(BaseModel):
         return f"{self.transform}({count}{self.column})"
 
     @model_serializer
-    def _text(self) -> str:
-        return str(self)
+    def _text(self) -> str | dict[str, object]:
+        """The short form, or a mapping for a column that the short form cannot hold."""
+        whole: dict[str, object] = {
+            "transform": self.transform,
+            "column": self.column,
+            "buckets": self.buckets,
+        }
+        try:
+            short = {"transform": "identity", "buckets": None} | parse_partition_field(str(self))
+        except ValueError:
+            return whole
+        return str(self) if short == whole else whole
 
 
 def parse_partition_field(text: str) -> dict[str, object]:
@@ -75,7 +85,7 @@ def parse_partition_field(text: str) -> dict[str, object]:
         ValueError: something else; says which transforms there are.
     """
     if "(" not in text and ")" not in text:
-        return {"column": text}
+        return {"column": text.strip()}
     match = _CALL.fullmatch(text.strip())
     if match is None:
         raise ValueError(
@@ -110,7 +120,7 @@ class SortField(BaseModel):
             return value
         match = _ORDER.fullmatch(value.strip())
         if match is None:
-            return {"column": value}
+            return {"column": value.strip()}
         return {"column": match["column"], "descending": match["order"].lower() == "desc"}
 
     @model_validator(mode="after")
@@ -124,6 +134,6 @@ class SortField(BaseModel):
     @model_serializer
     def _text(self) -> str | dict[str, object]:
         # A column whose name ends in " desc" would be read back as another one.
-        if _ORDER.fullmatch(self.column) is None:
+        if _ORDER.fullmatch(self.column) is None and self.column == self.column.strip():
             return str(self)
         return {"column": self.column, "descending": self.descending}
