@@ -47,7 +47,8 @@ def pytest_make_collect_report(
 
 
 def _reason(longrepr: object) -> str:
-    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
+    text = str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
+    return text.removeprefix("Skipped: ")
 
 
 @pytest.fixture(scope="session")

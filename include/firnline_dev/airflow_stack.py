@@ -8,88 +8,33 @@ the loopback interface only.
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import secrets
-import shutil
+import signal
 import subprocess
 import sys
 import time
-from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from firnline.errors import EnvironmentFaultError
 from firnline_dev.airflow_api import AirflowApi, wait_until
-from firnline_dev.bootstrap import CACHE, JAVA_HOME_FILE, REPO
+from firnline_dev.airflow_home import (
+    StackOptions,
+    copy_database,
+    keep_database,
+    save_options,
+    saved_options,
+    write_config,
+)
+from firnline_dev.bootstrap import JAVA_HOME_FILE, REPO
 from firnline_dev.processes import Programs
 from firnline_dev.s3server import S3Server, free_port
 
 DEFAULT_HOME = REPO / ".firnline" / "airflow"
 _BIN = Path(sys.executable).parent
-_SAVED = "stack.json"
-
-Config = Mapping[str, Mapping[str, object]]
-
-
-@dataclass(frozen=True)
-class StackOptions:
-    """What a stack runs. Everything has a default."""
-
-    dags: Path = REPO / "dags"
-    plugins: Path = REPO / "plugins"
-    env: Mapping[str, str] = field(default_factory=dict)
-    """For the components and all tasks, over this process's own environment."""
-    connections: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    """By id: an Airflow connection URI, or its fields (``conn_type``, ``host``, ``extra`` ...)."""
-    pools: Path | None = None
-    """A file for `airflow pools import`, imported while the stack starts."""
-    schedules: bool = False
-    """Whether cron schedules start runs; off, so that only what is triggered runs."""
-    triggerer: bool = False
-    s3_data: Path | None = None
-    """Folder of an S3Server that `make up` starts beside the stack."""
-    config: Config = field(default_factory=dict)
-    """Further settings by section, over the ones below."""
-
-
-def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[str, object]]:
-    """Airflow's settings: quick to start, quick to notice, quiet to the outside."""
-    url = f"http://127.0.0.1:{port}"
-    return {
-        "core": {
-            "dags_folder": options.dags,
-            "plugins_folder": options.plugins,
-            "load_examples": False,
-            "executor": "LocalExecutor",
-            "parallelism": 8,
-            "dags_are_paused_at_creation": False,
-            "simple_auth_manager_all_admins": True,
-            "execution_api_server_url": f"{url}/execution/",
-        },
-        "database": {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db"},
-        "logging": {"base_log_folder": home / "logs"},
-        "api": {"host": "127.0.0.1", "port": port, "base_url": url, "workers": 1},
-        "scheduler": {
-            "use_job_schedule": options.schedules,
-            "scheduler_idle_sleep_time": 0.2,
-            "scheduler_heartbeat_sec": 1,
-            "job_heartbeat_sec": 2,
-        },
-        "dag_processor": {
-            "refresh_interval": 5,
-            "bundle_refresh_check_interval": 1,
-            "min_file_process_interval": 10,
-            "parsing_processes": 1,
-        },
-        # No call home.
-        "usage_data_collection": {"enabled": False},
-    }
 
 
 class AirflowStack:
@@ -144,8 +89,10 @@ class AirflowStack:
         """Prepare the home folder and start the components; see ``wait_ready``."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        self._write_config()
-        self._make_database()
+        write_config(self.home, self.options, self.port)
+        if not copy_database(self.home):
+            self.airflow("db", "migrate")
+            keep_database(self.home)
         self._api = AirflowApi(self.url)
         env = self.env()
         for name in ("api-server", "scheduler", "dag-processor"):
@@ -240,55 +187,7 @@ class AirflowStack:
 
     def save(self) -> Path:
         """Keep the options in the home folder, for `make up` to start the same stack again."""
-        kept = {
-            "dags": str(self.options.dags),
-            "plugins": str(self.options.plugins),
-            "env": dict(self.options.env),
-            "connections": dict(self.options.connections),
-            "s3_data": str(self.options.s3_data) if self.options.s3_data else None,
-        }
-        path = self.home / _SAVED
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        return path
-
-    # --- the home folder --------------------------------------------------------------------------
-
-    def _write_config(self) -> None:
-        # One complete file before anything starts: otherwise each component makes keys of its own.
-        path = self.home / "airflow.cfg"
-        config = configparser.RawConfigParser()
-        config.read(path, encoding="utf-8")
-        keys = {
-            ("core", "fernet_key"): urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-            ("api", "secret_key"): secrets.token_urlsafe(32),
-            ("api_auth", "jwt_secret"): secrets.token_urlsafe(48),
-        }
-        wanted = base_config(self.home, self.options, self.port)
-        for section, values in [*wanted.items(), *self.options.config.items()]:
-            for name, value in values.items():
-                _set(config, section, name, str(value))
-        for (section, name), key in keys.items():
-            if not config.has_option(section, name):
-                _set(config, section, name, key)
-        path.touch(mode=0o600)
-        with path.open("w", encoding="utf-8") as file:
-            config.write(file)
-
-    def _make_database(self) -> None:
-        # `airflow db migrate` takes 12 s on an empty database: once per version, then copied.
-        mine = self.home / "airflow.db"
-        if mine.exists():
-            return
-        ready = CACHE / f"airflow-{version('apache-airflow-core')}.db"
-        if not ready.exists():
-            self.airflow("db", "migrate")
-            copy = ready.with_suffix(f".{os.getpid()}")
-            CACHE.mkdir(exist_ok=True)
-            shutil.copyfile(mine, copy)
-            copy.replace(ready)
-            return
-        shutil.copyfile(ready, mine)
+        return save_options(self.home, self.options)
 
     def _last_words(self, name: str | None) -> str:
         file = self.programs.logs / f"{name or 'scheduler'}.log"
@@ -296,33 +195,12 @@ class AirflowStack:
         return text[-1000:].strip()
 
 
-def _set(config: configparser.RawConfigParser, section: str, name: str, value: str) -> None:
-    if not config.has_section(section):
-        config.add_section(section)
-    config.set(section, name, value)
-
-
 # --- `make up` ------------------------------------------------------------------------------------
 
 
-def saved_options(home: Path) -> StackOptions:
-    """What ``save`` kept in the home folder; the repository's own DAGs where it kept nothing."""
-    path = home / _SAVED
-    if not path.exists():
-        return StackOptions(schedules=True)
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    return StackOptions(
-        dags=Path(kept["dags"]),
-        plugins=Path(kept["plugins"]),
-        env=kept["env"],
-        connections=kept["connections"],
-        s3_data=Path(kept["s3_data"]) if kept["s3_data"] else None,
-        schedules=True,
-    )
-
-
 def up(home: Path) -> None:
-    """Run the stack of a home folder until Ctrl-C."""
+    """Run the stack of a home folder until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = saved_options(home)
     server = S3Server(options.s3_data).start() if options.s3_data else None
     if server is not None:

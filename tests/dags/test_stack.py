@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from firnline_dev.airflow_stack import AirflowStack, StackOptions
+from firnline_dev.airflow_home import StackOptions
+from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.processes import MARK
 
 DAG = '''
