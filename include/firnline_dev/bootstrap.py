@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,9 +121,11 @@ def ensure_java() -> str:
 
 def wanted_stamp() -> str:
     """What the environment was made from; it is made anew when this changes."""
-    digest = hashlib.sha256(repr((sys.version_info[:2], str(REPO))).encode())
-    for name in ("pyproject.toml", "requirements.lock"):
-        digest.update((REPO / name).read_bytes())
+    pyproject = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    # The settings of the linters are no reason to install anything.
+    built_from = (pyproject["project"], pyproject["build-system"], pyproject["tool"].get("hatch"))
+    digest = hashlib.sha256(repr((sys.version_info[:2], str(REPO), built_from)).encode())
+    digest.update((REPO / "requirements.lock").read_bytes())
     return digest.hexdigest()
 
 

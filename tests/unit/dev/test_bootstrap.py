@@ -56,13 +56,32 @@ def test_without_java_and_root_one_sentence_says_what_to_install(
         ensure_java()
 
 
-def test_the_environment_is_made_anew_when_the_lock_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+[project]
+name = "firnline"
+[tool.ruff]
+line-length = 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "anew"),
+    [
+        ("requirements.lock", "one", "two", True),
+        ("pyproject.toml", "firnline", "other", True),
+        ("pyproject.toml", "hatchling", "setuptools", True),
+        ("pyproject.toml", "100", "120", False),
+    ],
+)
+def test_the_environment_is_made_anew_when_what_it_is_made_from_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, anew: bool
 ) -> None:
     monkeypatch.setattr(bootstrap, "REPO", tmp_path)
-    for name in ("pyproject.toml", "requirements.lock"):
-        (tmp_path / name).write_text("one")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "requirements.lock").write_text("one")
     before = bootstrap.wanted_stamp()
-    assert bootstrap.wanted_stamp() == before
-    (tmp_path / "requirements.lock").write_text("two")
-    assert bootstrap.wanted_stamp() != before
+    path = tmp_path / file
+    path.write_text(path.read_text().replace(old, new))
+    assert (bootstrap.wanted_stamp() != before) == anew
