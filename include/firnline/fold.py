@@ -14,7 +14,7 @@ import msgspec
 
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.predicate import parse_json
-from firnline.predicate_prune import matches_nothing
+from firnline.predicate_logic import matches_nothing
 from firnline.snapshot import Snapshot
 
 TIER = 2

@@ -151,6 +151,7 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     invariants.rows_are_accounted_for(change.counts)
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
+        _refuse_conflict(base.snapshot, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
         _refuse_when_late(table, base)
@@ -158,7 +159,6 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         if _create_transaction(table, draft.header, data):
             return _committed(table, base, draft, read_at)
         base = take_base(table, began_ms=base.began_ms)
-        _refuse_conflict(base.snapshot, change)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at once",

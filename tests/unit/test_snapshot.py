@@ -16,7 +16,7 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker, stats_json
 from firnline.paths import TablePaths
 from firnline.snapshot import build, bury, combine, union_parts
-from tests.support.tables import SCHEMA, do_merge, put_append, snapshot
+from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.world import make_world
 
 PATHS = TablePaths("t")

@@ -22,7 +22,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.transaction import commit, publish, take_base
-from tests.support.tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
+from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
 from tests.support.world import Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")

@@ -122,7 +122,7 @@ def run_merge(
             break
         if running is None:
             if table.settings.locking == "fenced":
-                probe(table.store, table.paths, table.ids, table.clock)
+                probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
             running = engine()
         if not state.execute(base, plan, running):
             break

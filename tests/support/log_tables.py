@@ -1,0 +1,80 @@
+"""Tables made of nothing but log files: parts are keys with row counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.snapshot import Snapshot, read_snapshot
+from firnline.transaction import Base, Change, Committed, commit, take_base
+from tests.support.world import World
+
+SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}
+
+
+def part_key(world: World, partition: str = "d=1") -> str:
+    """A fresh key under the table's data folder, with an object behind it."""
+    key = world.table.paths.data_part(partition, world.ids.uuid7(world.clock.now))
+    world.store.objects[key] = (b"rows", world.clock.now)
+    return key
+
+
+def put_append(
+    world: World,
+    *partitions: str,
+    rows: int = 10,
+    size: int = 100,
+    q: int | None = 0,
+    schema: dict[str, str] | None = None,
+    t: int | None = None,
+) -> list[str]:
+    """One append: a part in each partition and one log file. Returns the parts' keys."""
+    world.clock.advance(1)
+    at = world.clock.now if t is None else t
+    keys = [part_key(world, p) for p in partitions or ("d=1",)]
+    markers = [Marker(p=k, b=size, t=at, n=rows, q=q, o=(at, at)) for k in keys]
+    content = LogContent(t=at, schema=SCHEMA if schema is None else schema, markers=markers)
+    name = world.table.paths.append_log(at, f"host-{world.ids.uuid7(at)}")
+    world.store.put_new(name, codec.encode(content))
+    return keys
+
+
+def snapshot(world: World) -> Snapshot:
+    """The state now, read in full."""
+    return read_snapshot(world.store, world.table.paths, everything=True)
+
+
+def merge_change(world: World, keys: Sequence[str], base: Base) -> Change:
+    """Replace parts by one new part with all their rows."""
+    rows = sum(base.snapshot.parts[k].n or 0 for k in keys)
+    new = part_key(world, world.table.paths.parse_part(keys[0]).partition)
+    orders = [base.snapshot.parts[k].order() for k in keys]
+    order = (min(o[0] for o in orders), max(o[1] for o in orders))
+    marker = Marker(p=new, b=100 * len(keys), t=0, n=rows, q=base.seq, o=order)
+    counts = Counts(parts_in=len(keys), parts_out=1, rows_in=rows, rows_out=rows)
+    return Change(op="merge", replaces=tuple(keys), adds=(marker,), counts=counts)
+
+
+def do_merge(world: World, keys: Sequence[str], base: Base | None = None) -> Committed:
+    """Merge parts in one transaction."""
+    base = base or take_base(world.table)
+    return commit(world.table, base, merge_change(world, keys, base), RunIdentity(run_id="r"))
+
+
+def v1_live(world: World) -> set[str]:
+    """The live parts as a v1 client sees them: files in order of their names, later lines win.
+
+    Written from the rules of the v1 format alone; shares no code with the product.
+    """
+    live: dict[str, bool] = {}
+    prefix = world.table.paths.prefix + "/_log/"
+    for key in sorted(k for k in world.store.objects if k.startswith(prefix)):
+        lines = world.store.objects[key][0].split(b"\n")
+        header = json.loads(lines[0])
+        for line in lines[header["f"] :]:
+            marker = json.loads(line)
+            live[marker["p"]] = "tmb" not in marker
+    return {p for p, alive in live.items() if alive}
