@@ -1,0 +1,119 @@
+"""A table of another client of log format version 1 is read and maintained as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.snapshot import read_snapshot
+from tests.support.engines import CountingEngine
+from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.v1_client import V1Client
+from tests.support.world import World, make_world
+
+RUN = RunIdentity(run_id="r")
+
+
+def agree(world: World, client: V1Client) -> None:
+    """Both clients, and our reader that leaves folded log files out, see the same live parts."""
+    ours = set(snapshot(world).live)
+    assert client.live() == ours
+    assert set(read_snapshot(world.store, world.table.paths).live) == ours
+    assert ours <= world.store.objects.keys()
+
+
+def merge(world: World) -> None:
+    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+
+
+def test_a_foreign_table_is_read() -> None:
+    world = make_world()
+    client = V1Client(world)
+    parts = {client.append("d=1"), client.append("d=2")}
+    state = snapshot(world)
+    assert set(state.live) == parts
+    assert state.schema == {"ts": "TIMESTAMP", "v": "INTEGER"}
+    assert state.seq == 0
+
+
+def test_a_foreign_table_is_merged_and_stays_readable_for_its_client() -> None:
+    world = make_world()
+    client = V1Client(world)
+    for _ in range(6):
+        client.append("d=1")
+    merge(world)
+    assert len(snapshot(world).live) == 1
+    agree(world, client)
+    client.append("d=1")
+    agree(world, client)
+
+
+def test_a_foreign_merge_is_understood() -> None:
+    world = make_world()
+    client = V1Client(world)
+    for _ in range(3):
+        client.append("d=1")
+    new = client.merge("d=1")
+    assert set(snapshot(world).live) == {new}
+    agree(world, client)
+
+
+def test_a_foreign_fold_of_our_log_does_not_bring_back_parts() -> None:
+    world = make_world()
+    client = V1Client(world)
+    keys = put_append(world) + put_append(world)
+    do_merge(world, keys)
+    put_append(world)
+    world.clock.advance(10)
+    client.merge("d=1")
+    agree(world, client)
+    do_merge(world, list(snapshot(world).live))
+    agree(world, client)
+
+
+def test_log_files_that_a_foreign_client_folded_are_still_read() -> None:
+    """Whether its fold carries everything is not ours to know."""
+    world = make_world()
+    client = V1Client(world)
+    for _ in range(3):
+        client.append("d=1")
+    client.merge("d=1")
+    assert read_snapshot(world.store, world.table.paths).skipped == frozenset()
+
+
+@pytest.mark.parametrize("host", ["my_m_host", "m_x", "a.b-c", "ünïcode"])
+def test_any_host_name_of_a_foreign_client_is_fine(host: str) -> None:
+    world = make_world()
+    client = V1Client(world, host=host)
+    for _ in range(4):
+        client.append("d=1")
+    merge(world)
+    assert len(snapshot(world).live) == 1
+
+
+STEPS = st.sampled_from(["v1 append", "append", "v1 merge", "merge", "merge two"])
+
+
+@given(st.lists(st.tuples(STEPS, st.sampled_from(["d=1", "d=2"])), max_size=25))
+@settings(max_examples=60, deadline=None)
+def test_both_clients_agree_after_any_sequence_of_their_work(steps: list[tuple[str, str]]) -> None:
+    world = make_world(merge={"min_inputs": 2})
+    client = V1Client(world)
+    for step, partition in steps:
+        world.clock.advance(3)
+        if step == "v1 append":
+            client.append(partition)
+        elif step == "append":
+            put_append(world, partition)
+        elif step == "v1 merge":
+            client.merge(partition)
+        elif step == "merge":
+            merge(world)
+        else:
+            parts = snapshot(world).partitions.get(partition, [])[:2]
+            if parts:
+                do_merge(world, [m.p for m in parts])
+        agree(world, client)

@@ -1,0 +1,104 @@
+"""A client of log format version 1, written from its rules alone: it knows nothing of ours.
+
+Lines are JSON, log files go by the order of their names, the later line wins. It writes ``v`` as a
+string, no ``x``, no ``n``, no statistics, and drops every key it does not know when it folds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.world import World
+
+SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}
+
+
+@dataclass
+class V1Client:
+    """Works on the objects of a world's store directly."""
+
+    world: World
+    host: str = "v1-host"
+
+    @property
+    def _objects(self) -> dict[str, tuple[bytes, int]]:
+        return self.world.store.objects
+
+    @property
+    def _prefix(self) -> str:
+        return self.world.table.paths.prefix
+
+    def log_files(self) -> list[str]:
+        return sorted(k for k in self._objects if k.startswith(f"{self._prefix}/_log"))
+
+    def _read(self, key: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+        lines = self._objects[key][0].split(b"\n")
+        header = json.loads(lines[0])
+        stones = lines[header["tmb"] : header["f"]] if header.get("tmb") else []
+        return (
+            json.loads(lines[header["sch"]]),
+            [json.loads(line) for line in stones],
+            [json.loads(line) for line in lines[header["f"] :]],
+        )
+
+    def markers(self) -> dict[str, dict[str, Any]]:
+        """The last marker of every part, in order of log files."""
+        found: dict[str, dict[str, Any]] = {}
+        for key in self.log_files():
+            for marker in self._read(key)[2]:
+                found[marker["p"]] = marker
+        return found
+
+    def live(self) -> set[str]:
+        return {p for p, marker in self.markers().items() if "tmb" not in marker}
+
+    def append(self, partition: str, size: int = 100) -> str:
+        self.world.clock.advance(1)
+        t = self.world.clock.now
+        part = f"{self._prefix}/_data/{partition}/{self.world.ids.uuid7(t)}.parquet"
+        self._objects[part] = (b"rows", t)
+        self._write(f"{t}_{self.host}.jsonl", SCHEMA, [], [{"p": part, "b": size, "t": t}])
+        return part
+
+    def merge(self, partition: str) -> str | None:
+        """Replace the live parts of a partition by one, folding every log file."""
+        logs, markers = self.log_files(), self.markers()
+        inside = f"{self._prefix}/_data/{partition}/"
+        picked = sorted(p for p in self.live() if p.startswith(inside))
+        if len(picked) < 2:
+            return None
+        self.world.clock.advance(5)
+        t = self.world.clock.now
+        new = f"{inside}{self.world.ids.uuid7(t)}.parquet"
+        self._objects[new] = (b"rows", t)
+        schema: dict[str, str] = {}
+        stones = dict.fromkeys(logs, t)
+        for log in logs:
+            schema |= self._read(log)[0]
+            stones |= {s["p"]: s["t"] for s in self._read(log)[1]}
+        lines = [{"p": new, "b": sum(markers[p]["b"] for p in picked), "t": t}]
+        for path, marker in markers.items():
+            known: dict[str, Any] = {k: marker[k] for k in ("p", "b", "t", "tmb") if k in marker}
+            lines.append(known | {"tmb": t} if path in picked else known)
+        self._write(
+            f"{t}_m_{self.host}.jsonl", schema, [{"p": p, "t": s} for p, s in stones.items()], lines
+        )
+        return new
+
+    def _write(
+        self,
+        name: str,
+        schema: dict[str, str],
+        stones: list[dict[str, Any]],
+        markers: list[dict[str, Any]],
+    ) -> None:
+        header: dict[str, Any] = {"v": "1", "t": int(name.split("_", maxsplit=1)[0]), "sch": 1}
+        if stones:
+            header["tmb"] = 2
+        header["f"] = 2 + len(stones)
+        lines = [json.dumps(x) for x in (header, schema, *stones, *markers)]
+        key = f"{self._prefix}/_log/{name}"
+        assert key not in self._objects
+        self._objects[key] = ("\n".join(lines).encode(), self.world.clock.now)
