@@ -68,7 +68,12 @@ class ObjectClient:
         self._requests = requests
 
     def __repr__(self) -> str:
-        return f"<store {self._requests.backend.where}>"
+        return f"<store {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """Bucket and endpoint, or folder; two stores of one name hold the same objects."""
+        return self._requests.backend.where
 
     @property
     def counters(self) -> Counters:

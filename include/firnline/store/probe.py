@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 from firnline.clock import Clock, SystemClock
 from firnline.errors import ObjectExistsError, StoreUnsafeError
@@ -25,8 +26,8 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
         StoreUnsafeError: the store overwrote the object, or accepted the second put.
         StoreError: the store failed; nothing is known of it then.
     """
-    # The text of a store names bucket and endpoint; one without its own names the object.
-    seen = (repr(store), prefix)
+    where = getattr(store, "where", None)
+    seen = (where or f"{type(store).__name__} {id(store)}", prefix)
     with _lock:
         if seen in _passed:
             return
@@ -37,12 +38,15 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
     list(store.delete_many([key]))
     if finding is not None:
         raise StoreUnsafeError(
-            f"{store!r} {finding}: two transactions could both commit",
+            f"{seen[0]} {finding}: two transactions could both commit",
             next_step="use another store, or set `locking: pool-only` for the table and make sure "
             "that nothing but its Airflow pool ever runs two jobs at a time",
         )
     with _lock:
         _passed.add(seen)
+    if where is None:
+        # Known by its identity only, which another object may have after it.
+        weakref.finalize(store, _passed.discard, seen)
 
 
 def _put_twice(store: Store, key: str, name: str) -> str | None:

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import ScratchFullError, StoreError
+from firnline.store.transfer import CONCURRENCY, LOOK_AHEAD, each, to_file
+
+
+def test_results_come_in_the_order_of_the_keys() -> None:
+    def one(key: str) -> str:
+        time.sleep(0.001 * (int(key) % 3))
+        return key + "!"
+
+    keys = [str(number) for number in range(200)]
+    assert list(each(keys, one)) == [key + "!" for key in keys]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, CONCURRENCY, LOOK_AHEAD + 1])
+def test_every_key_is_fetched_once(count: int) -> None:
+    keys = [str(number) for number in range(count)]
+    assert list(each(keys, str)) == keys
+
+
+def test_no_more_is_under_way_than_allowed() -> None:
+    lock, running, most = threading.Lock(), 0, 0
+
+    def one(key: str) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+
+    list(each([str(number) for number in range(300)], one))
+    assert 2 <= most <= CONCURRENCY
+
+
+def test_nothing_is_fetched_far_ahead_of_the_consumer() -> None:
+    started: list[str] = []
+
+    def one(key: str) -> str:
+        started.append(key)
+        return key
+
+    results = each([str(number) for number in range(1000)], one)
+    assert started == []
+    for _ in range(10):
+        next(results)
+    time.sleep(0.05)
+    assert 10 <= len(started) <= 10 + LOOK_AHEAD
+    results.close()  # type: ignore[attr-defined]  # a generator, which Iterator does not say
+    time.sleep(0.02)
+    assert len(started) <= 10 + LOOK_AHEAD
+
+
+def test_the_first_error_ends_it() -> None:
+    def one(key: str) -> str:
+        if key == "7":
+            raise StoreError("7 failed", next_step="try again")
+        return key
+
+    results = each([str(number) for number in range(500)], one)
+    with pytest.raises(StoreError, match="7 failed"):
+        list(results)
+
+
+def test_threads_end_with_the_iteration() -> None:
+    list(each([str(number) for number in range(100)], str))
+    assert not [t for t in threading.enumerate() if t.name.startswith("firnline-store")]
+
+
+def test_a_stream_becomes_a_file(tmp_path: Path) -> None:
+    assert to_file([b"ab", b"", b"c"], tmp_path / "f") == 3
+    assert (tmp_path / "f").read_bytes() == b"abc"
+
+
+def test_a_file_that_cannot_be_written_is_no_failure_of_the_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be written: No such file or directory"):
+        to_file([b"a"], tmp_path / "none" / "f")
+
+
+def test_a_full_disk_is_told_apart() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(ScratchFullError, match="no space is left on the disk of /dev"):
+        to_file([b"a" * 2**20], full)
+
+
+def test_a_broken_stream_is_the_stores_failure(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise ConnectionResetError("peer")
+
+    with pytest.raises(ConnectionResetError):
+        to_file(broken(), tmp_path / "f")
