@@ -1,0 +1,97 @@
+"""Credentials of a table, from its Airflow connection to the process that needs them.
+
+They are looked up inside the task and live in memory and in the environment of the Spark driver:
+never in a templated field, an argument list, a Spark setting or a log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+
+from firnline.errors import EnvironmentFaultError
+from firnline.settings import TableSettings
+
+if TYPE_CHECKING:
+    from firnline.store.access import StoreAccess
+    from firnline.table import Table
+
+_ADD_AWS = (
+    "airflow connections add {id} --conn-type aws --conn-login ACCESS_KEY --conn-password SECRET"
+)
+_ADD_SPARK = "airflow connections add {id} --conn-type spark --conn-host spark://HOST:7077"
+
+
+def connection(conn_id: str, used_for: str, add: str) -> Connection:
+    """An Airflow connection. Raises EnvironmentFaultError that says how to create it."""
+    try:
+        found: Connection = Connection.get(conn_id)
+    except AirflowNotFoundException:
+        raise EnvironmentFaultError(
+            f"there is no Airflow connection {conn_id!r}, which {used_for}",
+            next_step=f"create it with `{add.format(id=conn_id)}`",
+        ) from None
+    return found
+
+
+def spark_connection(table: TableSettings) -> Connection:
+    """The connection of the table's Spark cluster. Raises EnvironmentFaultError."""
+    used_for = f"table {table.name} names as its Spark cluster (spark.conn_id)"
+    return connection(table.spark.conn_id, used_for, _ADD_SPARK)
+
+
+def store_access(table: TableSettings) -> StoreAccess | None:
+    """Endpoint and credentials of the table's connection; None: the environment's usual chain.
+
+    Raises:
+        EnvironmentFaultError: there is no such connection, or it is of another kind.
+        StoreAccessError: what it holds cannot be right.
+    """
+    if table.connection_id is None:
+        return None
+    from firnline.store.access import StoreAccess
+
+    used_for = f"table {table.name} names for its store (connection_id)"
+    found = connection(table.connection_id, used_for, _ADD_AWS)
+    if found.conn_type != "aws":
+        raise EnvironmentFaultError(
+            f"the Airflow connection {table.connection_id!r} is of type {found.conn_type!r}, and "
+            f"table {table.name} needs one of type aws",
+            next_step="correct connection_id in the settings, or leave it out for the usual chain",
+        )
+    access = StoreAccess.from_airflow_fields(found.login, found.password, found.extra_dejson)
+    for secret in (access.secret_key, access.session_token, access.external_id):
+        if secret:
+            mask_secret(secret)
+    return access
+
+
+def driver_environment(access: StoreAccess | None) -> dict[str, str]:
+    """The environment variables that give a Spark driver this access, secrets in clear."""
+    if access is None:
+        return {}
+    values = {
+        "AWS_ENDPOINT_URL_S3": access.endpoint,
+        "AWS_REGION": access.region,
+        "AWS_ACCESS_KEY_ID": access.access_key,
+        "AWS_SECRET_ACCESS_KEY": access.secret_key,
+        "AWS_SESSION_TOKEN": access.session_token,
+        "AWS_PROFILE": access.profile,
+        # What the variables above cannot say: addressing, a role to assume.
+        "FIRNLINE_STORE_ACCESS": access.to_json(),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def open_in_task(table: TableSettings) -> Table:
+    """The table, with the credentials of its connection; sends no request to the store.
+
+    Raises:
+        EnvironmentFaultError, StoreAccessError: as ``store_access``.
+    """
+    from firnline.table import open_table
+
+    return open_table(table, store_access(table))

@@ -1,0 +1,82 @@
+"""Notices pools that are missing or too wide, where Airflow's database is: in its scheduler.
+
+A task cannot see its own pool, and one whose pool is missing never starts and nobody says why. The
+plugin registers this module as a listener. It is loaded into every process of Airflow, the tasks'
+too, so it imports nothing until a hook needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.listeners import hookimpl
+
+from firnline.pools import pool_of_dag, pool_problems
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+_LOG = logging.getLogger("firnline.pools")
+
+
+@hookimpl
+def on_starting(component: object) -> None:
+    """Log every pool of the settings that is not as it must be, as the scheduler starts."""
+    # By name: a task's process announces itself too, and importing the class would load the ORM.
+    if type(component).__name__ != "Job":
+        return
+    from firnline.errors import FirnlineError
+    from firnline.pools import pools_json
+    from firnline.settings import load_settings
+
+    try:
+        wanted = pools_json(load_settings())
+    except FirnlineError as error:
+        _LOG.error("%s", error)
+        return
+    for problem in pool_problems(wanted, read_slots()):
+        _LOG.error("%s", problem)
+
+
+@hookimpl
+def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
+    """Name the problem in a note on the run; a run that could only hang or do harm fails."""
+    pool = pool_of_dag(dag_run.dag_id)
+    if pool is None:
+        return
+    slots = read_slots()
+    for problem in pool_problems([pool], slots):
+        _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
+        # The run belongs to the scheduler's session, which saves both with what it does anyway.
+        dag_run.note = "\n\n".join(filter(None, [dag_run.note, f"firnline: {problem}."]))
+        if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):
+            _fail(dag_run)
+
+
+def read_slots() -> dict[str, int]:
+    """Slots of all pools, by name; -1 for no bound.
+
+    Through a connection of its own: Airflow's session must not be opened within these hooks.
+    """
+    from airflow import settings
+    from sqlalchemy import text
+
+    engine: Any = settings.engine
+    with engine.connect() as connection:
+        rows = connection.execute(text("select pool, slots from slot_pool")).all()
+    return {str(name): int(slots) for name, slots in rows}
+
+
+def _commits_exclude(dag_id: str) -> bool:
+    """Whether the table is safe without its pool; not where its store cannot exclude."""
+    from firnline.settings import load_settings
+
+    table = load_settings().tables.get(dag_id.partition("__")[2])
+    return table is None or table.locking == "fenced"
+
+
+def _fail(dag_run: DagRun) -> None:
+    from airflow.utils.state import DagRunState
+
+    dag_run.set_state(DagRunState.FAILED)

@@ -1,0 +1,17 @@
+"""Registers the pool guard with Airflow.
+
+Airflow loads each file of the plugins folder as a module of its own, named after the file.
+"""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+from firnline.airflow import pool_guard
+
+
+class FirnlinePlugin(AirflowPlugin):
+    """What firnline adds to Airflow besides DAGs."""
+
+    name = "firnline"
+    listeners = [pool_guard]
