@@ -7,12 +7,17 @@ import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from firnline.errors import EnvironmentFaultError
 from firnline_dev.s3server import S3Server, StoreRoot
 
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
+
+# A busy machine is no counterexample.
+hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("house")
 
 
 def pytest_configure() -> None:
