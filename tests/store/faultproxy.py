@@ -19,6 +19,7 @@ Fault = Literal[
     "reset",  # the connection breaks before the request reaches the server
     "lose-answer",  # the request has its effect, then the connection breaks
     "fail-after",  # the request has its effect, then the answer is 503
+    "cut-head",  # the answer breaks off inside its headers
     "cut-body",  # the answer states its full length, and breaks off half-way
     "stall",  # no answer ever comes
     "answer",  # an answer of the test's own, the server is not asked
@@ -150,6 +151,9 @@ class FaultProxy:
         if fault == "fail-after":
             client.sendall(xml_answer(503, "SlowDown"))
             return True
+        if fault == "cut-head":
+            client.sendall(head[: head.index(b"\r\n") + 9])
+            return False
         if fault == "cut-body":
             client.sendall(head + body[: len(body) // 2])
             return False

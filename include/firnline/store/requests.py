@@ -110,4 +110,6 @@ class Requests:
         """Our error for a failed request."""
         if failure.kind == "not-found" and kind in _NEEDS_BUCKET:
             failure = Failure("access", failure.reason, failure.code or "NoSuchBucket")
+        if failure.kind == "exists" and kind != "PUT":
+            failure = Failure("other", "the store answers with a conflict", failure.code)
         return to_error(failure, f"{kind} of {key}", self.backend.where)
