@@ -104,10 +104,10 @@ def write_part(
             writer.write_table(rows, row_group_size=row_group_rows)
         return path.stat().st_size
     except OSError as error:
-        if error.errno not in _DISK_FULL:
-            raise
+        full = error.errno in _DISK_FULL
         raise ScratchFullError(
-            f"the disk of {path.parent} is full, a part with {rows.num_rows} rows does not fit",
+            f"a part with {rows.num_rows} rows cannot be written to {path.parent}: "
+            f"{'the disk is full' if full else error.strerror}",
             next_step="free some space there, or set TMPDIR to a larger disk",
         ) from None
 

@@ -25,6 +25,70 @@ def normalise(type_text: str) -> str:
     return " ".join(type_text.split()) if kind is None else str(kind)
 
 
+class SchemaUnion:
+    """Columns of several schema lines, in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, str] = {}
+        self._source: dict[str, str] = {}
+        self._spelling: dict[str, str] = {}
+        self._seen: set[tuple[tuple[str, str], ...]] = set()
+        self._last: Mapping[str, str] | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Column -> canonical type text."""
+        return dict(self._columns)
+
+    def copy(self) -> SchemaUnion:
+        """A union of its own that knows what this one knows."""
+        other = SchemaUnion()
+        other._columns, other._source = dict(self._columns), dict(self._source)
+        other._spelling, other._seen = dict(self._spelling), set(self._seen)
+        return other
+
+    def add(self, source: str, columns: Mapping[str, str], *, next_step: str = _NEXT_STEP) -> None:
+        """Take one more schema line in.
+
+        Args:
+            source: whose it is, for the error ("log file x").
+            columns: column -> type text.
+            next_step: of the error.
+
+        Raises:
+            SchemaConflictError: as ``union``; the line may then be half taken in.
+        """
+        # Ten thousand appends of one writer carry ten thousand equal lines.
+        if columns is self._last:
+            return
+        self._last = columns
+        line = tuple(columns.items())
+        if line in self._seen:
+            return
+        self._seen.add(line)
+        for name, type_text in line:
+            kind = normalise(type_text)
+            known = self._columns.get(name)
+            if known is None:
+                self._new_column(source, name, kind, next_step)
+            elif known != kind:
+                raise SchemaConflictError(
+                    f"column {name!r} is {known} in {self._source[name]} but {kind} in {source}",
+                    next_step=next_step,
+                )
+
+    def _new_column(self, source: str, name: str, kind: str, next_step: str) -> None:
+        other = self._spelling.setdefault(fold_name(name), name)
+        if other != name:
+            raise SchemaConflictError(
+                f"column {name!r} of {source} differs only in the case of its letters "
+                f"from {other!r} of {self._source[other]}",
+                next_step=next_step,
+            )
+        self._columns[name] = kind
+        self._source[name] = source
+
+
 def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     """The columns of all schema lines, in the order in which they are first seen.
 
@@ -38,44 +102,7 @@ def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
         SchemaConflictError: two log files give one column different types, or two columns whose
             names differ only in the case of letters (DuckDB and SQL see one column there).
     """
-    merged: dict[str, str] = {}
-    first_file: dict[str, str] = {}
-    spelling: dict[str, str] = {}
-    seen: set[tuple[tuple[str, str], ...]] = set()
-    last: Mapping[str, str] | None = None
+    merged = SchemaUnion()
     for log_file, columns in lines:
-        # Ten thousand appends of one writer carry ten thousand equal lines.
-        if columns is last:
-            continue
-        last = columns
-        line = tuple(columns.items())
-        if line in seen:
-            continue
-        seen.add(line)
-        for name, type_text in line:
-            kind = normalise(type_text)
-            known = merged.get(name)
-            if known is None:
-                _check_case(name, log_file, spelling, first_file)
-                merged[name] = kind
-                first_file[name] = log_file
-            elif known != kind:
-                raise SchemaConflictError(
-                    f"column {name!r} is {known} in log file {first_file[name]} "
-                    f"but {kind} in {log_file}",
-                    next_step=_NEXT_STEP,
-                )
-    return merged
-
-
-def _check_case(
-    name: str, log_file: str, spelling: dict[str, str], first_file: dict[str, str]
-) -> None:
-    """Note the spelling of a new column; refuse a second one in other letters."""
-    other = spelling.setdefault(fold_name(name), name)
-    if other != name:
-        raise SchemaConflictError(
-            f"column {name!r} of log file {log_file} differs only in the case of its letters "
-            f"from {other!r} of {first_file[other]}",
-            next_step=_NEXT_STEP,
-        )
+        merged.add(f"log file {log_file}", columns)
+    return merged.columns

@@ -1,0 +1,233 @@
+"""Appends: parts first, then one create-only log file for all partitions.
+
+No lock, never in conflict with anything (docs/format.md, "Appends"). The log file is the commit:
+before it nothing of an append is visible, after it everything is.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firnline.append_run import AppendRun, Origin
+from firnline.append_source import Rows, check_files, gather, read_files, tables_of
+from firnline.errors import (
+    CommitUnknownError,
+    FirnlineError,
+    ForeignPathError,
+    ScratchFullError,
+    UsageError,
+)
+from firnline.log.reader import read_schemas
+from firnline.part import WrittenPart
+from firnline.schema import SchemaUnion
+from firnline.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What an append did."""
+
+    append_id: str
+    """UUIDv7."""
+    log_key: str | None
+    """Key of its log file; None when there were no rows and so nothing was written."""
+    t: int
+    """Time of the log file, unix milliseconds; 0 without one."""
+    q: int
+    """Newest transaction of the table when it began."""
+    parts: tuple[WrittenPart, ...]
+    rows: int
+    bytes: int
+    """Of the parts."""
+    requests: dict[str, int]
+    """Store requests and bytes of this append by kind (``store.base.Counters``)."""
+
+
+class Appender:
+    """Appends to one table, again and again; not for several threads at once.
+
+    Requests per append: 1 LIST, a PUT per part, 1 PUT for the log file. The first append of an
+    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file.
+
+    Args:
+        table: the table.
+        writer: beginning of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        known_schema: column -> SQL type, instead of reading them from the table.
+        scratch: folder for parts on their way; None: the system's.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        writer: str = "firnline",
+        known_schema: Mapping[str, str] | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        table.paths.append_log(0, writer)  # raises UsageError for a name that cannot be
+        self._table = table
+        self._writer = writer
+        self._scratch = scratch
+        self._known: SchemaUnion | None = None
+        self._seq = 0
+        self._last_t = 0
+        if known_schema is not None:
+            self._known = SchemaUnion()
+            self._known.add("the schema given", known_schema)
+
+    def append(
+        self,
+        data: Rows,
+        partition: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AppendResult:
+        """Append rows, atomically over all their partitions.
+
+        Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
+
+        Args:
+            data: rows; their columns in any order, new ones welcome, missing ones are null.
+            partition: path of all rows, only for a table without ``partition_by``.
+            metadata: more key-value pairs for the footers of the parts.
+
+        Raises:
+            UsageError: partition, columns or settings do not go with the table.
+            PartSchemaError: columns or values that a part cannot hold.
+            SchemaConflictError: a column has another type in the table.
+            AppendExpiredError: it took longer than ``append.ttl``.
+            CommitUnknownError: nobody can say whether the rows are in the table.
+            StoreError, ScratchFullError: as they say.
+
+        After any error but CommitUnknownError the table is as it was and no part stays.
+        """
+        before = self._table.store.counters.as_dict()
+        where = self._partition(partition)
+        extra = _own_metadata(metadata or {})
+        known = self._known_schema().copy()
+        origin = self._begin()
+        with _scratch_folder(self._scratch) as folder:
+            run = AppendRun(self._table, origin, known, where, folder, extra)
+            log_key, t = self._execute(run, data)
+        if log_key is not None:
+            self._known_schema().add(f"log file {log_key}", run.columns)
+        after = self._table.store.counters.as_dict()
+        return AppendResult(
+            append_id=origin.id,
+            log_key=log_key,
+            t=t,
+            q=origin.q,
+            parts=tuple(run.parts),
+            rows=sum(part.rows for part in run.parts),
+            bytes=sum(part.bytes for part in run.parts),
+            requests={kind: after[kind] - before[kind] for kind in after},
+        )
+
+    def append_files(self, paths: Sequence[Path], partition: str | None = None) -> AppendResult:
+        """Append Parquet files as one append, in bounded memory.
+
+        All footers are looked at before anything is written.
+
+        Raises:
+            PartUnreadableError: a file that is not there, cut, encrypted, or no Parquet.
+            PartSchemaError, SchemaConflictError: a file whose columns do not fit; names it.
+            others: as ``append``.
+        """
+        check_files(paths, self._known_schema())
+        return self.append(read_files(paths), partition)
+
+    def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
+        """Write and publish; (key of the log file, its time), (None, 0) without rows."""
+        try:
+            for rows in gather(tables_of(data), run.buffer.chunk_bytes):
+                run.add(rows)
+            run.flush()
+        except (Exception, KeyboardInterrupt):
+            run.discard()
+            raise
+        if not run.parts:
+            return None, 0
+        # Right before the log file: an as-of read must not change its answer later.
+        t = max(self._table.clock.now_ms(), self._last_t + 1)
+        try:
+            log_key = run.publish(t)
+        except CommitUnknownError:
+            raise  # the parts may be visible
+        except FirnlineError:
+            run.discard()
+            raise
+        self._last_t = t
+        return log_key, t
+
+    def _begin(self) -> Origin:
+        """Read the newest transaction from the history and give the append its names."""
+        table = self._table
+        began = table.clock.elapsed_ms()
+        # Not from _log/, where a committed transaction may not be published yet.
+        after = table.paths.txn(self._seq) if self._seq else None
+        for meta in table.store.list(table.paths.txn_dir, after):
+            self._seq = max(self._seq, table.paths.parse_txn(meta.key))
+        now = table.clock.now_ms()
+        append_id = table.ids.uuid7(now)
+        return Origin(append_id, f"{self._writer}-{append_id}", self._seq, began, now)
+
+    def _known_schema(self) -> SchemaUnion:
+        if self._known is None:
+            known = SchemaUnion()
+            for log_file, columns in read_schemas(self._table.store, self._table.paths):
+                known.add(f"log file {log_file}", columns)
+            self._known = known
+        return self._known
+
+    def _partition(self, partition: str | None) -> str:
+        settings, paths = self._table.settings, self._table.paths
+        if settings.partition_by:
+            if partition is not None:
+                raise UsageError(
+                    f"table {settings.name} takes partitions from "
+                    f"{', '.join(map(str, settings.partition_by))}",
+                    next_step="leave the partition out",
+                )
+            return ""
+        path = partition or ""
+        if settings.partition is not None and not re.fullmatch(settings.partition, path):
+            raise UsageError(
+                f"partition {path!r} is none of table {settings.name}, whose partitions match "
+                f"{settings.partition}",
+                next_step="name a partition of this form",
+            )
+        try:
+            paths.check_part(paths.data_part(path, "part"))
+        except ForeignPathError:
+            raise UsageError(
+                f"partition {path!r} is not a path under the table",
+                next_step="write it like year=2013/month=01",
+            ) from None
+        return path
+
+
+@contextmanager
+def _scratch_folder(parent: Path | None) -> Iterator[Path]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="firnline-", dir=parent)
+    except OSError as error:
+        raise ScratchFullError(
+            f"no folder for parts can be made in {parent or tempfile.gettempdir()}: "
+            f"{error.strerror}",
+            next_step="give a folder with space that this user can write to (TMPDIR)",
+        ) from None
+    with folder as path:
+        yield Path(path)
+
+
+def _own_metadata(metadata: Mapping[str, str]) -> Mapping[str, str]:
+    for name in metadata:
+        if name.startswith("firnline."):
+            raise UsageError(
+                f"footer metadata {name!r} is firnline's own", next_step="choose another name"
+            )
+    return metadata

@@ -1,0 +1,263 @@
+"""One append: checks rows, writes parts, publishes them with one log file or takes them back."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from firnline.append_buffer import PartBuffer
+from firnline.append_source import CAST
+from firnline.arrow_types import conform, from_arrow, to_arrow
+from firnline.errors import (
+    AppendExpiredError,
+    CommitUnknownError,
+    FirnlineError,
+    PartSchemaError,
+    StoreError,
+    TransactionError,
+    UsageError,
+)
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker, stats_json
+from firnline.parquet_io import write_part
+from firnline.part import WrittenPart
+from firnline.part_metadata import PartMetadata
+from firnline.schema import SchemaUnion
+from firnline.settings import TableSettings
+from firnline.stats import from_table
+from firnline.store.create import create
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+_SOURCE = "the rows to append"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an append began."""
+
+    id: str
+    """UUIDv7 of the append."""
+    writer: str
+    """Name in the log file's key; ends in the id."""
+    q: int
+    """Newest transaction of the table when it began."""
+    began_ms: int
+    """``Clock.elapsed_ms`` from before ``q`` was read."""
+    time_ms: int
+    """Wall clock when it began, unix milliseconds."""
+
+
+@dataclass(slots=True)
+class AppendRun:
+    """State of one append.
+
+    Args:
+        table: the table.
+        origin: where it began.
+        known: the table's columns; grows by those of the rows.
+        partition: of all rows, when the table has no partition fields.
+        scratch: folder for files on their way.
+        metadata: more key-value pairs for the footers.
+    """
+
+    table: Table
+    origin: Origin
+    known: SchemaUnion
+    partition: str
+    scratch: Path
+    metadata: Mapping[str, str]
+    columns: dict[str, str] = field(default_factory=dict)
+    """Columns of the rows so far, column -> SQL type."""
+    parts: list[WrittenPart] = field(default_factory=list)
+    buffer: PartBuffer = field(init=False)
+    _keys: list[str] = field(default_factory=list)
+    """Every key an upload was begun under."""
+
+    def __post_init__(self) -> None:
+        settings = self.table.settings
+        self.buffer = PartBuffer(
+            settings.partition_by,
+            self.partition,
+            part_bytes=settings.append.part_bytes,
+            buffer_bytes=settings.append.buffer,
+        )
+
+    def add(self, rows: pa.Table) -> None:
+        """Check rows and take them in; may write parts.
+
+        Raises:
+            PartSchemaError, SchemaConflictError, UsageError: they do not fit the table.
+            StoreError, ScratchFullError: a part could not be written.
+        """
+        conformed = self._conform(rows)
+        for partition, piece in self.buffer.add(conformed):
+            self._write(partition, piece)
+
+    def flush(self) -> None:
+        """Write the parts that are still open."""
+        for partition, piece in self.buffer.drain():
+            self._write(partition, piece)
+
+    def publish(self, t: int) -> str:
+        """Make all parts visible at once; returns the key of the log file.
+
+        Args:
+            t: time of the log file, unix milliseconds.
+
+        Raises:
+            AppendExpiredError: it took too long; nothing is visible.
+            CommitUnknownError: nobody can say whether it is visible.
+        """
+        table, origin = self.table, self.origin
+        key = table.paths.append_log(t, origin.writer)
+        markers = [
+            Marker(
+                p=part.key,
+                b=part.bytes,
+                t=t,
+                n=part.rows,
+                q=origin.q,
+                o=(t, t),
+                s=stats_json(part.stats),
+            )
+            for part in self.parts
+        ]
+        data = codec.encode(LogContent(t=t, schema=self.columns, markers=markers))
+        self._refuse_when_late()
+        try:
+            found = create(table.store, key, data)
+        except StoreError as error:
+            # Also when the last answer was a clear one: an earlier put may still take effect.
+            raise CommitUnknownError(
+                f"nobody can say whether the append was published ({error.message})",
+                next_step=f"append again only if {key} does not appear; nothing was deleted",
+            ) from error
+        if found is not None:
+            raise TransactionError(
+                f"log file {key} exists and is somebody else's",
+                next_step="look for a source of ids that repeats itself; nothing was published",
+            )
+        return key
+
+    def discard(self) -> None:
+        """Delete the parts of an append that is surely not published.
+
+        What cannot be deleted now is left to the orphan sweep.
+        """
+        try:
+            for answer in self.table.store.delete_many(self._keys):
+                if answer.error is not None:
+                    _LOG.warning("part %s of a failed append stays: %s", answer.key, answer.error)
+        except FirnlineError as error:
+            _LOG.warning("%d parts of a failed append stay: %s", len(self._keys), error)
+
+    def _refuse_when_late(self) -> None:
+        ttl = self.table.settings.append.ttl
+        age = self.table.clock.elapsed_ms() - self.origin.began_ms
+        if age > ttl:
+            # A delete record may be gone by now that has to hide some of these rows.
+            raise AppendExpiredError(
+                f"the append took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
+                next_step="append fewer rows at once, or raise append.ttl; nothing was published",
+            )
+
+    def _conform(self, rows: pa.Table) -> pa.Table:
+        if rows.num_columns == 0:
+            raise UsageError("the rows have no columns", next_step="append rows with columns")
+        columns = from_arrow(rows.schema, self.known.columns)
+        first = not self.columns
+        self.known.add(_SOURCE, columns, next_step=CAST)
+        self.columns |= columns
+        if first:
+            _check_settings(self.table.settings, self.known.columns)
+        schema = to_arrow(columns)
+        arrays = [
+            _checked(name, rows.column(index), schema.field(index).type, columns[name])
+            for index, name in enumerate(columns)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _write(self, partition: str, rows: pa.Table) -> None:
+        table, origin, policy = self.table, self.origin, self.table.settings.merge
+        name = table.ids.uuid7(table.clock.now_ms())
+        key = table.paths.data_part(partition, name)
+        pairs = PartMetadata(
+            table=table.paths.prefix,
+            partition=partition,
+            writer=origin.writer,
+            append=origin.id,
+            q=origin.q,
+            # The log file's own time is not known yet; its order among appends is this one's
+            # unless they overlapped.
+            o=(origin.time_ms, origin.time_ms),
+            rows=rows.num_rows,
+        )
+        path = self.scratch / f"{name}.parquet"
+        size = write_part(
+            rows,
+            path,
+            sort_by=table.settings.sort_by,
+            metadata={**self.metadata, **pairs.to_pairs()},
+            compression_level=policy.compression_level,
+            row_group_rows=policy.row_group_rows,
+        )
+        self.buffer.written(rows.nbytes, size)
+        self._keys.append(key)
+        table.store.put_file(key, path)
+        path.unlink()
+        self.parts.append(
+            WrittenPart(
+                key=key,
+                partition=partition,
+                bytes=size,
+                rows=rows.num_rows,
+                stats=from_table(rows, statistics_columns(table.settings)),
+            )
+        )
+
+
+def statistics_columns(settings: TableSettings) -> tuple[str, ...]:
+    """Columns whose statistics stand in markers: of partition, sort order, key and TTL."""
+    names = [f.column for f in settings.partition_by]
+    names += [f.column for f in settings.sort_by]
+    names += settings.primary_key
+    names += [settings.version] if settings.version else []
+    names += [settings.ttl.column] if settings.ttl and settings.ttl.column else []
+    return tuple(dict.fromkeys(names))
+
+
+def _check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
+    """Refuse a settings file that speaks of columns which neither table nor rows have."""
+    for name in statistics_columns(settings):
+        if name not in columns:
+            raise UsageError(
+                f"the settings of table {settings.name} name column {name!r}, "
+                f"and rows and table have {', '.join(columns)}",
+                next_step="correct partition_by, sort_by, primary_key, version or ttl",
+            )
+
+
+def _checked(
+    name: str, column: pa.ChunkedArray, kind: pa.DataType, sql_type: str
+) -> pa.ChunkedArray:
+    """A column in its part's type; texts that are no UTF-8 would break every reader."""
+    try:
+        conformed = conform(column, kind)
+        conformed.validate(full=True)
+        return conformed
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise PartSchemaError(
+            f"column {name!r} holds a value that does not fit {sql_type}: {_first_line(error)}",
+            next_step="correct the rows; nothing was appended",
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
