@@ -219,10 +219,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     snapshot = base.snapshot
     now = table.clock.now_ms()
     seq, t = snapshot.seq + 1, max(now, snapshot.newest_t + 1)
-    adds = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
-    own = adds + [bury(snapshot.parts[p], t) for p in change.replaces]
+    own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    settings = table.settings
     keys = fold.choose(snapshot, sum(len(marker_json(m)) for m in own))
     folded = fold.fold(
         snapshot,
@@ -230,7 +228,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         t,
         own=frozenset(m.p for m in own),
         purged=purged,
-        delete_cutoff=now - settings.append.ttl - settings.cleanup.grace,
+        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
     )
     deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
     content = LogContent(
@@ -242,14 +240,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         other=list(folded.other),
         x=TxnMark(seq=seq, txn=txn, op=change.op, purged=purged),
     )
-    candidate = invariants.Candidate(
-        base=snapshot,
-        content=content,
-        replaces=frozenset(change.replaces),
-        adds=frozenset(m.p for m in adds),
-        folds=frozenset(keys),
-    )
-    invariants.check(candidate, table.paths)
+    _check(table, base, change, content, frozenset(keys))
+    counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
     header = TxnHeader(
         seq=seq,
         txn=txn,
@@ -258,7 +250,26 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         t=t,
         log=table.paths.txn_log(t, seq, txn),
         run=run,
-        counts=msgspec.structs.replace(change.counts, logs_folded=len(keys)),
+        counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
     )
     return _Draft(header, content, codec.encode(content))
+
+
+def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:
+    """The new parts, alive, and the replaced ones, dead."""
+    new = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
+    return new + [bury(snapshot.parts[p], t) for p in change.replaces]
+
+
+def _check(
+    table: Table, base: Base, change: Change, content: LogContent, folds: frozenset[str]
+) -> None:
+    candidate = invariants.Candidate(
+        base=base.snapshot,
+        content=content,
+        replaces=frozenset(change.replaces),
+        adds=frozenset(m.p for m in change.adds),
+        folds=folds,
+    )
+    invariants.check(candidate, table.paths)

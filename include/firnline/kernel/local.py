@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from firnline.ids import Ids
 from firnline.kernel.merge import merge_group
 from firnline.kernel.model import KernelResult, KernelTask
 from firnline.store.base import Store
+
+TICK_S = 1.0
+"""How long the caller waits in vain before it is told so (``Engine.run``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class LocalEngine:
     clock: Clock
     parallel: int = 1
 
-    def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult]:
-        """Results as they complete. Leaving the iterator early stops what still runs."""
+    def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
+        """See ``Engine.run``. Leaving the iterator early stops what still runs."""
         stop = threading.Event()
 
         def one(task: KernelTask) -> KernelResult:
@@ -43,8 +46,12 @@ class LocalEngine:
 
         with ThreadPoolExecutor(self.parallel, "firnline-kernel") as pool:
             try:
-                for future in as_completed([pool.submit(one, task) for task in tasks]):
-                    yield future.result()
+                waiting: set[Future[KernelResult]] = {pool.submit(one, task) for task in tasks}
+                while waiting:
+                    done, waiting = wait(waiting, TICK_S, FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+                    if not done:
+                        yield None
             finally:
                 stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)

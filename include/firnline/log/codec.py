@@ -60,7 +60,7 @@ def seal(head: bytes, tail: bytes) -> bytes:
     return b"\n".join([head, _encode(_Seal(_Sum(total))), tail])
 
 
-def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes) -> None:
+def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes | memoryview) -> None:
     """Raise LogCorruptError unless the checksum line ``sealed`` fits the bytes around it."""
     try:
         stated = _SEAL.decode(sealed).sum.crc32
@@ -102,18 +102,17 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         ForeignPathError: a marker or tombstone points outside the table.
     """
     header = decode_header(key, data)
-    first = data.split(b"\n", header.f)
-    if len(first) < header.f:
+    lines, end = _first_lines(data, header.f)
+    if len(lines) < header.f:
         raise corrupt(key, 1, f"it states {header.f} lines before the markers, the file has fewer")
-    lines, rest = first[: header.f], first[header.f] if len(first) > header.f else b""
     _check_sections(key, header, data, lines)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     tombstones = _tombstones(key, header, lines)
     for tombstone in tombstones:
         paths.check_log(tombstone.p)
     deletes, other = _extensions(key, (header.ext or 0) + 1, ext)
-    markers = _markers(key, header.f, rest)
-    paths.check_parts([marker.p for marker in markers], rest)
+    markers = _markers(key, header.f, memoryview(data)[end:])
+    paths.check_parts([marker.p for marker in markers], data)
     return LogContent(
         t=header.t,
         schema=_schema(key, header.sch, lines[header.sch]),
@@ -123,6 +122,18 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         other=other,
         x=header.x,
     )
+
+
+def _first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
+    """The first lines, and where the rest begins; the rest, most of the file, is not copied."""
+    lines: list[bytes] = []
+    start = 0
+    while len(lines) < count and start <= len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        lines.append(data[start:end])
+        start = end + 1
+    return lines, start
 
 
 def decode_header(key: str, data: bytes) -> Header:
@@ -170,7 +181,7 @@ def _check_sections(key: str, header: Header, data: bytes, lines: Sequence[bytes
         return
     head = lines[0] + b"\n" + lines[1]
     sealed = lines[2]
-    check_seal(key, 3, head, sealed, data[len(head) + len(sealed) + 2 :])
+    check_seal(key, 3, head, sealed, memoryview(data)[len(head) + len(sealed) + 2 :])
 
 
 def _tombstones(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTombstone]:
@@ -200,14 +211,14 @@ def _extensions(key: str, number: int, lines: Sequence[bytes]) -> tuple[list[Del
     return deletes, other
 
 
-def _markers(key: str, first: int, rest: bytes) -> list[Marker]:
+def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:
     try:
         return _MARKER.decode_lines(rest)
     except UNREADABLE:
         # Rare: a key we do not know, or a broken line. Only now go line by line.
         return [
             _marker(key, first + offset, line)
-            for offset, line in enumerate(rest.split(b"\n"))
+            for offset, line in enumerate(bytes(rest).split(b"\n"))
             if line
         ]
 
