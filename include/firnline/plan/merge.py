@@ -136,7 +136,7 @@ def plan_merge(
         found, rest = _group(snapshot, settings, partition, ready)
         groups += found
         left += rest
-    groups.sort(key=_order_key(settings.merge))
+    groups.sort(key=lambda group: _urgency(settings.merge, group))
     bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
     kept, over = _bounded(groups, bound)
     left += over
@@ -248,12 +248,14 @@ def _cut(stretch: list[Marker], tier: tiers.Tier) -> Iterable[list[Marker]]:
         yield [stretch[i] for i in run]
 
 
-def _order_key(policy: MergeSettings) -> Any:
+def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:
+    """Sort key: the smallest comes first."""
     if policy.order == "recent":
-        return lambda g: (-g.newest, g.partition)
+        return (-group.newest, group.partition)
     if policy.order == "oldest":
-        return lambda g: (g.newest, g.partition)
-    return lambda g: (-(len(g.parts) - 1) / max(g.bytes, 1), g.partition)
+        return (group.newest, group.partition)
+    saved_per_byte = (len(group.parts) - 1) / max(group.bytes, 1)
+    return (-saved_per_byte, group.partition)
 
 
 def _bounded(
