@@ -1,0 +1,116 @@
+"""The ``firnline`` command: finds the subcommand, and turns what goes wrong into one sentence."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from firnline.cli import append, history, merge, parts, plan, settings, snapshot
+from firnline.cli.failures import PIPE_CLOSED, Manner, stopped_reading, tell, usage
+from firnline.errors import FirnlineError
+
+_HELP = """Maintain log-structured Parquet tables.
+
+A TABLE is a name of the settings file or a root URL; credentials come from the environment and
+the usual AWS chain.
+
+\b
+Examples:
+  firnline append file:///tmp/t a.parquet b.parquet
+  firnline parts flights
+  firnline plan merge flights
+  firnline merge flights
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+app = typer.Typer(
+    name="firnline",
+    help=_HELP,
+    # Plain help: panels cost 0.25 s at each start and break lines that one wants to copy.
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"firnline {version('firnline')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Set up above; the version is printed by its callback."""
+
+
+for group in (append, parts, plan, merge, history, snapshot, settings):
+    app.add_typer(group.commands)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line. Returns the exit code; everything is told already."""
+    manner = Manner.of(arguments)
+    try:
+        return _invoke(arguments)
+    except FirnlineError as error:
+        return tell(error, manner)
+    except BrokenPipeError:
+        return _leave_pipe()
+    except KeyboardInterrupt:
+        return tell(stopped_reading(), manner)
+    except Exception as error:  # noqa: BLE001 - the last place where a bug becomes a sentence
+        return tell(error, manner)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    if "_FIRNLINE_COMPLETE" in os.environ:  # the shell asks what could come next
+        command.main(prog_name="firnline")
+    try:
+        # Not command.main(): it swallows Ctrl-C and a closed pipe.
+        with command.make_context("firnline", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.TyperException as error:
+        where = getattr(error, "ctx", None)
+        if where is not None and type(error).__name__ == "NoArgsIsHelpError":
+            sys.stdout.write(where.get_help() + "\n")
+            return 0
+        raise usage(error.format_message(), where.command_path if where else "firnline") from error
+    return 0
+
+
+def _leave_pipe() -> int:
+    # What is still buffered must not raise once more while the interpreter ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
+
+
+def main() -> None:
+    """Entry point of the ``firnline`` script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no arrow gets a '?'
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""``firnline append``: Parquet files become rows of a table, all of them at once or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.failures import when_stopped
+
+if TYPE_CHECKING:
+    from firnline.append import AppendResult
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "append",
+    [
+        "firnline append file:///tmp/t a.parquet b.parquet",
+        "firnline append s3://lake/events day.parquet --partition d=2026-01-31",
+    ],
+)
+def append(
+    table: TableArgument,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Parquet files on this machine.")
+    ],
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            "--partition",
+            metavar="PATH",
+            help="Of all rows, as d=2026-01-31; only for a table without partition_by.",
+        ),
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option("--scratch", metavar="FOLDER", help="For parts on their way; else $TMPDIR."),
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Append Parquet files: all of their rows at once, or none of them.
+
+    Columns go by name; new ones are added to the table, missing ones are null. A root without a
+    table gets one. Safe beside merges and other appends.
+    """
+    from firnline.append import Appender
+
+    opened = open_target(table, settings)
+    name = opened.settings.name
+    with when_stopped(
+        f"stopped; either all of the rows were appended to {name} or none",
+        next_step=f"look with `firnline parts {table}` before you append them again",
+    ):
+        result = Appender(opened, scratch=scratch).append_files(files, partition)
+    output.show(describe(opened, result, len(files)), as_json, _render)
+
+
+def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
+    """What an append did; ``t`` in unix milliseconds, sizes in bytes."""
+    parts = [
+        {"key": part.key, "partition": part.partition, "rows": part.rows, "bytes": part.bytes}
+        for part in result.parts
+    ]
+    return {
+        "table": table.settings.name,
+        "root": table.settings.root,
+        "append_id": result.append_id,
+        "log_file": result.log_key,
+        "t": result.t,
+        "files": files,
+        "rows": result.rows,
+        "bytes": result.bytes,
+        "parts": parts,
+        "requests": result.requests,
+    }
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    name, number = data["table"], output.number
+    files = _count(data["files"], "file")
+    if data["log_file"] is None:
+        output.line(f"Nothing to append to {name}: {files} without a row.")
+        return
+    partitions = len({part["partition"] for part in data["parts"]})
+    output.line(
+        f"Appended {_count(data['rows'], 'row')} of {files} to {name}: "
+        f"{_count(len(data['parts']), 'part')} in {_count(partitions, 'partition')}, "
+        f"{about_size(data['bytes'])}, {number(data['requests']['put'])} PUT."
+    )
+
+
+def _count(amount: int, what: str) -> str:
+    return f"{output.number(amount)} {what}{'' if amount == 1 else 's'}"

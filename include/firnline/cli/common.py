@@ -1,0 +1,165 @@
+"""Options that every command has, and how a command gets at its table."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.errors import FirnlineError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.settings import TableSettings
+    from firnline.snapshot import Snapshot
+    from firnline.table import Table
+
+
+def _table_names(incomplete: str) -> list[str]:
+    """For the shell's completion: it has nowhere to show an error."""
+    from firnline.settings import load_settings
+
+    try:
+        return sorted(name for name in load_settings().tables if name.startswith(incomplete))
+    except FirnlineError:
+        return []
+
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A name of the settings file, or a root URL (s3://bucket/prefix, file:///folder).",
+        autocompletion=_table_names,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
+_DebugOption = Annotated[bool, typer.Option("--debug", help="Add the traceback to an error.")]
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        metavar="PATH",
+        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml.",
+    ),
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="As of a time: 2026-01-31T12:00:00Z (ISO 8601 with a zone) or unix milliseconds.",
+    ),
+]
+
+
+def command(
+    group: typer.Typer, name: str, examples: Sequence[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function the command ``name``: with ``--debug``, and with examples in its help.
+
+    ``--debug`` is looked for before the command line is parsed (``failures.Manner``), so that
+    mistakes in the command line obey it too; here it is only made known.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def call(**given: Any) -> None:
+            given.pop("debug")
+            function(**given)
+
+        known = inspect.signature(function, eval_str=True)
+        debug = inspect.Parameter(
+            "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DebugOption
+        )
+        order = sorted([*known.parameters.values(), debug], key=lambda p: p.name in _LAST)
+        call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
+            parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
+        )
+        # \b keeps the lines of the examples as they are.
+        shown = "\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)])
+        text = f"{inspect.getdoc(function) or ''}\n\n{shown}"
+        group.command(name, help=text, short_help=text.partition("\n")[0])(call)
+        return function
+
+    return register
+
+
+_LAST = ("as_json", "debug", "settings")
+_MILLISECONDS = re.compile(r"\d{1,15}")
+_TIME_STEP = "write a time as 2026-01-31T12:00:00Z, with its zone, or as unix milliseconds"
+
+
+def settings_of(target: str, path: Path | None) -> TableSettings:
+    """Settings of a table's name or root. Raises UsageError, SettingsError."""
+    from firnline.settings import find_table
+
+    if "://" not in target and ("/" in target or target.startswith(".")):
+        raise UsageError(
+            f"{target!r} is a path, and a table is named by its root URL",
+            next_step=f"write file://{Path(target).absolute()}",
+        )
+    return find_table(target, path)
+
+
+def open_target(target: str, path: Path | None) -> Table:
+    """The table of a name or root, with credentials of the usual chain; sends no request."""
+    settings = settings_of(target, path)
+    from firnline.store.access import StoreAccess
+    from firnline.table import open_table
+
+    return open_table(settings, StoreAccess.from_env())
+
+
+def read_state(table: Table, at: str | None = None) -> Snapshot:
+    """The table's newest state or that of a time.
+
+    Raises:
+        UsageError: ``at`` is no time, or there is no table at the root.
+        SnapshotExpiredError: parts of that time are deleted.
+    """
+    from firnline.snapshot import read_snapshot
+
+    time_ms = None if at is None else parse_time(at, table.clock.now_ms())
+    snapshot = read_snapshot(table.store, table.paths)
+    if not snapshot.listing:
+        raise _no_table(table)
+    return snapshot if time_ms is None else snapshot.at(time_ms)
+
+
+def require_table(table: Table) -> None:
+    """One LIST that finds a log file. Raises UsageError when there is none."""
+    if next(iter(table.store.list(table.paths.log_dir)), None) is None:
+        raise _no_table(table)
+
+
+def _no_table(table: Table) -> UsageError:
+    return UsageError(
+        f"there is no table at {table.settings.root}: it has no log file",
+        next_step="correct the name or root, or make the table with `firnline append`",
+    )
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Unix milliseconds of ISO 8601 with a zone, or of plain milliseconds. Raises UsageError."""
+    if _MILLISECONDS.fullmatch(text.strip()):
+        time_ms = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise UsageError(f"{text!r} is not a time", next_step=_TIME_STEP) from None
+        if moment.tzinfo is None:
+            raise UsageError(f"the time {text!r} has no zone", next_step=_TIME_STEP)
+        time_ms = round(moment.timestamp() * 1000)
+    if time_ms > now_ms:
+        # The answer would change with every append until then.
+        raise UsageError(
+            f"the time {text!r} lies in the future", next_step="leave --at out for the newest state"
+        )
+    return time_ms

@@ -1,0 +1,125 @@
+"""What a failure looks like: one sentence on stderr with the next step, and an exit code.
+
+0 done    1 failed    2 wrong usage    130 stopped by Ctrl-C    141 the reader of a pipe left
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from firnline.errors import FirnlineError, UsageError
+
+UNEXPECTED = 1
+STOPPED = 130
+"""128 + SIGINT, as a shell shows it."""
+PIPE_CLOSED = 141
+"""128 + SIGPIPE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How failures are told."""
+
+    as_json: bool = False
+    debug: bool = False
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> Manner:
+        """From the bare arguments: also a command line that does not parse has its manner."""
+        options = list(arguments)
+        if "--" in options:
+            options = options[: options.index("--")]
+        return cls("--json" in options, "--debug" in options)
+
+
+class StoppedError(FirnlineError):
+    """Ctrl-C, and what is safe now."""
+
+    exit_code = STOPPED
+
+
+@contextmanager
+def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
+    """Turn Ctrl-C within into a ``StoppedError`` that says what became of the table."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError(message, next_step=next_step) from None
+
+
+def stopped_reading() -> StoppedError:
+    """Ctrl-C while nothing could have changed."""
+    return StoppedError("stopped; nothing was changed", next_step="run the same command again")
+
+
+def usage(message: str, command: str) -> FirnlineError:
+    """The error for a command line that does not parse."""
+    message = message.strip().rstrip(".").replace("Input should be", "must be")
+    return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
+
+
+def tell(error: BaseException, manner: Manner) -> int:
+    """Print the failure to stderr; returns the exit code."""
+    stream = sys.stderr
+    if manner.debug and not manner.as_json:
+        stream.write("".join(traceback.format_exception(error)))
+    if manner.as_json:
+        stream.write(json.dumps({"error": as_data(error, debug=manner.debug)}) + "\n")
+    else:
+        stream.write(f"firnline: {sentence(error)}\n")
+    return error.exit_code if isinstance(error, FirnlineError) else UNEXPECTED
+
+
+def sentence(error: BaseException) -> str:
+    """The error as one sentence (a list of mistakes keeps its lines)."""
+    if not isinstance(error, FirnlineError):
+        what = _one_line(str(error))
+        shown = f"{type(error).__name__}: {what}" if what else type(error).__name__
+        return f"unexpected {shown}; {_REPORT}"
+    if "\n" in error.message:
+        step = error.next_step
+        return (
+            f"{printable(error.message.rstrip(), keep_lines=True)}\n{step[:1].upper()}{step[1:]}."
+        )
+    return printable(str(error))
+
+
+def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
+    """The error for programs."""
+    if isinstance(error, FirnlineError):
+        message, step, code = error.message, error.next_step, error.exit_code
+    else:
+        message, step, code = _one_line(str(error)), _REPORT, UNEXPECTED
+    data: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": message,
+        "next_step": step,
+        "exit_code": code,
+        "retryable": isinstance(error, FirnlineError) and error.retryable,
+    }
+    if debug:
+        data["traceback"] = traceback.format_exception(error)
+    return data
+
+
+_REPORT = "run again with --debug and report it"
+_LONGEST = 300
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return printable(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
+
+
+def printable(text: str, *, keep_lines: bool = False) -> str:
+    """Text without what a terminal would act on: keys and columns are other people's."""
+    kept = "\n" if keep_lines else ""
+    return "".join(
+        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text
+    )

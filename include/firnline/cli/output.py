@@ -1,0 +1,178 @@
+"""What commands print: tables for people, JSON for programs, both from the same data.
+
+On a terminal tables fit its width; in a pipe nothing is cut or wrapped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from firnline.cli.failures import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_PIPE_WIDTH = 4_000
+"""Columns of what is no terminal: wide enough for any row."""
+_GAP = 2
+_PIECE = 16 * 1024
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    number: bool = False
+    """Right-aligned, never wrapped."""
+    wrap: bool = False
+    """The one that gives way when the terminal is narrow."""
+    style: str = ""
+    dispensable: int = 0
+    """Above 0: left out on a terminal that is too narrow, the largest first."""
+
+
+def console() -> Console:
+    """Standard output as rich sees it."""
+    from rich.console import Console
+
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # app.run ends with the exit code for it
+
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    return Pipe(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]) -> None:
+    """Print ``data`` as JSON, or let ``render`` print it for people."""
+    if as_json:
+        write(json.dumps(data, indent=2) + "\n")
+    else:
+        render(data)
+    # Here, and not while the interpreter ends: a closed pipe is told by the exit code.
+    sys.stdout.flush()
+
+
+def write(text: str) -> None:
+    """Text to standard output.
+
+    In pieces: with PYTHONUNBUFFERED, Python believes a large piece written that a closing pipe
+    has cut short.
+    """
+    for start in range(0, len(text), _PIECE):
+        sys.stdout.write(text[start : start + _PIECE])
+
+
+def line(text: str = "", style: str = "") -> None:
+    """One line, or a paragraph that wraps at the terminal's edge."""
+    from rich.text import Text
+
+    console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
+
+
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], footer: Sequence[str] | None = None
+) -> None:
+    """A table with a rule under its head, and one above its footer."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[printable(cell) for cell in row] for row in [*rows, *([footer] if footer else [])]]
+    kept = fitting(columns, lines, console().width)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in (columns[index] for index in kept):
+        grid.add_column(
+            column.title,
+            justify="right" if column.number else "left",
+            no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis",
+            style=column.style,
+            header_style="bold",
+        )
+    for index, row in enumerate(lines):
+        last = footer is not None and index == len(lines) - 1
+        if last:
+            grid.add_section()
+        grid.add_row(*(Text(row[place]) for place in kept), style="bold" if last else None)
+    _print(grid)
+
+
+def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns to show: those that are needed, and of the others what fits ``width``."""
+    from rich.cells import cell_len
+
+    needed = [
+        max(cell_len(text) for text in (column.title, *(row[index] for row in rows)))
+        for index, column in enumerate(columns)
+    ]
+    kept = list(range(len(columns)))
+    for index in sorted(kept, key=lambda index: -columns[index].dispensable):
+        if not columns[index].dispensable or _width(needed, kept) <= width:
+            break
+        kept.remove(index)
+    return kept
+
+
+def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(needed[index] for index in kept) + _GAP * (len(kept) - 1)
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one a line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(name, Text(printable(value)))
+    _print(grid)
+
+
+def _print(grid: RenderableType) -> None:
+    screen = console()
+    if sys.stdout.isatty():
+        screen.print(grid)
+        return
+    with screen.capture() as capture:
+        screen.print(grid)
+    # Cells are filled up with spaces, which nobody wants in a file.
+    write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
+
+
+def number(value: int | None) -> str:
+    """1234567 -> ``1,234,567``; ``?`` when nobody knows."""
+    return "?" if value is None else f"{value:,}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Share of a whole; ``-`` of nothing."""
+    return f"{100 * part // whole} %" if whole else "-"
+
+
+def when(time_ms: int) -> str:
+    """Unix milliseconds -> ``2013-01-05 07:00:00Z``; figures that no calendar has stay figures."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+
+
+def spark(counts: Sequence[int]) -> str:
+    """Counts as one character each; the fullest is a full block, none is a dot."""
+    most = max(counts, default=0)
+    encoding = sys.stdout.encoding or "ascii"
+    bars = _BARS if encoding.lower().startswith("utf") else ".:-=+*%#"
+    return "".join(
+        bars[max(1, -(-count * len(bars) // most)) - 1] if count else "·" if bars == _BARS else " "
+        for count in counts
+    )

@@ -1,0 +1,175 @@
+"""``firnline parts``: what a table is made of, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from statistics import median_low
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
+from firnline.errors import UsageError
+
+if TYPE_CHECKING:
+    from firnline.log.records import Marker
+    from firnline.settings import TableSettings
+    from firnline.snapshot import Snapshot
+
+SIZE_STEPS = tuple(4**step * 1024 for step in range(1, 11))
+"""Upper bounds, in bytes, of all but the last class of the histogram: 4 KiB, 16 KiB … 1 GiB."""
+
+PartitionOption = Annotated[
+    str | None,
+    typer.Option("--partition", metavar="GLOB", help="Only these, as 'ts_month=2013-*'."),
+]
+
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "parts",
+    [
+        "firnline parts flights",
+        "firnline parts flights --partition 'sched_dep_month=2013-0*'",
+        "firnline parts s3://lake/events --at 2026-01-31T12:00:00Z --json",
+    ],
+)
+def parts(
+    table: TableArgument,
+    partition: PartitionOption = None,
+    at: AtOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Live parts of each partition: how many, rows, bytes, and how small they are."""
+    opened = open_target(table, settings)
+    snapshot = read_state(opened, at)
+    data = describe(opened.settings, snapshot, partition)
+    output.show(data, as_json, _render)
+
+
+def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> dict[str, Any]:
+    """Figures per partition and in total; sizes in bytes, rows None where a marker has none.
+
+    Raises UsageError when no partition matches ``glob``.
+    """
+    chosen = choose(settings.name, snapshot.partitions, glob)
+    small = settings.merge.target_size * 3 // 4
+    every = [marker for markers in chosen.values() for marker in markers]
+    return {
+        "table": settings.name,
+        "root": settings.root,
+        "seq": snapshot.seq,
+        "small_below": small,
+        "partitions": [
+            {"partition": name, **_figures(markers, small)} for name, markers in chosen.items()
+        ],
+        "total": _figures(every, small),
+    }
+
+
+def choose(
+    table: str, partitions: dict[str, list[Marker]], glob: str | None
+) -> dict[str, list[Marker]]:
+    """The partitions that ``glob`` matches; all without one. Raises UsageError for none."""
+    if glob is None:
+        return partitions
+    chosen = {name: parts for name, parts in partitions.items() if fnmatchcase(name, glob)}
+    if not chosen:
+        some = ", ".join(list(partitions)[:3])
+        have = f"it has {len(partitions)}, such as {some}" if partitions else "it has none"
+        raise UsageError(
+            f"no partition of {table} matches {glob!r}: {have}",
+            next_step="see them with `firnline parts`",
+        )
+    return chosen
+
+
+def _figures(markers: Sequence[Marker], small_below: int) -> dict[str, Any]:
+    sizes = sorted(marker.b for marker in markers)
+    rows = [marker.n for marker in markers]
+    known = [count for count in rows if count is not None]
+    return {
+        "parts": len(sizes),
+        "rows": sum(known) if len(known) == len(rows) else None,
+        "bytes": sum(sizes),
+        "smallest": sizes[0] if sizes else None,
+        "median": median_low(sizes) if sizes else None,
+        "largest": sizes[-1] if sizes else None,
+        "small": sum(size < small_below for size in sizes),
+        "sizes": histogram(sizes),
+    }
+
+
+def histogram(sizes: Iterable[int]) -> list[int]:
+    """How many sizes fall below each of ``SIZE_STEPS`` (and above the one before), and beyond."""
+    counts = [0] * (len(SIZE_STEPS) + 1)
+    for size in sizes:
+        counts[next((i for i, top in enumerate(SIZE_STEPS) if size < top), len(SIZE_STEPS))] += 1
+    return counts
+
+
+def _render(data: dict[str, Any]) -> None:
+    total = data["total"]
+    columns = [
+        output.Column("partition", wrap=True),
+        *(output.Column(title, number=True, dispensable=rank) for title, rank in _TITLES.items()),
+        output.Column("4K … 1G", style="cyan", dispensable=1),
+    ]
+    rows = [[found["partition"] or "-", *_cells(found)] for found in data["partitions"]]
+    output.table(columns, rows, [f"{len(rows)} in all", *_cells(total)] if len(rows) > 1 else None)
+    output.line()
+    output.line(_summary(data))
+
+
+_TITLES = {
+    "parts": 0,
+    "rows": 0,
+    "bytes": 0,
+    "smallest": 3,
+    "median": 0,
+    "largest": 2,
+    "small": 0,
+}
+"""Title -> how soon the column goes on a narrow terminal; 0: never."""
+
+
+def _cells(found: dict[str, Any]) -> list[str]:
+    from firnline.units import about_size
+
+    sizes = (found["bytes"], found["smallest"], found["median"], found["largest"])
+    return [
+        output.number(found["parts"]),
+        output.number(found["rows"]),
+        *("-" if size is None else about_size(size) for size in sizes),
+        output.percent(found["small"], found["parts"]),
+        output.spark(found["sizes"]),
+    ]
+
+
+def _summary(data: dict[str, Any]) -> str:
+    from firnline.units import format_size
+
+    total, name, bound = data["total"], data["table"], format_size(data["small_below"])
+    if not total["parts"]:
+        return f"{name} has no live part."
+    if total["small"] < 2:
+        return f"Small is below {bound} (3/4 of merge.target_size)."
+    return (
+        f"{output.number(total['small'])} of {output.number(total['parts'])} parts are small, below"
+        f" {bound} (3/4 of merge.target_size): `firnline plan merge {name}` shows what a merge "
+        "would do."
+    )

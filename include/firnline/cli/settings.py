@@ -1,0 +1,145 @@
+"""``firnline settings`` and ``firnline pools``: what the settings file says; no store is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    settings_of,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+commands = typer.Typer()
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(group, name="settings", help="Check the settings file, show a table's settings.")
+
+
+@command(
+    group,
+    "check",
+    [
+        "firnline settings check",
+        "firnline settings check --settings include/tables.yaml",
+    ],
+)
+def check(
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Check the settings file: every mistake with its field, exit code 2 if there is one."""
+    from firnline.settings import load_settings
+
+    loaded = load_settings(settings)
+    tables = [
+        {
+            "name": table.name,
+            "root": table.root,
+            "merge": table.merge.schedule,
+            "cleanup": table.cleanup.schedule,
+        }
+        for table in loaded.tables.values()
+    ]
+    output.show({"path": str(loaded.path), "tables": tables}, as_json, _render_check)
+
+
+def _render_check(data: dict[str, Any]) -> None:
+    tables = data["tables"]
+    names = ("table", "root", "merge", "cleanup")
+    if tables:
+        output.table(
+            [output.Column(name, wrap=name == "root") for name in names],
+            (
+                [t["name"], t["root"], t["merge"] or "by hand", t["cleanup"] or "by hand"]
+                for t in tables
+            ),
+        )
+        output.line()
+    count = f"{len(tables)} table{'' if len(tables) == 1 else 's'}"
+    output.line(f"{data['path']}: {count}, no mistake.")
+
+
+@command(
+    group,
+    "show",
+    [
+        "firnline settings show flights",
+        "firnline settings show flights --json",
+    ],
+)
+def show(
+    table: TableArgument,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Settings of a table as they hold: what the file says, and the defaults for the rest."""
+    found = settings_of(table, settings)
+    data: dict[str, Any] = found.model_dump(mode="json")
+    said = _said(found)
+
+    def render(data: dict[str, Any]) -> None:
+        columns = [output.Column("setting"), output.Column("value", wrap=True)]
+        output.table(
+            [*columns, output.Column("from")],
+            ([name, _text(value), "file" if name in said else "-"] for name, value in _flat(data)),
+        )
+
+    output.show(data, as_json, render)
+
+
+def _flat(data: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
+    """``{"merge": {"order": "oldest"}}`` -> ``[("merge.order", "oldest")]``."""
+    rows: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        nested = isinstance(value, dict) and value and key != "conf"
+        rows += _flat(value, f"{above}{key}.") if nested else [(above + key, value)]
+    return rows
+
+
+def _said(model: BaseModel, above: str = "") -> set[str]:
+    """Paths of the settings that the file gives."""
+    from pydantic import BaseModel
+
+    found: set[str] = set()
+    for name in model.model_fields_set:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            found |= _said(value, f"{above}{name}.")
+        found.add(above + name)
+    return found
+
+
+def _text(value: object) -> str:
+    if value is None or value in ([], {}):
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return "\n".join(f"{key}={item}" for key, item in value.items())
+    return str(value)
+
+
+@command(
+    commands,
+    "pools",
+    [
+        "firnline pools > pools.json && airflow pools import pools.json",
+    ],
+)
+def pools(
+    as_json: JsonOption = False,  # noqa: ARG001 - it is JSON either way
+    settings: SettingsOption = None,
+) -> None:
+    """Airflow pools of all tables, as JSON for `airflow pools import`."""
+    from firnline.pools import pools_json
+    from firnline.settings import load_settings
+
+    output.show(pools_json(load_settings(settings)), True, lambda _: None)

@@ -1,0 +1,157 @@
+"""``firnline snapshot`` and ``firnline schema``: the state of a table, now or at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
+
+if TYPE_CHECKING:
+    from firnline.settings import TableSettings
+    from firnline.snapshot import Snapshot
+    from firnline.table import Table
+
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "snapshot",
+    [
+        "firnline snapshot flights",
+        "firnline snapshot flights --at 2026-01-31T12:00:00Z",
+        "firnline snapshot flights --at 1769860800000 --json",
+    ],
+)
+def snapshot(
+    table: TableArgument,
+    at: AtOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """State of a table, now or as of a time: parts, rows, bytes, schema, log files."""
+    opened = open_target(table, settings)
+    data = describe(opened, read_state(opened, at))
+    output.show(data, as_json, _render)
+
+
+@command(
+    commands,
+    "schema",
+    [
+        "firnline schema flights",
+        "firnline schema s3://lake/events --json",
+    ],
+)
+def schema(
+    table: TableArgument,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Columns of a table and their types, and what each is used for."""
+    opened = open_target(table, settings)
+    state = read_state(opened)
+    columns = [
+        {"column": name, "type": sql_type, "used_for": uses(opened.settings, name)}
+        for name, sql_type in state.schema.items()
+    ]
+    data = {"table": opened.settings.name, "root": opened.settings.root, "columns": columns}
+    output.show(data, as_json, _render_schema)
+
+
+def describe(table: Table, state: Snapshot) -> dict[str, Any]:
+    """The state as JSON holds it; times in unix milliseconds, sizes in bytes."""
+    live = state.live
+    rows = [marker.n for marker in live.values()]
+    logs = state.listing.values()
+    return {
+        "table": table.settings.name,
+        "root": table.settings.root,
+        "as_of": state.as_of,
+        "seq": state.seq,
+        "newest_log_file": state.newest_t,
+        "partitions": len(state.partitions),
+        "parts": len(live),
+        "rows": None if None in rows else sum(n for n in rows if n is not None),
+        "bytes": sum(marker.b for marker in live.values()),
+        "dead_parts": sum(marker.tmb is not None for marker in state.parts.values()),
+        "deletes_pending": len(state.deletes),
+        "purge_horizon": state.purged or None,
+        "log_files": len(state.listing),
+        "log_files_read": len(state.contents),
+        "log_files_folded": len(state.skipped),
+        "log_bytes": sum(item.size for item in logs),
+        "requests": table.store.counters.as_dict(),
+        "schema": dict(state.schema),
+    }
+
+
+def uses(settings: TableSettings, column: str) -> list[str]:
+    """What the settings use a column for (names ignore letter case, as DuckDB's do)."""
+    roles = {
+        "partition": [field.column for field in settings.partition_by],
+        "sort": [field.column for field in settings.sort_by],
+        "primary key": list(settings.primary_key),
+        "version": [settings.version] if settings.version else [],
+        "ttl": [settings.ttl.column] if settings.ttl and settings.ttl.column else [],
+    }
+    folded = column.casefold()
+    return [role for role, names in roles.items() if folded in (n.casefold() for n in names)]
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    asked = data["as_of"]
+    purged = data["purge_horizon"]
+    number = output.number
+    output.pairs(
+        [
+            ("table", f"{data['table']}  ({data['root']})"),
+            ("as of", "now" if asked is None else output.when(asked)),
+            ("transactions", number(data["seq"])),
+            ("partitions", number(data["partitions"])),
+            ("parts", f"{number(data['parts'])} live, {number(data['dead_parts'])} replaced"),
+            ("rows", number(data["rows"])),
+            ("bytes", about_size(data["bytes"])),
+            ("deletes", f"{number(data['deletes_pending'])} pending"),
+            (
+                "readable",
+                f"back to {output.when(purged)}" if purged else "back to the first append",
+            ),
+            ("newest log", output.when(data["newest_log_file"])),
+            ("log files", _log_files(data)),
+            ("columns", number(len(data["schema"]))),
+        ]
+    )
+
+
+def _log_files(data: dict[str, Any]) -> str:
+    from firnline.units import about_size
+
+    number, requests = output.number, data["requests"]
+    return (
+        f"{number(data['log_files'])} ({about_size(data['log_bytes'])}): "
+        f"{number(data['log_files_read'])} read, {number(data['log_files_folded'])} skipped as "
+        f"folded; {number(requests['list'])} LIST, {number(requests['get'])} GET"
+    )
+
+
+def _render_schema(data: dict[str, Any]) -> None:
+    columns = [output.Column("column"), output.Column("type", wrap=True), output.Column("used for")]
+    output.table(
+        columns,
+        ([c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]),
+    )

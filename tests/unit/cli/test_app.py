@@ -1,0 +1,237 @@
+"""The command line as a whole: help, versions, mistakes in it, and how failures look."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from firnline.cli import app, parts
+from firnline.errors import StoreUnavailableError
+from tests.support.cli import PROGRAM, LogOnlyTable, Outcome, program
+
+Firnline = Callable[..., Outcome]
+
+
+def test_without_arguments_it_says_what_there_is(firnline: Firnline) -> None:
+    shown = firnline()
+    assert shown.code == 0
+    assert shown.err == ""
+    for name in ("append", "parts", "plan", "merge", "history", "snapshot", "schema", "pools"):
+        assert f"\n  {name} " in shown.out
+    assert shown == firnline("--help")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("append", "parts", "plan merge", "merge", "history", "snapshot", "schema", "pools"),
+        *("settings check", "settings show"),
+    ],
+)
+def test_every_command_explains_itself_with_examples(firnline: Firnline, command: str) -> None:
+    shown = firnline(*command.split(), "--help")
+    assert shown.code == 0
+    assert f"Examples:\n    firnline {command}" in shown.out
+    for option in ("--json", "--debug", "--settings"):
+        assert option in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 100
+
+
+def test_a_group_without_a_command_says_what_there_is(firnline: Firnline) -> None:
+    assert "check" in firnline("settings").out
+    assert "merge" in firnline("plan").out
+
+
+def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:
+    from importlib.metadata import version
+
+    assert firnline("--version").out == f"firnline {version('firnline')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["prats"], "no such command 'prats'"),
+        (["parts"], "missing argument 'TABLE'; see `firnline parts --help`"),
+        (["parts", "t", "--nope"], "no such option: --nope; see `firnline parts --help`"),
+        (["history", "t", "--last", "many"], "--last': must be a valid integer"),
+        (["history", "t", "--last", "0"], "--last': must be greater than or equal to 1"),
+        (["plan", "marge", "t"], "no such command 'marge'"),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_wrong_usage(
+    firnline: Firnline, arguments: list[str], said: str
+) -> None:
+    shown = firnline(*arguments)
+    assert shown.code == 2
+    assert shown.out == ""
+    assert said in shown.sentence
+
+
+def test_with_json_a_mistake_in_the_command_line_is_json_too(firnline: Firnline) -> None:
+    error = firnline("parts", "--json", "--nope", "t").error
+    assert error == {
+        "type": "UsageError",
+        "message": "no such option: --nope",
+        "next_step": "see `firnline parts --help`",
+        "exit_code": 2,
+        "retryable": False,
+    }
+
+
+def test_options_after_two_dashes_are_arguments(firnline: Firnline) -> None:
+    assert "no table '--json'" in firnline("parts", "--", "--json").sentence
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(parts, "describe", broken)
+
+
+def test_a_bug_is_one_sentence_and_asks_for_a_report(
+    firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, KeyError("boom\nwith a second line"))
+    shown = firnline("parts", table.root)
+    assert shown.code == 1
+    assert shown.sentence == (
+        "unexpected KeyError: 'boom\\nwith a second line'; run again with --debug and report it"
+    )
+
+
+def test_debug_adds_the_traceback(
+    firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, ValueError("boom"))
+    lines = firnline("parts", table.root, "--debug").err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1].startswith("firnline: unexpected ValueError: boom; ")
+    error = firnline("parts", table.root, "--debug", "--json").error
+    assert error["traceback"][-1] == "ValueError: boom\n"
+
+
+def test_an_error_that_may_pass_by_itself_says_so_in_json(
+    firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, StoreUnavailableError("slow down", next_step="try later"))
+    shown = firnline("parts", table.root, "--json")
+    assert shown.code == 1
+    assert shown.out == ""
+    assert shown.error["retryable"] is True
+
+
+def test_names_in_an_error_cannot_drive_the_terminal(firnline: Firnline, tmp_path: Path) -> None:
+    shown = firnline("parts", f"file://{tmp_path}/\x1b[31mred")
+    assert shown.code == 2
+    assert "\x1b" not in shown.err
+    assert "\\x1b[31mred" in shown.sentence
+
+
+def test_ctrl_c_while_reading_says_that_nothing_was_changed(
+    firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, KeyboardInterrupt())
+    shown = firnline("parts", table.root)
+    assert shown.code == 130
+    assert shown.sentence == "stopped; nothing was changed; run the same command again"
+
+
+def test_ctrl_c_ends_the_program_with_130(table: LogOnlyTable) -> None:
+    script = textwrap.dedent("""
+        import signal, sys, time
+        # Whoever runs the tests in the background has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        from firnline.cli import app, parts
+        def wait(*_):
+            print("ready", flush=True)
+            time.sleep(60)
+        parts.describe = wait
+        sys.argv[1:] = ["parts", sys.argv[1]]
+        app.main()
+    """)
+    started = subprocess.Popen(
+        [sys.executable, "-c", script, table.root],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "ready\n"
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=20)
+    assert started.returncode == 130
+    assert err.startswith("firnline: stopped; nothing was changed")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away_is_no_error_message(table: LogOnlyTable) -> None:
+    for number in range(40):
+        table.append({f"p={number}-{other}": [10] for other in range(100)})
+    for extra in ([], ["--json"]):
+        started = subprocess.Popen(
+            [str(PROGRAM), "parts", table.root, *extra],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert started.stdout is not None
+        assert started.stdout.read(10)
+        started.stdout.close()
+        assert started.stderr is not None
+        assert started.stderr.read() == b""
+        assert started.wait(20) == 141
+
+
+def test_it_starts_quickly_and_loads_nothing_it_does_not_need() -> None:
+    script = (
+        "import sys; from firnline.cli.app import run; run(['--help']); "
+        "heavy = {'pyarrow', 'duckdb', 'pyspark', 'boto3', 'obstore', 'pydantic', 'numpy'};"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
+    assert min(_processor_seconds_of_help() for _ in range(3)) < 0.5
+
+
+def _processor_seconds_of_help() -> float:
+    # Not by the clock on the wall, which also counts who else is busy on this machine.
+    before = os.times()
+    assert program("--help").code == 0
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+def test_a_terminal_without_unicode_gets_ascii(table: LogOnlyTable) -> None:
+    shown = program("parts", table.root, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert shown.code == 0, shown.err
+    assert shown.out.isascii()
+    assert "d=1" in shown.out
+
+
+def test_json_on_stdout_is_nothing_but_json(firnline: Firnline, table: LogOnlyTable) -> None:
+    shown = firnline("parts", table.root, "--json")
+    assert shown.err == ""
+    assert json.loads(shown.out)["table"] == "events"
+
+
+def test_the_module_is_the_program_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "firnline.cli.app", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ},
+    )
+    assert done.stdout.startswith("firnline ")
+    assert callable(app.main)

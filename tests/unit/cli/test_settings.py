@@ -1,0 +1,92 @@
+"""``firnline settings`` and ``firnline pools``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Outcome, settings_file
+
+Firnline = Callable[..., Outcome]
+
+TWO_TABLES = """
+defaults: {merge: {min_inputs: 8}}
+tables:
+  events: {root: s3://lake/events, sort_by: [ts desc], merge: {target_size: 1GiB}}
+  users:
+    root: file:///data/users
+    merge: {schedule: null}
+    spark: {conf: {spark.a: 1, spark.b: 2}}
+"""
+
+
+def test_a_settings_file_without_mistake_lists_its_tables(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    path = settings_file(tmp_path, TWO_TABLES)
+    shown = firnline("settings", "check", "--settings", path)
+    assert shown.code == 0
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert ["events", "s3://lake/events", "@hourly", "@daily"] in lines
+    assert ["users", "file:///data/users", "by", "hand", "@daily"] in lines
+    assert shown.out.splitlines()[-1] == f"{path}: 2 tables, no mistake."
+    assert firnline("settings", "check", "--settings", path, "--json").data["path"] == str(path)
+
+
+def test_several_mistakes_are_told_at_once(firnline: Firnline, tmp_path: Path) -> None:
+    path = settings_file(
+        tmp_path, "tables: {a: {root: s3://b/a, merge: {min_inputs: 1}}, b: {rot: s3://b/b}}"
+    )
+    shown = firnline("settings", "check", "--settings", path)
+    assert shown.code == 2
+    lines = shown.err.splitlines()
+    assert lines[0] == f"firnline: {path} has 3 mistakes:"
+    assert lines[1].startswith("  tables.a.merge.min_inputs: must be greater than or equal to 2")
+    assert "  tables.b.rot: is no setting; did you mean root?" in lines
+    assert lines[-1] == "Correct the file and run `firnline settings check`."
+
+
+def test_the_file_of_the_environment_is_read(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = settings_file(tmp_path, TWO_TABLES)
+    monkeypatch.setenv("FIRNLINE_TABLES", str(path))
+    assert len(firnline("settings", "check", "--json").data["tables"]) == 2
+
+
+def test_settings_of_a_table_say_where_each_value_is_from(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    path = settings_file(tmp_path, TWO_TABLES)
+    lines = [
+        line.split()
+        for line in firnline("settings", "show", "events", "--settings", path).out.splitlines()
+    ]
+    assert ["merge.target_size", "1GiB", "file"] in lines
+    assert ["merge.min_inputs", "8", "file"] in lines
+    assert ["merge.kernel_memory", "2GiB", "-"] in lines
+    assert ["sort_by", "ts", "desc", "file"] in lines
+    assert ["ttl", "-", "-"] in lines
+
+
+def test_settings_of_a_table_as_json_can_be_read_back(firnline: Firnline, tmp_path: Path) -> None:
+    from firnline.settings import TableSettings, load_settings
+
+    path = settings_file(tmp_path, TWO_TABLES)
+    data = firnline("settings", "show", "users", "--settings", path, "--json").data
+    assert TableSettings.model_validate(data) == load_settings(path).table("users")
+
+
+def test_a_root_alone_has_default_settings(firnline: Firnline) -> None:
+    data = firnline("settings", "show", "s3://lake/any/where", "--json").data
+    assert (data["name"], data["root"]) == ("where", "s3://lake/any/where")
+
+
+def test_pools_are_what_airflow_imports(firnline: Firnline, tmp_path: Path) -> None:
+    path = settings_file(tmp_path, TWO_TABLES)
+    pools = json.loads(firnline("pools", "--settings", path).out)
+    assert sorted(pools) == ["events.cleanup", "events.merge", "users.cleanup", "users.merge"]
+    assert {pool["slots"] for pool in pools.values()} == {1}
