@@ -1,7 +1,7 @@
 """The Store over obstore: ``s3://``, ``gs://``, ``az://``, ``file://`` and ``memory://``.
 
-Safe to use from several threads. Not safe across ``fork``: open the store in the process that uses
-it, since obstore's own threads do not survive into a child.
+Safe to use from several threads. A process forked after the first request cannot use any store
+(obstore's own threads do not survive) and is told so.
 """
 
 from __future__ import annotations

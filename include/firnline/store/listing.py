@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 """Keys of one LIST answer, as S3 bounds it."""
+UNSORTED = {"file", "memory"}
+"""Stores that list in no order."""
 
 
 def to_meta(row: Row) -> ObjectMeta:
@@ -30,7 +32,7 @@ def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterat
     Raises:
         StoreError: also when the store itself does not sort.
     """
-    if requests.backend.scheme in {"file", "memory"}:
+    if requests.backend.scheme in UNSORTED:
         # They list in no order, and everything is at hand anyway.
         yield from sorted(_objects(requests, prefix, start_after), key=lambda meta: meta.key)
         return
@@ -46,7 +48,12 @@ def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterat
 
 
 def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    if not requests.folder_exists():
+        requests.count(list=1)
+        return
     after, first = start_after, True
+    # What lists in no order cannot be resumed behind a key.
+    attempts = 1 if requests.backend.scheme in UNSORTED else None
     stream: ListStream[Sequence[Row]] | None = None
 
     def page() -> tuple[ObjectMeta, ...]:
@@ -56,10 +63,6 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
                 store, folder = requests.readable(), prefix.rstrip("/")
                 stream = obstore.list(store, folder, offset=after, chunk_size=PAGE)
             rows = next(stream, ())
-        except FileNotFoundError:
-            if requests.backend.scheme != "file":
-                raise
-            rows = ()  # the folder is not there yet
         except LIBRARY_ERRORS:
             requests.count(list=1)
             stream = None  # the next attempt begins behind the last key that was seen
@@ -69,7 +72,7 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         return tuple(to_meta(row) for row in rows)
 
     while True:
-        rows = requests.run("LIST", prefix, page)
+        rows = requests.run("LIST", prefix, page, attempts=attempts)
         yield from rows
         # obstore fills its chunks across pages, so a short one is the last.
         if len(rows) < PAGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -28,6 +29,23 @@ _NEEDS_BUCKET: tuple[Kind, ...] = ("PUT", "LIST", "DELETE")
 """Requests for which 'not found' can only mean the bucket."""
 
 
+class _Runtime:
+    """Whether obstore's threads run in this process. They do not survive a fork.
+
+    A request in the child would wait for them for ever, without a word.
+    """
+
+    used = False
+    lost = False
+
+    @classmethod
+    def after_fork(cls) -> None:
+        cls.lost = cls.used
+
+
+os.register_at_fork(after_in_child=_Runtime.after_fork)
+
+
 class Requests:
     """Sends requests to one bucket; safe to use from several threads."""
 
@@ -44,11 +62,15 @@ class Requests:
         with self._lock:
             self.counters.add(add)
 
-    def readable(self) -> ObjectStore:
-        """What to read from. Raises FileNotFoundError while a local folder is not there."""
+    def folder_exists(self) -> bool:
+        """False for a local folder that nobody has written to yet."""
         if self.backend.small is None:
             self.backend = open_folder(self._bucket, create=False)
-        if self.backend.small is None:
+        return self.backend.small is not None
+
+    def readable(self) -> ObjectStore:
+        """What to read from. Raises FileNotFoundError while a local folder is not there."""
+        if not self.folder_exists() or self.backend.small is None:
             raise FileNotFoundError(f"there is no folder {self._bucket}")
         return self.backend.small
 
@@ -81,6 +103,12 @@ class Requests:
         Raises:
             StoreError: of the kind that fits the last failure.
         """
+        if _Runtime.lost:
+            raise StoreError(
+                "this process was forked from one that had used a store already",
+                next_step="start it with the method 'spawn', or fork before the first request",
+            )
+        _Runtime.used = True
         seen: list[Failure] = [] if failures is None else failures
 
         def attempt() -> T:

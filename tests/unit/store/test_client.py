@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,6 +55,30 @@ def test_a_folder_that_is_not_there_reads_as_empty_and_is_made_by_a_write(tmp_pa
     other.put_new("table/_log/a", b"1")
     assert [meta.key for meta in store.list("table/_log/")] == ["table/_log/a"]
     assert (tmp_path / "not/yet/table/_log/a").read_bytes() == b"1"
+
+
+def test_a_listing_stays_whole_while_others_write_and_delete(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/t")
+    kept = [f"t/l/{number:04d}" for number in range(200)]
+    for key in kept:
+        store.put_new(key, b"x")
+    stop = threading.Event()
+
+    def churn(name: str) -> None:
+        while not stop.is_set():
+            store.put_new(f"t/l/{name}/below/x", b"y")
+            assert next(store.delete_many([f"t/l/{name}/below/x"])).error is None
+            (tmp_path / f"t/l/{name}/below").rmdir()
+
+    with ThreadPoolExecutor(2) as pool:
+        busy = [pool.submit(churn, name) for name in ("a", "b")]
+        try:
+            for _ in range(100):
+                listed = [meta.key for meta in store.list("t/l/")]
+                assert [key for key in listed if "below" not in key] == kept
+        finally:
+            stop.set()
+        assert [task.result() for task in busy] == [None, None]
 
 
 def test_names_in_memory_are_shared_within_the_process() -> None:
@@ -128,3 +156,37 @@ def test_no_aws_credentials_anywhere_is_one_sentence(
 
 def test_a_store_shows_where_it_is_and_no_more(tmp_path: Path) -> None:
     assert repr(open_store(f"file://{tmp_path}/t")) == f"<store file://{tmp_path}>"
+
+
+def test_a_forked_process_is_told_instead_of_hanging(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from firnline.errors import StoreError
+from firnline.store.client import open_store
+open_store("file://{tmp_path}/t").put_new("t/a", b"1")
+if os.fork() == 0:
+    signal.alarm(10)
+    try:
+        open_store("file://{tmp_path}/t").get("t/a")
+    except StoreError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "was forked from one that had used a store" in done.stdout
+
+
+def test_a_process_forked_before_the_first_request_works(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from firnline.store.client import open_store
+if os.fork() == 0:
+    signal.alarm(10)
+    open_store("file://{tmp_path}/t").put_new("t/a", b"1")
+    os._exit(0)
+os.wait()
+print(open_store("file://{tmp_path}/t").get("t/a"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "b'1'"
