@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from firnline.kernel.model import KernelInput, KernelResult, KernelTask, SortKey
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
+from firnline.part_metadata import PartMetadata
 from firnline.plan.merge import PlannedGroup
 from firnline.predicate import parse_json, to_sql
 from firnline.snapshot import Snapshot
@@ -21,7 +20,6 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
     """One group as a kernel takes it."""
     settings, policy = table.settings, table.settings.merge
     schema = snapshot.schema
-    order = _insertion_order(group.parts)
     return KernelTask(
         group=number,
         partition=group.partition,
@@ -31,16 +29,14 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
         stats_columns=tuple(c for c in statistics_columns(table) if c in schema),
         primary_key=settings.primary_key,
         version=settings.version,
-        metadata={
-            "firnline.table": table.paths.prefix,
-            "firnline.partition": group.partition,
-            "firnline.writer": "merge",
-            "firnline.q": str(snapshot.seq),
-            "firnline.o": f"[{order[0]},{order[1]}]",
-            "firnline.replaces": msgspec.json.encode(
-                [table.paths.parse_part(m.p).name for m in group.parts]
-            ).decode(),
-        },
+        metadata=PartMetadata(
+            table=table.paths.prefix,
+            partition=group.partition,
+            writer="merge",
+            q=snapshot.seq,
+            o=_insertion_order(group.parts),
+            replaces=tuple(table.paths.parse_part(m.p).name for m in group.parts),
+        ).to_pairs(),
         data_prefix=table.paths.partition_dir(group.partition),
         memory=policy.kernel_memory,
         threads=policy.kernel_threads,
