@@ -1,119 +1,23 @@
 from __future__ import annotations
 
-import datetime
-import itertools
 import json
-import uuid
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.append import Appender, AppendResult
-from firnline.errors import (
-    AppendExpiredError,
-    CommitUnknownError,
-    FirnlineError,
-    OutcomeUnknownError,
-    PartSchemaError,
-    PartUnreadableError,
-    SchemaConflictError,
-    ScratchFullError,
-    StoreUnavailableError,
-    UsageError,
-)
-from firnline.ids import SystemIds
+from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.parquet_io import read_footer
 from firnline.part_metadata import PartMetadata, read_pairs
-from firnline.paths import Root, TablePaths
-from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
-from firnline.store.backend import forget_memory
-from firnline.store.client import open_store
-from firnline.table import Table
-
-START = 1_700_000_000_000
-
-
-class FakeClock:
-    """Stands still unless told."""
-
-    def __init__(self) -> None:
-        self.ms = START
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def elapsed_ms(self) -> int:
-        return self.ms
-
-    def sleep(self, seconds: float) -> None:
-        self.ms += int(seconds * 1000)
-
-
-class Broken:
-    """A store whose calls can be made to fail."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self.before: dict[str, FirnlineError] = {}
-        self.after: dict[str, FirnlineError] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        whole = getattr(self._store, name)
-        if not callable(whole):
-            return whole
-
-        def call(*args: Any) -> Any:
-            if name in self.before:
-                raise self.before[name]
-            result = whole(*args)
-            if name in self.after:
-                raise self.after[name]
-            return result
-
-        return call
-
-
-def make(root: str | None = None, **given: Any) -> Table:
-    root = root or f"memory://{uuid.uuid1()}/t"
-    parsed = Root.parse(root)
-    forget_memory(parsed.bucket)
-    clock = FakeClock()
-    return Table(
-        settings=TableSettings.model_validate({"name": "t", "root": root, **given}),
-        store=Broken(open_store(root, clock=clock)),
-        paths=TablePaths(parsed.prefix),
-        clock=clock,
-        ids=SystemIds(),
-    )
-
-
-def keys(table: Table, folder: str) -> list[str]:
-    return [meta.key for meta in table.store.list(f"t/{folder}/")]
-
-
-def rows_of(table: Table, tmp_path: Path) -> list[dict[str, Any]]:
-    """All rows of the live parts, as a reader sees them."""
-    rows: list[dict[str, Any]] = []
-    for index, key in enumerate(read_snapshot(table.store, table.paths).live):
-        path = tmp_path / f"read-{index}.parquet"
-        table.store.get_file(key, path)
-        rows += pq.ParquetFile(path).read().to_pylist()
-        path.unlink()
-    return rows
-
-
-DAYS = [datetime.date(2013, month, 1) for month in (1, 2, 2, 3)]
-TABLE = pa.table({"n": [4, 3, 2, 1], "d": DAYS})
+from tests.support.appends import START, TABLE, clock_of, keys, make, rows_of
 
 
 def test_an_append_of_several_partitions_is_one_log_file(tmp_path: Path) -> None:
@@ -189,43 +93,10 @@ def test_the_sequence_is_the_newest_transaction_when_the_append_began() -> None:
 
 def test_appends_of_one_writer_are_in_order_even_when_the_clock_goes_back() -> None:
     table = make()
-    assert isinstance(table.clock, FakeClock)
     appender = Appender(table)
     first = appender.append(TABLE)
-    table.clock.ms -= 60_000
+    clock_of(table).now -= 60_000
     assert appender.append(TABLE).t == first.t + 1
-
-
-STREAMS: dict[str, Any] = {
-    "table": lambda: TABLE,
-    "batch": lambda: TABLE.to_batches()[0],
-    "reader": TABLE.to_reader,
-    "iterable": lambda: iter(TABLE.to_batches(max_chunksize=1)),
-    "list": lambda: TABLE.to_batches(max_chunksize=3),
-}
-
-
-class Capsule:
-    """What a data frame of another library looks like."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return TABLE.to_reader().__arrow_c_stream__(requested_schema)
-
-
-STREAMS["capsule"] = Capsule
-
-
-@pytest.mark.parametrize("kind", STREAMS)
-def test_rows_come_as_tables_and_streams(kind: str, tmp_path: Path) -> None:
-    table = make()
-    assert Appender(table).append(STREAMS[kind]()).rows == 4
-    assert sorted(row["n"] for row in rows_of(table, tmp_path)) == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("data", [5, "rows", [5], None])
-def test_what_holds_no_rows_is_refused(data: Any) -> None:
-    with pytest.raises(UsageError, match="holds no rows"):
-        Appender(make()).append(data)
 
 
 def test_columns_may_come_in_any_order_be_new_or_be_missing(tmp_path: Path) -> None:
@@ -241,47 +112,6 @@ def test_columns_may_come_in_any_order_be_new_or_be_missing(tmp_path: Path) -> N
         "c": "DOUBLE",
     }
     assert len(rows_of(table, tmp_path)) == 4
-
-
-def test_batches_of_one_stream_may_bring_new_columns(tmp_path: Path) -> None:
-    table = make()
-    batches = [pa.table({"a": [1]}).to_batches()[0], pa.table({"b": [2]}).to_batches()[0]]
-    (part,) = Appender(table).append(batches).parts
-    assert part.rows == 2
-    assert rows_of(table, tmp_path) == [{"a": 1, "b": None}, {"a": None, "b": 2}]
-
-
-@pytest.mark.parametrize(
-    ("rows", "error", "piece"),
-    [
-        (pa.table({"a": ["x"]}), SchemaConflictError, "'a' is BIGINT in log file t/_log/"),
-        (pa.table({"A": [1]}), SchemaConflictError, "case"),
-        (pa.table({"z": pa.nulls(1)}), PartSchemaError, "'z'"),
-        (pa.table({"z": pa.array([1], pa.duration("s"))}), PartSchemaError, "'z'"),
-        (pa.Table.from_arrays([pa.array([1])] * 2, ["z", "z"]), PartSchemaError, "'z'"),
-        (pa.table({"z": pa.array([2**62], pa.timestamp("s"))}), PartSchemaError, "'z'"),
-        (pa.table({}), UsageError, "no columns"),
-    ],
-    ids=str,
-)
-def test_rows_that_do_not_fit_are_refused_before_any_put(
-    rows: pa.Table, error: type[FirnlineError], piece: str
-) -> None:
-    table = make()
-    Appender(table).append(pa.table({"a": [1]}))
-    puts = table.store.counters.put
-    appender = Appender(table)
-    with pytest.raises(error, match=piece):
-        appender.append(rows)
-    assert table.store.counters.put == puts
-    assert appender.append(pa.table({"a": [2]})).rows == 1
-
-
-def test_text_that_is_no_utf8_is_refused() -> None:
-    offsets = pa.array([0, 2], pa.int32()).buffers()[1]
-    bad = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff\xfe")])
-    with pytest.raises(PartSchemaError, match="'a'"):
-        Appender(make()).append(pa.table({"a": bad}))
 
 
 def test_the_schema_may_be_given_instead_of_read() -> None:
@@ -300,24 +130,6 @@ def test_no_rows_write_nothing_and_say_so(rows: Any) -> None:
     table = make(partition_by=["month(d)"])
     result = Appender(table).append(rows)
     assert (result.log_key, result.parts, result.rows) == (None, (), 0)
-    assert table.store.counters.put == 0
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"partition_by": ["month(ts)"]},
-        {"sort_by": ["nosuch"]},
-        {"primary_key": ["n", "nosuch"]},
-        {"primary_key": ["n"], "version": "nosuch"},
-        {"ttl": {"keep": "90d", "column": "nosuch"}},
-    ],
-    ids=str,
-)
-def test_settings_that_name_a_column_nobody_has_are_refused(given: dict[str, Any]) -> None:
-    table = make(**given)
-    with pytest.raises(UsageError, match="n, d"):
-        Appender(table).append(TABLE)
     assert table.store.counters.put == 0
 
 
@@ -341,158 +153,6 @@ def test_names_of_writers_and_metadata_are_checked() -> None:
             Appender(make(), writer=wrong)
     with pytest.raises(UsageError, match=r"firnline\.q"):
         Appender(make()).append(TABLE, metadata={"firnline.q": "7"})
-
-
-def down(_key: str = "") -> StoreUnavailableError:
-    return StoreUnavailableError("the store is down", next_step="wait")
-
-
-def unknown() -> OutcomeUnknownError:
-    return OutcomeUnknownError("no answer", next_step="read it back")
-
-
-def test_parts_of_an_append_that_fails_are_deleted() -> None:
-    table = make(partition_by=["month(d)"])
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        yield TABLE.to_batches()[0]
-        raise RuntimeError("the source broke")
-
-    small = table.settings.model_copy(
-        update={"append": table.settings.append.model_copy(update={"part_bytes": 1})}
-    )
-    object.__setattr__(table, "settings", small)
-    with pytest.raises(RuntimeError, match="the source broke"):
-        Appender(table).append(itertools.chain(rows()))
-    assert table.store.counters.put > 0
-    assert keys(table, "_data") == keys(table, "_log") == []
-
-
-def test_a_part_that_cannot_be_put_fails_the_append() -> None:
-    table = make()
-    assert isinstance(table.store, Broken)
-    table.store.after["put_file"] = down()
-    with pytest.raises(StoreUnavailableError):
-        Appender(table).append(TABLE)
-    assert keys(table, "_data") == keys(table, "_log") == []
-
-
-def test_an_unknown_outcome_of_the_log_file_deletes_nothing() -> None:
-    for when in ("before", "after"):
-        table = make()
-        assert isinstance(table.store, Broken)
-        getattr(table.store, when)["put_new"] = unknown()
-        table.store.before["get"] = down()
-        with pytest.raises(CommitUnknownError, match="_log/"):
-            Appender(table).append(TABLE)
-        assert len(keys(table, "_data")) == 1
-        assert len(keys(table, "_log")) == (when == "after")
-
-
-def test_a_lost_answer_is_read_back() -> None:
-    table = make()
-    assert isinstance(table.store, Broken)
-    table.store.after["put_new"] = unknown()
-    assert Appender(table).append(TABLE).log_key == keys(table, "_log")[0]
-
-
-def test_an_append_that_took_too_long_is_not_published() -> None:
-    table = make()
-    assert isinstance(table.clock, FakeClock)
-    clock = table.clock
-
-    def slow() -> Iterator[pa.RecordBatch]:
-        yield TABLE.to_batches()[0]
-        clock.ms += table.settings.append.ttl + 1
-
-    with pytest.raises(AppendExpiredError, match=r"append\.ttl"):
-        Appender(table).append(slow())
-    assert keys(table, "_data") == keys(table, "_log") == []
-
-
-def test_parts_that_cannot_be_deleted_do_not_hide_the_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    table = make()
-    assert isinstance(table.store, Broken)
-    table.store.before["delete_many"] = down()
-    table.store.after["put_file"] = down()
-    with pytest.raises(StoreUnavailableError):
-        Appender(table).append(TABLE)
-    assert "parts of a failed append stay" in caplog.text
-
-
-def test_a_scratch_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ScratchFullError, match="nosuch"):
-        Appender(make(), scratch=tmp_path / "nosuch").append(TABLE)
-
-
-def test_a_large_stream_is_cut_into_parts_and_never_held_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = make(append={"part_bytes": "1MiB", "buffer": "16MiB"}, partition_by=["k"])
-    appender = Appender(table)
-    held: list[int] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for index in range(60):
-            start = index * 10_000
-            numbers = pa.array([(start + i) * 2654435761 % 2**61 for i in range(10_000)])
-            keys = pa.array([i % 3 for i in range(10_000)], pa.int8())
-            yield pa.RecordBatch.from_arrays([numbers, keys], ["n", "k"])
-            held.append(pa.total_allocated_bytes())
-
-    before = pa.total_allocated_bytes()
-    result = appender.append(batches())
-    assert result.rows == 600_000
-    assert Counter(part.partition for part in result.parts).most_common()[-1][1] >= 1
-    assert len(result.parts) >= 4
-    assert max(part.bytes for part in result.parts) < 2 * 2**20
-    assert max(held) - before < 16 * 2**20
-    assert [meta.key for meta in table.store.list("t/_log/")] == [result.log_key]
-
-
-def test_files_are_appended_as_one(tmp_path: Path) -> None:
-    table = make(partition_by=["month(d)"])
-    paths = [tmp_path / f"{name}.parquet" for name in "ab"]
-    for path in paths:
-        pq.write_table(TABLE, path, row_group_size=1)
-    result = Appender(table).append_files(paths)
-    assert result.rows == 8
-    assert len(result.parts) == 3
-    assert len(keys(table, "_log")) == 1
-
-
-def test_bad_files_are_named_before_anything_is_written(tmp_path: Path) -> None:
-    table = make()
-    good, bad = tmp_path / "good.parquet", tmp_path / "bad.parquet"
-    pq.write_table(TABLE, good)
-    cases: list[tuple[Any, type[FirnlineError]]] = [
-        (lambda: bad.write_bytes(good.read_bytes()[:-9]), PartUnreadableError),
-        (lambda: bad.write_text("a,b\n"), PartUnreadableError),
-        (bad.unlink, PartUnreadableError),
-        (lambda: pq.write_table(pa.table({"n": ["x"]}), bad), SchemaConflictError),
-        (lambda: pq.write_table(pa.table({"z": pa.nulls(1)}), bad), PartSchemaError),
-    ]
-    for prepare, error in cases:
-        prepare()
-        with pytest.raises(error, match=r"bad\.parquet"):
-            Appender(table).append_files([good, bad])
-    with pytest.raises(UsageError, match="no files"):
-        Appender(table).append_files([])
-    assert table.store.counters.put == 0
-
-
-def test_a_file_whose_pages_are_damaged_is_named_and_leaves_nothing(tmp_path: Path) -> None:
-    table = make()
-    path = tmp_path / "bad.parquet"
-    pq.write_table(TABLE, path, compression="zstd")
-    data = bytearray(path.read_bytes())
-    data[4:60] = b"\0" * 56
-    path.write_bytes(data)
-    with pytest.raises(PartUnreadableError, match=r"bad\.parquet"):
-        Appender(table).append_files([path])
-    assert keys(table, "_data") == keys(table, "_log") == []
 
 
 def test_a_local_folder_works_like_a_bucket(tmp_path: Path) -> None:
