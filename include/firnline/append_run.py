@@ -218,24 +218,14 @@ class AppendRun:
                 partition=partition,
                 bytes=size,
                 rows=rows.num_rows,
-                stats=from_table(rows, statistics_columns(table.settings)),
+                stats=from_table(rows, table.settings.statistics_columns),
             )
         )
 
 
-def statistics_columns(settings: TableSettings) -> tuple[str, ...]:
-    """Columns whose statistics stand in markers: of partition, sort order, key and TTL."""
-    names = [f.column for f in settings.partition_by]
-    names += [f.column for f in settings.sort_by]
-    names += settings.primary_key
-    names += [settings.version] if settings.version else []
-    names += [settings.ttl.column] if settings.ttl and settings.ttl.column else []
-    return tuple(dict.fromkeys(names))
-
-
 def _check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
     """Refuse a settings file that speaks of columns which neither table nor rows have."""
-    for name in statistics_columns(settings):
+    for name in settings.statistics_columns:
         if name not in columns:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, "

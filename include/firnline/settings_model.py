@@ -130,6 +130,14 @@ class TableSettings(Section):
         return f"{self.name}.cleanup"
 
     @property
+    def statistics_columns(self) -> tuple[str, ...]:
+        """Columns whose bounds stand in markers: of partition, sort order, key and TTL."""
+        names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
+        names += [*self.primary_key, *((self.version,) if self.version else ())]
+        names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
+        return tuple(dict.fromkeys(names))
+
+    @property
     def asset_uri(self) -> str:
         """URI of the Airflow asset that stands for the table."""
         return self.root

@@ -26,7 +26,7 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
         inputs=tuple(_input(snapshot, group, marker) for marker in group.parts),
         columns=tuple(schema.items()),
         sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
-        stats_columns=tuple(c for c in statistics_columns(table) if c in schema),
+        stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
         primary_key=settings.primary_key,
         version=settings.version,
         metadata=PartMetadata(
@@ -43,15 +43,6 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
         row_group_rows=policy.row_group_rows,
         compression_level=policy.compression_level,
     )
-
-
-def statistics_columns(table: Table) -> tuple[str, ...]:
-    """Columns whose statistics stand in the markers: of partition, sort order and key."""
-    settings = table.settings
-    names = [f.column for f in settings.partition_by]
-    names += [f.column for f in settings.sort_by]
-    names += [*settings.primary_key, *((settings.version,) if settings.version else ())]
-    return tuple(dict.fromkeys(names))
 
 
 def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker) -> KernelInput:
