@@ -70,22 +70,13 @@ _SIMPLE: dict[pa.DataType, str] = {
     pa.float16(): "FLOAT",
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.large_string(): "VARCHAR",
-    pa.string_view(): "VARCHAR",
-    pa.binary(): "BLOB",
-    pa.large_binary(): "BLOB",
-    pa.binary_view(): "BLOB",
-    pa.date32(): "DATE",
-    pa.date64(): "DATE",
-    pa.time32("s"): "TIME",
-    pa.time32("ms"): "TIME",
-    pa.time64("us"): "TIME",
+    **dict.fromkeys([pa.string(), pa.large_string(), pa.string_view()], "VARCHAR"),
+    **dict.fromkeys([pa.binary(), pa.large_binary(), pa.binary_view()], "BLOB"),
+    **dict.fromkeys([pa.date32(), pa.date64()], "DATE"),
+    **dict.fromkeys([pa.time32("s"), pa.time32("ms"), pa.time64("us")], "TIME"),
     pa.time64("ns"): "TIME_NS",
     pa.uuid(): "UUID",
-    pa.json_(): "JSON",
-    pa.json_(pa.large_string()): "JSON",
-    pa.json_(pa.string_view()): "JSON",
+    **dict.fromkeys([pa.json_(), pa.json_(pa.large_string()), pa.json_(pa.string_view())], "JSON"),
     pa.bool8(): "BOOLEAN",
 }
 
@@ -177,17 +168,17 @@ def _check_name(name: str, spelling: dict[str, str]) -> None:
 
 
 def _column_type(field: pa.Field, known: str) -> str:
-    if known:
-        if pa.types.is_null(field.type):
-            return known
-        exact = _sql(field.type, in_parquet=False)
-        if exact is not None and str(exact) == known:
-            return known
-    elif pa.types.is_null(field.type):
+    untyped = _is_untyped(field.type)
+    if untyped and known:
+        return known
+    if untyped:
         raise PartSchemaError(
-            f"column {field.name!r} has only nulls and no type",
+            f"column {field.name!r} is {field.type}: only nulls, and no type",
             next_step="cast it to the type it is to have, or leave it out",
         )
+    exact = _sql(field.type, in_parquet=False) if known else None
+    if exact is not None and str(exact) == known:
+        return known
     kind = _sql(field.type, in_parquet=True)
     if kind is None:
         raise PartSchemaError(
@@ -195,6 +186,13 @@ def _column_type(field: pa.Field, known: str) -> str:
             next_step="cast it to another type before it is appended",
         )
     return str(kind)
+
+
+def _is_untyped(kind: pa.DataType) -> bool:
+    """Nulls without a type, also inside: what an empty list of a data frame becomes."""
+    if pa.types.is_null(kind):
+        return True
+    return any(_is_untyped(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _sql(kind: pa.DataType, *, in_parquet: bool) -> SqlType | None:

@@ -93,6 +93,8 @@ def test_what_parquet_cannot_write_as_it_is_gets_decoded(kind: pa.DataType, tmp_
         pa.list_(pa.struct([("a", pa.duration("s"))])),
         pa.map_(pa.string(), pa.duration("s")),
         pa.null(),
+        pa.list_(pa.null()),
+        pa.struct([("a", pa.map_(pa.string(), pa.null()))]),
     ],
     ids=str,
 )
@@ -116,12 +118,23 @@ def test_a_known_type_that_says_more_than_parquet_keeps_stays() -> None:
             ("s", pa.timestamp("ms")),
             ("v", pa.list_(pa.float32(), 3)),
             ("n", pa.null()),
+            ("e", pa.list_(pa.null())),
             ("i", pa.int32()),
         ]
     )
-    known = {"s": "TIMESTAMP_MS", "v": "FLOAT[3]", "n": "STRUCT(a INTEGER)", "i": "BIGINT"}
+    known = {
+        "s": "TIMESTAMP_MS",
+        "v": "FLOAT[3]",
+        "n": "STRUCT(a INTEGER)",
+        "e": "DATE[]",
+        "i": "BIGINT",
+    }
     assert from_arrow(schema, known) == known | {"i": "INTEGER"}
-    assert from_arrow(schema.remove(2)) == {"s": "TIMESTAMP", "v": "FLOAT[]", "i": "INTEGER"}
+    assert from_arrow(schema.remove(3).remove(2)) == {
+        "s": "TIMESTAMP",
+        "v": "FLOAT[]",
+        "i": "INTEGER",
+    }
 
 
 @pytest.mark.parametrize("text", ["UNION(a INTEGER)", "VARIANT", "QUANTUM", "STRUCT(a QUANTUM)"])
