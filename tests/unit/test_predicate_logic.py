@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from firnline.predicate import Equal, IsNull, Not, Predicate, to_sql
+from firnline.predicate_logic import evaluate, matches_all, matches_nothing, outcomes
+from firnline.stats import from_table
+from tests.support.predicates import COLUMNS, ROWS, TREES, arrow
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'America/New_York'")  # whatever the session says
+    return connection
+
+
+def duckdb_says(
+    connection: duckdb.DuckDBPyConnection, condition: str, table: pa.Table
+) -> list[bool | None]:
+    connection.register("given", table)
+    answers = connection.sql(f"FROM given SELECT ({condition})::BOOLEAN").fetchall()
+    return [answer for (answer,) in answers]
+
+
+@settings(deadline=None)
+@given(tree=TREES, rows=ROWS)
+def test_evaluation_is_what_duckdb_answers(
+    connection: duckdb.DuckDBPyConnection, tree: Predicate, rows: list[dict[str, Any]]
+) -> None:
+    expected = duckdb_says(connection, to_sql(tree, COLUMNS), arrow(rows))
+    assert [evaluate(tree, row, COLUMNS) for row in rows] == expected
+
+
+@given(tree=TREES, rows=ROWS)
+def test_pruning_by_statistics_never_loses_a_row(
+    tree: Predicate, rows: list[dict[str, Any]]
+) -> None:
+    stats = from_table(arrow(rows), COLUMNS)
+    answers = {evaluate(tree, row, COLUMNS) for row in rows}
+    possible = outcomes(tree, stats, COLUMNS)
+    assert possible.true or True not in answers
+    assert possible.false or False not in answers
+    assert possible.unknown or None not in answers
+    assert not (matches_nothing(tree, stats, COLUMNS) and True in answers)
+    assert not matches_all(tree, stats, COLUMNS) or answers == {True}
+    assert not matches_nothing(tree, {}, COLUMNS)
+
+
+def test_statistics_of_another_type_count_as_missing() -> None:
+    tree = Equal("i", 5)
+    assert matches_nothing(tree, {"i": (1, 2, 0)}, COLUMNS)
+    assert not matches_nothing(tree, {"i": ("1x", "2", 0)}, COLUMNS)
+    assert not matches_nothing(tree, {"i": (True, True, 0)}, COLUMNS)
+
+
+def test_a_part_of_nulls_matches_nothing_but_is_null() -> None:
+    nulls = {"i": (None, None, 3)}
+    assert matches_nothing(Equal("i", 5), nulls, COLUMNS)
+    assert matches_nothing(Not(Equal("i", 5)), nulls, COLUMNS)
+    assert matches_all(IsNull("i"), nulls, COLUMNS)
