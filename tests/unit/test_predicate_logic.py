@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -7,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from firnline.predicate import Equal, IsNull, Not, Predicate, to_sql
+from firnline.predicate import COMPARISONS, Equal, In, IsNull, Not, Predicate, to_sql
 from firnline.predicate_logic import evaluate, matches_all, matches_nothing, outcomes
 from firnline.stats import from_table
 from tests.support.predicates import COLUMNS, ROWS, TREES, arrow
@@ -50,6 +52,32 @@ def test_pruning_by_statistics_never_loses_a_row(
     assert not (matches_nothing(tree, stats, COLUMNS) and True in answers)
     assert not matches_all(tree, stats, COLUMNS) or answers == {True}
     assert not matches_nothing(tree, {}, COLUMNS)
+
+
+LEAVES = [
+    *(lambda literal, make=make: make("i", literal) for make in COMPARISONS.values()),
+    lambda literal: In("i", (literal,)),
+    lambda literal: In("i", (literal, literal + 2)),
+    lambda _literal: IsNull("i"),
+]
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_a_leaf_says_exactly_what_values_within_the_bounds_can_say(
+    leaf: Callable[[int], Predicate], negated: bool
+) -> None:
+    for literal, low, high, nulls in itertools.product(range(5), range(5), [1, 2, 4, None], [0, 1]):
+        if high is not None and high < low:
+            continue
+        values = range(low, 9 if high is None else high + 1)
+        tree = Not(leaf(literal)) if negated else leaf(literal)
+        rows: list[dict[str, object]] = [{"i": value} for value in [*values, *[None] * nulls]]
+        answers = {evaluate(tree, row, COLUMNS) for row in rows}
+        found = outcomes(tree, {"i": (low, high, nulls)}, COLUMNS)
+        assert found.true == (True in answers)
+        assert found.false == (False in answers)
+        assert found.unknown == (None in answers)
 
 
 def test_statistics_of_another_type_count_as_missing() -> None:
