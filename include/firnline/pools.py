@@ -60,7 +60,7 @@ def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
 def _problem(name: str, slots: int | None) -> str | None:
     if slots is None:
         return (
-            f"the pool {name} does not exist, so tasks that need it wait for ever without a word; "
+            f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {MEND}"
         )
     if slots == SLOTS:

@@ -101,7 +101,7 @@ class SubmitMerge(SparkSubmitOperator):
             options = merge_options(context["params"], context["dag_run"].conf)
             self.application_args = merge_arguments(self.table, options, context)
             for name, value in deploy_options(spark_connection(self.table)).items():
-                setattr(self, f"_{name}", value)
+                setattr(self, name, value)
             self._hook = self._get_hook()
             self._hook.check()
         super().execute(context)
@@ -207,10 +207,10 @@ def plan_lines(figures: Mapping[str, Any]) -> list[str]:
 
 def report_figures(report: RunReport) -> dict[str, Any]:
     """The report as plain data, short enough for XCom and an asset event."""
-    figures = report.to_json()
-    partitions = report.partitions
+    # Lists: Airflow shows a tuple as text.
     return {
-        **figures,
-        "partitions": list(partitions[:_SHOWN]),
-        "partitions_changed": len(partitions),
+        **report.to_json(),
+        "transactions": list(report.transactions),
+        "partitions": list(report.partitions[:_SHOWN]),
+        "partitions_changed": len(report.partitions),
     }

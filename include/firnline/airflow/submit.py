@@ -111,13 +111,23 @@ class SubmitHook(SparkSubmitHook):
 
 
 def deploy_options(connection: Connection) -> dict[str, bool]:
-    """How to follow a driver that runs elsewhere, as the connection's kind of cluster needs it."""
+    """Attributes of Airflow's operator that a driver which runs elsewhere asks for.
+
+    The operator wants to know them when the DAG is made, and refuses them where they do not fit;
+    but the kind of cluster stands in the connection, which is read when the task runs.
+    """
     extra = connection.extra_dejson
     if extra.get("deploy-mode") != "cluster":
         return {}
-    if "k8s" in f"{connection.conn_type}:{connection.host}":
-        return {"track_driver_via_k8s_api": True}
-    return {"yarn_track_via_rm_api": bool(extra.get("yarn_resourcemanager_webapp_address"))}
+    master = f"{connection.conn_type}:{connection.host}"
+    if "k8s" in master:
+        return {"_track_driver_via_k8s_api": True}
+    if "yarn" not in master:
+        return {}
+    if extra.get("yarn_resourcemanager_webapp_address"):
+        return {"_yarn_track_via_rm_api": True}
+    # Without that address nobody can ask for a job of an earlier try: spark-submit itself waits.
+    return {"durable": False}
 
 
 def _spark_submit(binary: str) -> str:
