@@ -1,0 +1,52 @@
+"""Tables for people, on terminals of any width."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.cli.failures import printable
+from firnline.cli.output import Column, fitting, number, percent, spark, when
+
+COLUMNS = [Column("a"), Column("b", dispensable=1), Column("c", dispensable=2), Column("d")]
+ROWS = [["1234567890"] * 4]
+
+
+def test_columns_go_in_their_order_when_a_terminal_is_narrow() -> None:
+    assert fitting(COLUMNS, ROWS, 46) == [0, 1, 2, 3]
+    assert fitting(COLUMNS, ROWS, 45) == [0, 1, 3]
+    assert fitting(COLUMNS, ROWS, 34) == [0, 1, 3]
+    assert fitting(COLUMNS, ROWS, 33) == [0, 3]
+    assert fitting(COLUMNS, ROWS, 5) == [0, 3]
+
+
+def test_wide_characters_count_twice() -> None:
+    assert fitting(COLUMNS, [["氷河", "", "", "氷河"]], 13) == [0, 1, 3]
+    assert fitting(COLUMNS, [["氷河", "", "", "氷河"]], 12) == [0, 3]
+
+
+def test_figures_are_written_as_people_read_them() -> None:
+    assert (number(1234567), number(0), number(None)) == ("1,234,567", "0", "?")
+    assert (percent(1, 3), percent(3, 3), percent(0, 0)) == ("33 %", "100 %", "-")
+    assert when(1_357_369_200_000) == "2013-01-05 07:00:00Z"
+    assert when(10**18) == str(10**18)
+
+
+def test_a_share_is_only_whole_when_nothing_is_missing() -> None:
+    assert percent(999, 1000) == "99 %"
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=20))
+def test_a_bar_is_as_high_as_its_count(counts: list[int]) -> None:
+    bars = spark(counts)
+    assert len(bars) == len(counts)
+    for count, bar in zip(counts, bars, strict=True):
+        assert (bar == "·") == (count == 0)
+        for other, its in zip(counts, bars, strict=True):
+            if 0 < count <= other:
+                assert "▁▂▃▄▅▆▇█".index(bar) <= "▁▂▃▄▅▆▇█".index(its)
+
+
+@given(st.text())
+def test_what_is_printed_cannot_drive_a_terminal(text: str) -> None:
+    assert printable(text).isprintable()
