@@ -22,7 +22,7 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
-from firnline.log.reader import read_schemas
+from firnline.log.heads import read_schemas
 from firnline.part import WrittenPart
 from firnline.schema import SchemaUnion
 from firnline.table import Table

@@ -32,6 +32,13 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 _RESTORE = "restore the object from a backup or run firnline rebuild"
 
 
+class Head(msgspec.Struct, frozen=True):
+    """What stands before the markers of a log file."""
+
+    schema: dict[str, str]
+    tombstones: list[LogTombstone]
+
+
 class _Sum(msgspec.Struct, frozen=True):
     crc32: int
 
@@ -154,15 +161,21 @@ def decode_header(key: str, data: bytes) -> Header:
     return header
 
 
-def decode_schema(key: str, head: bytes) -> dict[str, str] | None:
-    """The schema from the first bytes of a log file; None when they end before its line does."""
+def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
+    """Schema, and tombstones when asked for, from the first bytes of a log file.
+
+    None when the bytes end before what is asked for does. The checksum is not looked at: it covers
+    the whole file.
+    """
     if b"\n" not in head:
         return None
     header = decode_header(key, head)
-    lines = head.split(b"\n", header.sch + 1)
-    if len(lines) < header.sch + 2:
+    needed = header.f if tombstones else header.sch + 1
+    lines, end = _first_lines(head, needed)
+    if len(lines) < needed or end > len(head):
         return None
-    return _schema(key, header.sch, lines[header.sch])
+    schema = _schema(key, header.sch, lines[header.sch])
+    return Head(schema, _tombstones(key, header, lines) if tombstones else [])
 
 
 def _schema(key: str, number: int, line: bytes) -> dict[str, str]:

@@ -19,8 +19,6 @@ from firnline.store.base import Store
 
 ATTEMPTS = 5
 """How often a log that clean-up changes under the reader is listed again."""
-HEAD_BYTES = 16 * 1024
-"""First bytes of a log file in which the schema line is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +118,3 @@ def _fetch(
                 )
             contents[key] = codec.decode(key, data, paths)
     return complete
-
-
-def read_schemas(store: Store, paths: TablePaths) -> list[tuple[str, dict[str, str]]]:
-    """(log file, schema line) of every log file, from their first bytes only.
-
-    For writers that need the schema and nothing else. Requests: 1 LIST and one ranged GET per
-    log file (one more where the schema line is longer than ``HEAD_BYTES``).
-    """
-    listing, _ = list_log(store, paths)
-    found: list[tuple[str, dict[str, str]]] = []
-    longer: list[str] = []
-    for key, head in store.get_heads(list(listing), HEAD_BYTES):
-        if head is None:
-            continue  # folded and cleaned up meanwhile: whoever folded it is in the listing
-        schema = codec.decode_schema(key, head)
-        if schema is not None:
-            found.append((key, schema))
-        elif len(head) < listing[key].size:
-            longer.append(key)
-        else:
-            raise codec.corrupt(key, 1, "it ends before its schema line does")
-    for key, data in store.get_many(longer):
-        if data is not None:
-            found.append((key, codec.decode(key, data, paths).schema))
-    return sorted(found)

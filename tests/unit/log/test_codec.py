@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
-from firnline.log.codec import decode, decode_schema, encode
+from firnline.log.codec import decode, decode_head, encode
 from firnline.log.records import (
     NO_STATS,
     Delete,
@@ -198,5 +198,17 @@ def test_an_empty_file_is_an_error() -> None:
 
 def test_the_head_of_a_file_is_enough_for_its_schema() -> None:
     whole = small()
-    assert decode_schema(KEY, whole[:120]) == {"a": "INTEGER"}
-    assert decode_schema(KEY, whole[:20]) is None
+    head = decode_head(KEY, whole[:120])
+    assert head is not None
+    assert head.schema == {"a": "INTEGER"}
+    assert decode_head(KEY, whole[:20]) is None
+
+
+def test_tombstones_are_read_from_the_head_once_all_of_them_are_in_it() -> None:
+    whole = small()
+    before_markers = whole.index(b'{"p":"t/_data/1')
+    head = decode_head(KEY, whole[:before_markers], tombstones=True)
+    assert head is not None
+    assert [stone.p for stone in head.tombstones] == ["t/_log/3_w.jsonl"]
+    for length in range(before_markers):
+        assert decode_head(KEY, whole[:length], tombstones=True) is None

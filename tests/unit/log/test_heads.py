@@ -1,0 +1,74 @@
+"""A writer learns the columns of a table with few requests and without any marker."""
+
+from __future__ import annotations
+
+import pytest
+
+from firnline.errors import LogCorruptError
+from firnline.log.heads import HEAD_BYTES, read_schemas
+from tests.support.log_tables import SCHEMA, do_merge, put_append
+from tests.support.world import World, make_world
+
+
+def requests(world: World) -> int:
+    counters = world.store.counters
+    return counters.get + counters.list
+
+
+def test_every_log_file_says_its_columns_for_one_ranged_get() -> None:
+    world = make_world()
+    put_append(world)
+    put_append(world, schema={"w": "VARCHAR"})
+    before = requests(world)
+    assert [schema for _, schema in read_schemas(world.store, world.table.paths)] == [
+        SCHEMA,
+        {"w": "VARCHAR"},
+    ]
+    assert requests(world) - before == 3
+
+
+def test_log_files_that_a_transaction_folded_are_not_asked() -> None:
+    world = make_world()
+    keys = [key for _ in range(300) for key in put_append(world)]
+    put_append(world, "d=2", schema={"w": "VARCHAR"})
+    do_merge(world, keys)
+    before = requests(world)
+    columns: dict[str, str] = {}
+    for _, schema in read_schemas(world.store, world.table.paths):
+        columns |= schema
+    assert columns == SCHEMA | {"w": "VARCHAR"}
+    assert requests(world) - before <= 4
+
+
+def test_a_schema_line_longer_than_the_first_look_is_read_to_its_end() -> None:
+    world = make_world()
+    wide = {f"column_{n}": "STRUCT(a INTEGER, b VARCHAR)" for n in range(2000)}
+    put_append(world, schema=wide)
+    assert sum(map(len, wide)) > HEAD_BYTES
+    assert read_schemas(world.store, world.table.paths)[0][1] == wide
+
+
+def test_a_log_file_that_ends_before_its_schema_is_named() -> None:
+    world = make_world()
+    put_append(world)
+    (key,) = (k for k in world.store.objects if "/_log/" in k)
+    data = world.store.objects[key][0]
+    world.store.objects[key] = (data[: data.index(b"\n") + 5], 0)
+    with pytest.raises(LogCorruptError, match=key):
+        read_schemas(world.store, world.table.paths)
+
+
+def test_a_log_file_that_clean_up_takes_meanwhile_is_no_error() -> None:
+    world = make_world()
+    put_append(world)
+    put_append(world)
+    first = sorted(k for k in world.store.objects if "/_log/" in k)[0]
+    store = world.store
+    get_heads = store.get_heads
+
+    def cleaned(keys: list[str], length: int) -> object:
+        store.objects.pop(first)
+        return get_heads(keys, length)
+
+    store.get_heads = cleaned  # type: ignore[method-assign, assignment]  # clean-up passes here
+    assert len(read_schemas(store, world.table.paths)) == 1
