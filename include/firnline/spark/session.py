@@ -1,0 +1,129 @@
+"""The Spark session of a job: by spark-submit, by master, or on a Connect server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firnline.errors import EnvironmentFaultError
+from firnline.spark_conf import with_defaults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+"""Spark 4 starts on nothing older."""
+_INSTALL_JAVA = (
+    f"install a Java {OLDEST_JAVA} or 21 runtime (openjdk-17-jre-headless on Debian) or point "
+    "JAVA_HOME at one"
+)
+
+
+def is_submitted(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether spark-submit started this process: then the JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in (os.environ if environ is None else environ)
+
+
+def open_session(
+    name: str,
+    conf: Mapping[str, str],
+    master: str | None = None,
+    remote: str | None = None,
+) -> SparkSession:
+    """A session for one job.
+
+    Args:
+        name: shown in Spark's pages.
+        conf: Spark settings; see ``spark_conf.with_defaults``.
+        master: where to run when this is no spark-submit; None: ``conf`` or ``local[*]``.
+        remote: URL of a Connect server (``sc://host:15002``): no JVM starts here at all.
+
+    Raises:
+        EnvironmentFaultError: Java is missing or too old, or Spark cannot be reached.
+    """
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is None and not is_submitted():
+        check_java()
+    # pyspark warns of the pandas it finds; no pandas object is ever made here.
+    warnings.filterwarnings("ignore", ".*pandas", FutureWarning, "pyspark")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if remote is not None:
+        builder = builder.remote(remote)
+    else:
+        for key, value in _of_driver(conf, master).items():
+            builder = builder.config(key, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+        session.conf.get("spark.sql.session.timeZone")  # a Connect server is asked only now
+    except Exception as error:
+        where = remote or master or conf.get("spark.master") or "the configured master"
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise EnvironmentFaultError(
+            f"no Spark session on {where}: {text}",
+            next_step="check the master's or server's address and its log, then run again",
+        ) from error
+    return session
+
+
+def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
+    """Settings for a driver in this process."""
+    wanted = with_defaults(conf)
+    if not is_submitted():
+        wanted["spark.master"] = master or wanted.get("spark.master") or "local[*]"
+    place = wanted.get("spark.master", os.environ.get("MASTER", ""))
+    if place.startswith("local"):
+        # The workers must be this very Python: the default is whatever python3 is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return wanted
+
+
+def check_java(environ: Mapping[str, str] | None = None) -> int:
+    """Major version of the Java that Spark would start.
+
+    Raises:
+        EnvironmentFaultError: there is none, or it is too old.
+    """
+    env = os.environ if environ is None else environ
+    home = env.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=env.get("PATH"))
+    if found is None or not os.access(found, os.X_OK):
+        where = f"under JAVA_HOME={home}" if home else "on the PATH, and JAVA_HOME is not set"
+        raise EnvironmentFaultError(
+            f"Spark needs Java and there is none {where}", next_step=_INSTALL_JAVA
+        )
+    version = _version(Path(found).resolve())
+    if version < OLDEST_JAVA:
+        raise EnvironmentFaultError(
+            f"Spark needs Java {OLDEST_JAVA} or newer and {found} is Java {version}",
+            next_step=_INSTALL_JAVA,
+        )
+    return version
+
+
+def _version(java: Path) -> int:
+    """From the release file beside it, which costs nothing, else from itself."""
+    release = java.parent.parent / "release"
+    text = release.read_text(errors="replace") if release.is_file() else ""
+    match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', text)
+    if match is None:
+        try:
+            done = subprocess.run(
+                [java, "-version"], capture_output=True, text=True, check=False, timeout=30
+            )
+            match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+        except (OSError, subprocess.TimeoutExpired):
+            match = None
+    if match is None:
+        raise EnvironmentFaultError(
+            f"{java} does not say which Java it is", next_step=_INSTALL_JAVA
+        )
+    return int(match[1])

@@ -1,0 +1,43 @@
+"""firnline itself, sent to executors on other machines: one version on both sides."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPT_OUT = "spark.firnline.ship"
+"""Spark setting; "false" where the executors' image has firnline installed."""
+_shipped: WeakSet[SparkSession] = WeakSet()
+
+
+def ship(session: SparkSession) -> None:
+    """Send the package, once a session, unless its tasks run in this machine's own Python.
+
+    What firnline needs (duckdb, obstore, pyarrow, msgspec) must be installed there.
+    """
+    if session in _shipped:
+        return
+    master = str(session.conf.get("spark.master", "") or "")
+    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
+    if not master.startswith("local[") and master != "local" and wanted != "false":
+        with tempfile.TemporaryDirectory(prefix="firnline-") as folder:
+            session.addArtifacts(str(zip_package(Path(folder))), pyfile=True)
+    _shipped.add(session)
+
+
+def zip_package(folder: Path) -> Path:
+    """A zip of the package, importable as it is."""
+    import firnline
+
+    package = Path(firnline.__file__).parent
+    target = folder / "firnline.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(package.rglob("*.py")):
+            archive.write(path, path.relative_to(package.parent))
+    return target

@@ -1,0 +1,60 @@
+"""What runs inside a Spark task: kernels, one after the other. Imports no pyspark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from firnline.clock import SystemClock
+from firnline.ids import SystemIds
+from firnline.kernel.merge import merge_group
+from firnline.kernel.model import KernelResult, KernelTask
+from firnline.store.access import StoreAccess
+from firnline.store.client import open_store
+
+RESULT_SCHEMA = "result string"
+_RESULT = pa.schema([("result", pa.string())])
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """The function of ``mapInArrow``: tasks as JSON in, results as JSON out, a batch for each.
+
+    It travels to the executors with Spark's closure, which is no argument list, no configuration
+    and in no log: the only place for credentials.
+    """
+
+    root: str
+    """Root URL of the table."""
+    access: str | None = field(repr=False)
+    """``StoreAccess.to_json``; None for the usual chain on the executor."""
+    scratch: str | None
+    """Local folder; None for the disks that Spark gives the executor."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                result = self.run(msgspec.json.decode(text, type=KernelTask))
+                encoded = msgspec.json.encode(result).decode()
+                yield pa.record_batch([pa.array([encoded])], schema=_RESULT)
+
+    def run(self, task: KernelTask) -> KernelResult:
+        """One group, in a store and a scratch folder of its own."""
+        access = StoreAccess.from_json(self.access) if self.access else None
+        clock = SystemClock()
+        store = open_store(self.root, access, clock=clock)
+        return merge_group(task, store, self._scratch(task.group), SystemIds(), clock)
+
+    def _scratch(self, number: int) -> Path:
+        if self.scratch is not None:
+            return Path(self.scratch)
+        # Set by Spark in every Python worker; several disks take turns.
+        disks = [disk for disk in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if disk]
+        disk = disks[number % len(disks)] if disks else tempfile.gettempdir()
+        return Path(disk) / "firnline"

@@ -1,0 +1,50 @@
+"""Spark settings that suit our jobs, as plain text: spark-submit needs them before Python runs.
+
+The JVM of a firnline job only hands out work, all rows pass through DuckDB: so it compiles its code
+once and lightly. Measured (start of an application, CPU seconds): 10.5 with Spark's defaults, 5.7
+with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_MIB = 2**20
+_MEMORY_MARGIN = 1.3
+"""What a kernel may use, as a multiple of ``kernel_memory`` (firnline.kernel.merge)."""
+
+_DEFAULTS = {
+    "spark.driver.extraJavaOptions": _LIGHT_JVM,
+    "spark.executor.extraJavaOptions": _LIGHT_JVM,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Our queries are one row of JSON: generating and compiling code for them costs seconds.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def with_defaults(
+    conf: Mapping[str, str], kernel_memory: int | None = None, kernel_threads: int = 1
+) -> dict[str, str]:
+    """The settings of a job: ours wherever ``conf`` does not say otherwise.
+
+    Args:
+        conf: what the user set (``spark.conf`` of the table).
+        kernel_memory: bytes per kernel; sizes the part of an executor's memory that is not the
+            JVM's. Standalone clusters do not account for it, YARN and Kubernetes kill without it.
+        kernel_threads: threads of one kernel; a task takes as many of Spark's cores.
+    """
+    wanted = dict(_DEFAULTS)
+    if kernel_threads > 1:
+        wanted["spark.task.cpus"] = str(kernel_threads)
+    merged = {**wanted, **conf}
+    sized = {"spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor"}
+    if kernel_memory is not None and not sized.intersection(conf):
+        cores = int(merged.get("spark.executor.cores", "1"))
+        kernels = max(1, cores // int(merged.get("spark.task.cpus", "1")))
+        need = int(kernels * kernel_memory * _MEMORY_MARGIN) // _MIB
+        merged["spark.executor.memoryOverhead"] = f"{need + 384}m"
+    return merged
