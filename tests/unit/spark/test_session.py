@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import EnvironmentFaultError
+from firnline.spark.session import check_java
+
+
+def java(home: Path, release: str | None = None, output: str = "") -> dict[str, str]:
+    """A folder that looks like a Java of some version."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
+    program.chmod(0o755)
+    if release is not None:
+        (home / "release").write_text(release)
+    return {"JAVA_HOME": str(home)}
+
+
+def test_the_version_comes_from_the_release_file(tmp_path: Path) -> None:
+    assert check_java(java(tmp_path, 'IMPLEMENTOR="X"\nJAVA_VERSION="21.0.2"\n')) == 21
+
+
+def test_without_a_release_file_java_itself_is_asked(tmp_path: Path) -> None:
+    assert check_java(java(tmp_path, None, 'openjdk version "17.0.15" 2025-04-15')) == 17
+
+
+@pytest.mark.parametrize("release", ['JAVA_VERSION="1.8.0_392"', 'JAVA_VERSION="11.0.2"'])
+def test_a_java_that_is_too_old_is_named_with_what_to_do(tmp_path: Path, release: str) -> None:
+    with pytest.raises(EnvironmentFaultError, match=r"Java 17 or newer.*is Java (8|11).*install"):
+        check_java(java(tmp_path, release))
+
+
+def test_no_java_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFaultError, match="none on the PATH, and JAVA_HOME is not set"):
+        check_java({"PATH": str(tmp_path)})
+    with pytest.raises(EnvironmentFaultError, match=f"none under JAVA_HOME={tmp_path}; install"):
+        check_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
+
+
+def test_a_java_that_says_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFaultError, match="does not say which Java it is"):
+        check_java(java(tmp_path, None, "what?"))

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from firnline.spark_conf import with_defaults
+
+
+def test_what_the_user_says_wins() -> None:
+    conf = with_defaults({"spark.ui.enabled": "true", "spark.x": "1"})
+    assert (conf["spark.ui.enabled"], conf["spark.x"]) == ("true", "1")
+    assert "TieredStopAtLevel" in conf["spark.driver.extraJavaOptions"]
+
+
+def test_an_executor_has_room_for_its_kernels_outside_of_the_jvm() -> None:
+    conf = with_defaults({"spark.executor.cores": "4"}, kernel_memory=2**30, kernel_threads=2)
+    assert conf["spark.task.cpus"] == "2"
+    assert conf["spark.executor.memoryOverhead"] == f"{int(2 * 1.3 * 1024) + 384}m"
+    own = {"spark.executor.memoryOverheadFactor": "0.5"}
+    assert "spark.executor.memoryOverhead" not in with_defaults(own, kernel_memory=2**30)
