@@ -23,11 +23,11 @@ export JAVA_HOME = $(shell cat .cache/java-home 2>/dev/null)
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test demo up bench lock format clean
+.PHONY: help setup check test demo up bench lock format clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
 	@$(PYTHON) include/firnline_dev/bootstrap.py
@@ -45,11 +45,11 @@ test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@$(BIN)/python -m firnline_dev.s3server build || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	$(BIN)/pytest -q $(SLOW_TESTS)
 
-demo: setup ## The real flights of 2013 merged by a scheduled DAG, before and after [STORE=s3]
+demo: setup ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
 	@STORE=$(STORE) $(BIN)/python -m firnline_dev.demo
 
-up: setup ## Airflow's page on this machine, with this repository's DAGs, until Ctrl-C
-	@$(BIN)/python -m firnline_dev.airflow_stack
+up: setup ## The demo's Airflow and its table, to look around in, until Ctrl-C
+	@$(BIN)/python -m firnline_dev.demo up
 
 bench: setup ## The measured figures of docs/benchmarks.md
 	@$(BIN)/python -m firnline_dev.s3server build
@@ -64,3 +64,6 @@ format: setup ## Write the code the way check wants it
 
 clean: ## Remove all that make has made here: .venv, caches, the demo's folder
 	rm -rf .venv .cache .firnline .hypothesis .ruff_cache
+
+clean-demo: ## Remove what the demo has left
+	rm -rf .firnline/demo

@@ -1,0 +1,186 @@
+"""The demo: a year of flights as thousands of small parts, merged by a DAG of a real Airflow.
+
+python -m firnline_dev.demo       run it (`make demo`); STORE=s3 for a real S3 server
+python -m firnline_dev.demo up    its Airflow and its table until Ctrl-C (`make up`)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from types import FrameType
+
+import pyarrow as pa
+from rich.markup import escape
+
+from firnline.arrow_types import from_arrow
+from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline_dev.airflow_stack import AirflowStack
+from firnline_dev.bootstrap import REPO
+from firnline_dev.demo.airflow import DAG_ID, add_connections, demo_stack, run_merge
+from firnline_dev.demo.flights import cut_hours, flights_file, read_flights
+from firnline_dev.demo.left_overs import left_overs
+from firnline_dev.demo.place import FOLDER, STORES, TABLE, Place, made_store, prepared
+from firnline_dev.demo.queries import Content, content_of, warm_up
+from firnline_dev.demo.report import State, check_same, comparison, measure
+from firnline_dev.demo.screen import Screen
+from firnline_dev.demo.writers import WRITERS, append_all
+
+_STORE_NAMES = {"file": "local files", "s3": "a local S3 server"}
+
+
+def demo(screen: Screen, place: Place) -> None:
+    """Run the whole demo in an empty place. Raises FirnlineError."""
+    flights, source = _load(screen)
+    _append(screen, place, flights)
+    before = _measure(screen, place, "before")
+    with ExitStack() as running:
+        with screen.step("airflow", "scheduler, DAG processor and API server are starting") as step:
+            stack = running.enter_context(demo_stack(place))
+            add_connections(stack.api, place)
+            step.done = "scheduler, DAG processor and API server run; pools imported"
+        _merge(screen, place, stack, before.parts)
+        with screen.step("airflow", "ending") as step:
+            running.close()
+            step.done = "ended, with all its processes"
+    after = _measure(screen, place, "after")
+    check_same(source, before, after)
+    place.write_env_file()
+    screen.console.print()
+    screen.show(comparison(before, after))
+    _last_words(screen, place, source)
+
+
+def _load(screen: Screen) -> tuple[pa.Table, Content]:
+    with screen.step("flights", "reading the CSV") as step:
+        flights = read_flights(flights_file())
+        source = content_of(flights)
+        warm_up(from_arrow(flights.schema))
+        hours = len(cut_hours(flights))
+        step.done = f"{flights.num_rows:,} flights of 2013 that were to depart in {hours:,} hours"
+    return flights, source
+
+
+def _append(screen: Screen, place: Place, flights: pa.Table) -> None:
+    total = len(cut_hours(flights))
+    with screen.step("appends", "one per hour") as step:
+
+        def show(done: int) -> None:
+            step.update(f"{done:,} of {total:,}", done, total)
+
+        append_all(place, flights, show)
+        step.done = f"{total:,} by {WRITERS} writers, one per hour, into partitions by month"
+
+
+def _measure(screen: Screen, place: Place, name: str) -> State:
+    with screen.step(name, "two queries, then all rows for the checksum") as step:
+        state = measure(place.open)
+        first, second = state.answers
+        step.done = f"two queries: {first.seconds:.2f} s and {second.seconds:.2f} s; all rows read"
+    return state
+
+
+def _merge(screen: Screen, place: Place, stack: AirflowStack, parts: int) -> None:
+    table = place.open()
+    with screen.step("merge", f"{DAG_ID} is triggered") as step:
+
+        def show(states: str, merged: int) -> None:
+            step.update(f"{merged:,} of {parts:,} parts; {states}", merged, parts)
+
+        seconds = run_merge(stack, table, show)
+        tasks = ", ".join(f"{name} {value:.0f} s" for name, value in seconds.items())
+        step.done = f"{DAG_ID} ended well: {tasks}"
+
+
+def _last_words(screen: Screen, place: Place, source: Content) -> None:
+    say = screen.console.print
+    say(
+        f"[bold green]No row changed:[/] {source.rows:,} rows, checksum over all columns "
+        f"{source.checksum:x},\nthe same in the CSV, in the table before and in the table after."
+    )
+    env = (
+        place.env_file.relative_to(REPO) if place.env_file.is_relative_to(REPO) else place.env_file
+    )
+    look = f". {env}; .venv/bin/firnline parts {TABLE}"
+    if place.server is not None:
+        look += "   (beside `make up`, which runs the S3 server)"
+    say()
+    for name, command in (
+        ("Airflow's page", "make up"),
+        ("the table", look),
+        ("clean away", "make clean-demo"),
+    ):
+        say(f"{name:<16}{command}", soft_wrap=True)
+
+
+# --- `make up` ------------------------------------------------------------------------------------
+
+
+def up(screen: Screen, place: Place) -> None:
+    """Run the Airflow of the demo until Ctrl-C. Raises FirnlineError."""
+    with ExitStack() as running:
+        with screen.step("airflow", "scheduler, DAG processor and API server are starting") as step:
+            stack = running.enter_context(demo_stack(place, schedules=True))
+            add_connections(stack.api, place)
+            place.write_env_file()
+            step.done = "scheduler, DAG processor and API server run"
+        screen.line("page", f"{stack.url}/dags/{DAG_ID}")
+        screen.line("table", f"{TABLE} on {_STORE_NAMES[place.store]}")
+        screen.line("logs", str(stack.home / "logs"))
+        screen.line("end it", "Ctrl-C")
+        while (dead := stack.programs.dead()) is None:
+            time.sleep(1)
+        raise EnvironmentFaultError(
+            f"Airflow's {dead} ended by itself", next_step=f"read {stack.programs.logs}"
+        )
+
+
+# --- the process ----------------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> int:
+    """0; 1 or 2 after one sentence; 130 after Ctrl-C."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    screen = Screen()
+    try:
+        _run(screen, arguments)
+        return 0
+    except KeyboardInterrupt:
+        screen.console.print("ended, and nothing is left running")
+        return 130
+    except FirnlineError as error:
+        screen.console.print(f"[bold red]demo:[/] {escape(str(error))}", soft_wrap=True)
+        return error.exit_code
+
+
+def _run(screen: Screen, arguments: list[str]) -> None:
+    looking = arguments == ["up"]
+    if arguments and not looking:
+        raise UsageError(f"unknown: {' '.join(arguments)}", next_step="see `make`")
+    store = made_store(FOLDER) if looking else os.environ.get("STORE", STORES[0])
+    if store is None:
+        raise UsageError("there is no demo to look at yet", next_step="run `make demo` first")
+    if store not in STORES:
+        raise UsageError(f"STORE={store} is no store", next_step=f"use {' or '.join(STORES)}")
+    with prepared(FOLDER, store, anew=not looking) as place:
+        (up if looking else demo)(screen, place)
+    if left := left_overs(FOLDER):
+        raise EnvironmentFaultError(
+            f"processes are left: {', '.join(f'{p.pid} {p.name()}' for p in left)}",
+            next_step="end them and report this",
+        )
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # Once: what ends the others must not be ended itself.
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
