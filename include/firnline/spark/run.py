@@ -88,12 +88,12 @@ class SparkEngine:
             if under_way:
                 # Best effort: the session may be what failed.
                 with suppress(Exception):
-                    self.session.interruptTag(tag)
+                    self._cancel(tag)
             pool.shutdown(wait=True)
 
     def _job(self, bunch: Bunch, tag: str) -> list[KernelResult]:
         """One Spark job of one task. Raises whatever pyspark does."""
-        self.session.addTag(tag)  # tags belong to the thread
+        self._tag(tag)
         access = None if self.access is None else self.access.to_json()
         kernel = KernelFunction(self.root, access, self.scratch)
         rows = pa.table({"task": [msgspec.json.encode(task).decode() for task in bunch.tasks]})
@@ -103,8 +103,26 @@ class SparkEngine:
             msgspec.json.decode(text, type=KernelResult) for text in found["result"].to_pylist()
         ]
 
+    @property
+    def _is_connect(self) -> bool:
+        return type(self.session).__module__.startswith("pyspark.sql.connect")
+
+    def _tag(self, tag: str) -> None:
+        """Mark the jobs of this thread as ours."""
+        if self._is_connect:
+            self.session.addTag(tag)
+        else:
+            # The session's own tags do not reach the job that toArrow starts (seen on 4.3.0).
+            self.session.sparkContext.addJobTag(tag)
+
+    def _cancel(self, tag: str) -> None:
+        if self._is_connect:
+            self.session.interruptTag(tag)
+        else:
+            self.session.sparkContext.cancelJobsWithTag(tag)
+
     def _slots(self) -> int:
-        if type(self.session).__module__.startswith("pyspark.sql.connect"):
+        if self._is_connect:
             return _UNKNOWN_SLOTS
         slots: int = self.session.sparkContext.defaultParallelism
         return max(1, slots)

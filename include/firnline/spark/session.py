@@ -52,7 +52,7 @@ def open_session(
     if remote is None and not is_submitted():
         check_java()
     # pyspark warns of the pandas it finds; no pandas object is ever made here.
-    warnings.filterwarnings("ignore", ".*pandas", FutureWarning, "pyspark")
+    warnings.filterwarnings("ignore", ".*pandas", FutureWarning)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
