@@ -22,6 +22,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import merge_options
 from firnline.airflow.submit import SubmitHook, deploy_options
 from firnline.settings import TableSettings
+from firnline.spark_conf import with_defaults
 from firnline.units import about_size
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ class SubmitMerge(SparkSubmitOperator):
         super().__init__(
             application=str(application),
             conn_id=table.spark.conn_id,
-            conf=dict(table.spark.conf),
+            conf=with_defaults(
+                table.spark.conf, table.merge.kernel_memory, table.merge.kernel_threads
+            ),
             name=f"firnline merge {table.name}",
             **more,
         )

@@ -1,0 +1,76 @@
+"""Pools under a real scheduler: rivals queue, and a pool that is wrong is noticed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tests.dags.conftest import Maintained
+from tests.dags.filled import live_keys, live_rows
+
+MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
+
+
+def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> None:
+    table = maintained.table("rivals")
+    rows = live_rows(table)
+    runs = [maintained.trigger("rivals") for _ in range(2)]
+    found = [run.ended(240).task("merge") for run in runs]
+    assert [run.state for run in runs] == ["success", "success"]
+    assert [task["state"] for task in found] == ["success", "success"], "both were to merge"
+    spans = sorted((_time(task["start_date"]), _time(task["end_date"])) for task in found)
+    assert spans[0][1] <= spans[1][0], f"the merges overlapped: {spans}"
+    # The plans did not wait: both were ready while the first merge was still running.
+    plans = [_time(run.task("plan")["end_date"]) for run in runs]
+    assert max(plans) < spans[0][1]
+    # The second planned the same work, and found it done when its turn came.
+    assert [run.tasks["report"] for run in runs].count("success") == 1
+    assert (live_rows(table), len(live_keys(table))) == (rows, 2)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def test_a_missing_pool_fails_the_run_at_its_start_and_is_named(maintained: Maintained) -> None:
+    lost = maintained.run("lost")
+    assert lost.state == "failed"
+    assert set(lost.tasks.values()) == {None}
+    assert lost.note == (
+        "firnline: the pool lost.merge does not exist, so nothing that needs it can run; "
+        f"create it with {MEND}."
+    )
+    pool = {"name": "lost.merge", "slots": 1, "include_deferred": True}
+    maintained.stack.api.call("POST", "/pools", pool)
+    mended = maintained.run("lost", {"dry_run": True})
+    assert (mended.state, mended.note) == ("success", "")
+
+
+def test_a_widened_pool_is_named_and_the_run_goes_on(maintained: Maintained) -> None:
+    # Its commits exclude each other in the store, with or without the pool.
+    run = maintained.run("wide")
+    assert run.state == "success"
+    assert "the pool wide.merge has 2 slots instead of 1" in run.note
+    assert MEND in run.note
+
+
+def test_a_widened_pool_stops_a_table_that_has_nothing_else(maintained: Maintained) -> None:
+    run = maintained.run("unsafe")
+    assert run.state == "failed"
+    assert "the pool unsafe.merge has 2 slots instead of 1" in run.note
+
+
+def test_the_scheduler_s_log_names_every_wrong_pool_when_it_starts(maintained: Maintained) -> None:
+    log = (maintained.stack.programs.logs / "scheduler.log").read_text()
+    started = log.partition("Starting the scheduler")[0] or log
+    for pool in ("lost", "wide", "unsafe"):
+        assert f"the pool {pool}.merge" in started
+
+
+def test_the_plugin_loads(maintained: Maintained) -> None:
+    # Airflow says nothing of a plugin that it cannot import, and answers 200 to everything else.
+    api = maintained.stack.api
+    assert api.call("GET", "/plugins/importErrors")["import_errors"] == []
+    (plugin,) = api.call("GET", "/plugins")["plugins"]
+    assert plugin["name"] == "firnline"
+    assert "firnline.airflow.pool_guard" in str(plugin["listeners"])
+    assert api.import_errors() == {}
