@@ -21,6 +21,7 @@ class CountingEngine:
     between: Callable[[int], None] = lambda _: None
     """Called with the number of results so far before each result."""
     tasks: list[KernelTask] = field(default_factory=list)
+    application_id: str = "app-1"
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         self.tasks += tasks

@@ -11,6 +11,11 @@ from firnline.kernel.model import KernelResult, KernelTask
 class Engine(Protocol):
     """Distributes groups over whatever it has."""
 
+    @property
+    def application_id(self) -> str:
+        """What the cluster calls this run, for the history; empty without a cluster."""
+        ...
+
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """Results as groups complete, in any order, one per task.
 

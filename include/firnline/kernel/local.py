@@ -36,6 +36,11 @@ class LocalEngine:
     clock: Clock
     parallel: int = 1
 
+    @property
+    def application_id(self) -> str:
+        """No cluster, no name."""
+        return ""
+
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """See ``Engine.run``. Leaving the iterator early stops what still runs."""
         stop = threading.Event()

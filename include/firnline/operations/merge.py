@@ -124,6 +124,7 @@ def run_merge(
             if table.settings.locking == "fenced":
                 probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
             running = engine()
+            state.identity = msgspec.structs.replace(run, application_id=running.application_id)
         if not state.execute(base, plan, running):
             break
         state.replans += 1

@@ -196,6 +196,12 @@ def test_the_history_is_linear_and_newest_first() -> None:
     assert [h.seq for h in history(world.table, newest=1)] == [2]
 
 
+def test_the_history_names_the_spark_application() -> None:
+    world = filled()
+    merge(world)
+    assert history(world.table)[0].run == RunIdentity("merge__t", "manual-1", 1, "", "app-1")
+
+
 def test_progress_is_told() -> None:
     world = filled("d=1", "d=2")
     seen: list[Progress] = []
