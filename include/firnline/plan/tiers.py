@@ -11,7 +11,7 @@ part is more than twice its sum, and its one output keeps that distance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 FACTOR = 2
@@ -39,18 +39,7 @@ def group_by_size(sizes: Sequence[int], tier: Tier) -> list[range]:
     Returns every run, also those too small to be worth it: see ``worthwhile``.
     """
     floor = tier.target // FLOOR_SHARE
-    runs: list[range] = []
-    start, total = 0, 0
-    for index, size in enumerate(sizes):
-        count = index - start
-        too_large = size > max(FACTOR * total, floor)
-        if count and (too_large or total + size > tier.target or count >= tier.max_inputs):
-            runs.append(range(start, index))
-            start, total = index, 0
-        total += size
-    if start < len(sizes):
-        runs.append(range(start, len(sizes)))
-    return runs
+    return _cut(sizes, tier, lambda size, total: size > max(FACTOR * total, floor))
 
 
 def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:
@@ -58,11 +47,17 @@ def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:
 
     For tables with a primary key, whose groups must be contiguous in insertion order.
     """
+    return _cut(sizes, tier, lambda _size, _total: False)
+
+
+def _cut(sizes: Sequence[int], tier: Tier, too_large: Callable[[int, int], bool]) -> list[range]:
+    """Runs up to the bounds; ``too_large(size, total)`` ends one before a part of ``size``."""
     runs: list[range] = []
     start, total = 0, 0
     for index, size in enumerate(sizes):
         count = index - start
-        if count and (total + size > tier.target or count >= tier.max_inputs):
+        over = total + size > tier.target or count >= tier.max_inputs
+        if count and (over or too_large(size, total)):
             runs.append(range(start, index))
             start, total = index, 0
         total += size
