@@ -24,7 +24,7 @@ Examples:
   firnline append file:///tmp/t a.parquet b.parquet
   firnline parts flights
   firnline plan merge flights
-  firnline merge flights
+  firnline merge flights --engine spark --master 'local[*]'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 """

@@ -46,7 +46,7 @@ def append(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Append Parquet files: all of their rows at once, or none of them.
+    """Append Parquet files: all of their rows or none.
 
     Columns go by name; new ones are added to the table, missing ones are null. A root without a
     table gets one. Safe beside merges and other appends.

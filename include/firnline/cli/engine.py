@@ -1,26 +1,118 @@
-"""What runs the kernels of a merge started by hand."""
+"""What runs the kernels of a merge started by hand: this process, or a Spark application."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from firnline.errors import UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.table import Table
 
+_MASTER = re.compile(r"local(\[.+\])?$|yarn$|(spark|sc|k8s)://.")
 _MEMORY_SHARE = 0.6
 """Of the machine's memory that kernels may plan with; the rest is the disk cache's and others'."""
 
 
+class EngineKind(StrEnum):
+    """Where kernels run."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
 @contextmanager
-def engine_for(table: Table, scratch: Path | None) -> Iterator[Callable[[], Engine]]:
-    """Gives the factory for ``run_merge``."""
-    yield lambda: _local(table, scratch)
+def engine_for(
+    table: Table, kind: EngineKind, master: str | None, scratch: Path | None
+) -> Iterator[Callable[[], Engine]]:
+    """Gives the factory for ``run_merge``, and ends the Spark application that it started.
+
+    Raises:
+        UsageError: a master without Spark, or one that Spark does not know.
+    """
+    if kind is EngineKind.LOCAL and master is not None:
+        raise UsageError(
+            f"--master {master} says where Spark runs, and the engine is local",
+            next_step="add --engine spark, or leave --master out",
+        )
+    if master is not None and _MASTER.match(master) is None:
+        raise UsageError(
+            f"{master!r} is not a Spark master",
+            next_step="write local[*], local[2], spark://host:7077, sc://host:15002, yarn or k8s://…",
+        )
+    with ExitStack() as stack:
+        if kind is EngineKind.LOCAL:
+            yield lambda: _local(table, scratch)
+        else:
+            yield lambda: _spark(table, master, scratch, stack)
+
+
+def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitStack) -> Engine:
+    from firnline.spark.run import SparkEngine
+    from firnline.spark.session import open_session
+    from firnline.store.access import StoreAccess
+
+    remote = master if master is not None and master.startswith("sc://") else None
+    # Spark's own bar would be drawn into ours.
+    conf = {"spark.ui.showConsoleProgress": "false", **table.settings.spark.conf}
+    with stack.enter_context(jvm_log()):
+        session = open_session(
+            f"firnline merge {table.settings.name}",
+            conf,
+            master=None if remote else master,
+            remote=remote,
+        )
+    stack.callback(session.stop)
+    return SparkEngine(
+        session,
+        table.settings.root,
+        StoreAccess.from_env(),
+        None if scratch is None else str(scratch),
+        table.ids,
+        table.clock,
+    )
+
+
+@contextmanager
+def jvm_log() -> Iterator[AbstractContextManager[None]]:
+    """A file for what Spark logs: removed at the end, but named in an error if it says anything.
+
+    Gives a context manager: processes that are started within it write their stderr to the file.
+    """
+    with tempfile.NamedTemporaryFile(prefix="firnline-spark-", suffix=".log", delete=False) as log:
+        path = Path(log.name)
+    try:
+        yield _errors_to(path)
+    except BaseException as error:
+        if path.stat().st_size:
+            error.add_note(f"Spark's log: {path}")
+        else:
+            path.unlink()
+        raise
+    path.unlink()
+
+
+@contextmanager
+def _errors_to(path: Path) -> Iterator[None]:
+    # By descriptor: a JVM knows nothing of sys.stderr.
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _local(table: Table, scratch: Path | None) -> Engine:

@@ -61,6 +61,7 @@ def stopped_reading() -> StoppedError:
 def usage(message: str, command: str) -> FirnlineError:
     """The error for a command line that does not parse."""
     message = message.strip().rstrip(".").replace("Input should be", "must be")
+    message = message.replace("Value error, ", "")
     return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
 
 
@@ -72,7 +73,8 @@ def tell(error: BaseException, manner: Manner) -> int:
     if manner.as_json:
         stream.write(json.dumps({"error": as_data(error, debug=manner.debug)}) + "\n")
     else:
-        stream.write(f"firnline: {sentence(error)}\n")
+        notes = (f"  {printable(note)}\n" for note in getattr(error, "__notes__", []))
+        stream.write(f"firnline: {sentence(error)}\n{''.join(notes)}")
     return error.exit_code if isinstance(error, FirnlineError) else UNEXPECTED
 
 
@@ -103,6 +105,9 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
         "exit_code": code,
         "retryable": isinstance(error, FirnlineError) and error.retryable,
     }
+    notes: list[str] = getattr(error, "__notes__", [])
+    if notes:
+        data["notes"] = notes
     if debug:
         data["traceback"] = traceback.format_exception(error)
     return data

@@ -31,9 +31,9 @@ def history(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Maintenance transactions, oldest first: when, what, by whom, parts, rows, bytes.
+    """Maintenance transactions: when, what, by whom, parts, rows, bytes.
 
-    Appends are no transactions; `firnline snapshot` counts their log files.
+    The newest come last. Appends are no transactions; `firnline snapshot` counts their log files.
     """
     from firnline.history import history as read_history
 

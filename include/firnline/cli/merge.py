@@ -21,7 +21,7 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.engine import engine_for
+from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.plan import MaxBytesOption, PartitionsOption, merge_options, show_plan
 from firnline.cli.progress import merging
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="With --engine spark: local[*], spark://host:7077 or sc://host:15002; without it "
+        "spark.master of the table's settings, else local[*].",
+    ),
+]
+
 
 @command(
     commands,
@@ -41,13 +51,18 @@ commands = typer.Typer()
     [
         "firnline merge flights --dry-run",
         "firnline merge flights --partitions 'sched_dep_month=2013-12' --max-bytes 10GiB",
+        "firnline merge flights --engine spark --master spark://host:7077",
     ],
 )
-def merge(
+def merge(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
     partitions: PartitionsOption = None,
     max_bytes: MaxBytesOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    engine: Annotated[
+        EngineKind, typer.Option("--engine", help="Merge in this process, or by Spark.")
+    ] = EngineKind.LOCAL,
+    master: MasterOption = None,
     scratch: Annotated[
         Path | None,
         typer.Option(
@@ -60,15 +75,16 @@ def merge(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Merge small parts into large sorted ones; no row changes.
+    """Merge small parts into large sorted ones.
 
-    Safe beside appends, readers and other merges, and to stop at any time: what is committed
-    stays, and the next run goes on from there. Under Airflow the DAG merge__TABLE does the same.
+    No row changes. Safe beside appends, readers and other merges, and to stop at any time: what
+    is committed stays, and the next run goes on from there. Under Airflow the DAG merge__TABLE
+    does the same.
     """
     opened = open_target(table, settings)
     require_table(opened)
     options = merge_options(partitions, max_bytes, dry_run)
-    with engine_for(opened, scratch) as factory:
+    with engine_for(opened, engine, master, scratch) as factory:
         if dry_run:
             from firnline.operations.merge import preview
 

@@ -54,7 +54,10 @@ def parts(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Live parts of each partition: how many, rows, bytes, and how small they are."""
+    """Live parts by partition: how many, rows, bytes, sizes.
+
+    Small parts, below 3/4 of merge.target_size, are what a merge is for.
+    """
     opened = open_target(table, settings)
     snapshot = read_state(opened, at)
     data = describe(opened.settings, snapshot, partition)

@@ -57,7 +57,10 @@ def plan_merge(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """What a merge would do: parts, bytes and requests, and why other parts are left alone."""
+    """What a merge would do.
+
+    Parts, bytes and requests, and why the other parts are left alone.
+    """
     from firnline.operations.merge import preview
 
     opened = open_target(table, settings)

@@ -35,7 +35,7 @@ def check(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Check the settings file: every mistake with its field, exit code 2 if there is one."""
+    """Find mistakes in the settings file and name their fields."""
     from firnline.settings import load_settings
 
     loaded = load_settings(settings)
@@ -80,7 +80,7 @@ def show(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Settings of a table as they hold: what the file says, and the defaults for the rest."""
+    """Settings of a table: what the file says, defaults for the rest."""
     found = settings_of(table, settings)
     data: dict[str, Any] = found.model_dump(mode="json")
     said = _said(found)

@@ -41,7 +41,11 @@ def snapshot(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """State of a table, now or as of a time: parts, rows, bytes, schema, log files."""
+    """State of a table, now or as of a time.
+
+    Parts, rows, bytes and deletes, how far back in time one can go, and what the log costs to
+    read.
+    """
     opened = open_target(table, settings)
     data = describe(opened, read_state(opened, at))
     output.show(data, as_json, _render)

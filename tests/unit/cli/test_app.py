@@ -64,6 +64,7 @@ def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:
         (["parts", "t", "--nope"], "no such option: --nope; see `firnline parts --help`"),
         (["history", "t", "--last", "many"], "--last': must be a valid integer"),
         (["history", "t", "--last", "0"], "--last': must be greater than or equal to 1"),
+        (["merge", "t", "--engine", "flink"], "'--engine': 'flink' is not one of 'local', 'spark'"),
         (["plan", "marge", "t"], "no such command 'marge'"),
     ],
 )

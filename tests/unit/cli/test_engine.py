@@ -1,0 +1,58 @@
+"""What runs kernels, and where Spark's own words go."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from firnline.cli.engine import jvm_log
+from firnline.cli.failures import Manner, tell
+from firnline.errors import EnvironmentFaultError
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def say(words: str) -> None:
+    """As a JVM does: another process, which writes to its descriptor 2."""
+    subprocess.run(["sh", "-c", f"echo {words} >&2"], check=True)
+
+
+def test_what_spark_says_goes_to_a_file_that_goes_when_all_is_well(
+    temporary: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with jvm_log() as aside:
+        with aside:
+            say("WARN")
+        say("ours")
+        (log,) = temporary.iterdir()
+        assert log.read_text() == "WARN\n"
+    assert capfd.readouterr().err == "ours\n"
+    assert list(temporary.iterdir()) == []
+
+
+def test_after_an_error_the_file_stays_and_is_named(
+    temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(EnvironmentFaultError) as raised, jvm_log() as aside, aside:
+        say("no master")
+        raise EnvironmentFaultError("no Spark session", next_step="check the master")
+    (log,) = temporary.iterdir()
+    assert log.read_text() == "no master\n"
+    assert tell(raised.value, Manner()) == 2
+    assert capsys.readouterr().err == (
+        f"firnline: no Spark session; check the master\n  Spark's log: {log}\n"
+    )
+
+
+def test_a_log_without_a_word_is_not_worth_naming(temporary: Path) -> None:
+    with pytest.raises(EnvironmentFaultError) as raised, jvm_log():
+        raise EnvironmentFaultError("there is no Java", next_step="install one")
+    assert not hasattr(raised.value, "__notes__")
+    assert list(temporary.iterdir()) == []
