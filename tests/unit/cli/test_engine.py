@@ -40,9 +40,13 @@ def test_what_spark_says_goes_to_a_file_that_goes_when_all_is_well(
 def test_after_an_error_the_file_stays_and_is_named(
     temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(EnvironmentFaultError) as raised, jvm_log() as aside, aside:
-        say("no master")
-        raise EnvironmentFaultError("no Spark session", next_step="check the master")
+    def no_session() -> None:
+        with jvm_log() as aside, aside:
+            say("no master")
+            raise EnvironmentFaultError("no Spark session", next_step="check the master")
+
+    with pytest.raises(EnvironmentFaultError) as raised:
+        no_session()
     (log,) = temporary.iterdir()
     assert log.read_text() == "no master\n"
     assert tell(raised.value, Manner()) == 2
