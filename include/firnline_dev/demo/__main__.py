@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from types import FrameType
 
 import pyarrow as pa
-from rich.markup import escape
 
 from firnline.arrow_types import from_arrow
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
@@ -29,6 +29,7 @@ from firnline_dev.demo.report import State, check_same, comparison, measure
 from firnline_dev.demo.screen import Screen
 from firnline_dev.demo.writers import WRITERS, append_all
 
+_INTERRUPTED = threading.Event()
 _STORE_NAMES = {"file": "local files", "s3": "a local S3 server"}
 
 
@@ -116,6 +117,11 @@ def _last_words(screen: Screen, place: Place, source: Content) -> None:
         say(f"{name:<16}{command}", soft_wrap=True)
 
 
+def _look(place: Place) -> str:
+    """A command that shows the table, for a shell in the repository's folder."""
+    return f". {place.env_file.relative_to(REPO)}; .venv/bin/firnline parts {TABLE}"
+
+
 # --- `make up` ------------------------------------------------------------------------------------
 
 
@@ -128,8 +134,8 @@ def up(screen: Screen, place: Place) -> None:
             place.write_env_file()
             step.done = "scheduler, DAG processor and API server run"
         screen.line("page", f"{stack.url}/dags/{DAG_ID}")
-        screen.line("table", f"{TABLE} on {_STORE_NAMES[place.store]}")
-        screen.line("logs", str(stack.home / "logs"))
+        screen.line("table", f"{TABLE} on {_STORE_NAMES[place.store]}: {_look(place)}")
+        screen.line("logs", str((stack.home / "logs").relative_to(REPO)))
         screen.line("end it", "Ctrl-C")
         while (dead := stack.programs.dead()) is None:
             time.sleep(1)
@@ -149,11 +155,14 @@ def main(arguments: list[str]) -> int:
     try:
         _run(screen, arguments)
         return 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError):
+        # DuckDB makes a RuntimeError of it.
+        if not _INTERRUPTED.is_set():
+            raise
         screen.console.print("ended, and nothing is left running")
         return 130
     except FirnlineError as error:
-        screen.console.print(f"[bold red]demo:[/] {escape(str(error))}", soft_wrap=True)
+        screen.fail(str(error))
         return error.exit_code
 
 
@@ -176,6 +185,7 @@ def _run(screen: Screen, arguments: list[str]) -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _INTERRUPTED.set()
     # Once: what ends the others must not be ended itself.
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)

@@ -23,6 +23,7 @@ TABLE = "flights"
 STORES = ("file", "s3")
 CONNECTION = "aws_default"
 _BUCKET = "firnline"
+_SETTINGS = REPO / "include" / "tables.yaml"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Place:
     def table_env(self) -> dict[str, str]:
         """Environment with which the repository's tables.yaml names this table; no secrets."""
         return {
-            "FIRNLINE_TABLES": str(REPO / "include" / "tables.yaml"),
+            "FIRNLINE_TABLES": str(_SETTINGS),
             "FIRNLINE_FLIGHTS_ROOT": self.root,
             "FIRNLINE_FLIGHTS_CONNECTION": CONNECTION if self.server else "",
         }
@@ -80,9 +81,10 @@ class Place:
 
     def open(self) -> Table:
         """The table, with request counters that begin at 0."""
-        os.environ.update(self.table_env())
+        named = load_settings(_SETTINGS).table(TABLE)
+        settings = named.model_copy(update={"root": self.root, "connection_id": None})
         access = StoreAccess.from_env(self.server.env()) if self.server else None
-        return open_table(load_settings().table(TABLE), access)
+        return open_table(settings, access)
 
 
 def made_store(folder: Path) -> str | None:

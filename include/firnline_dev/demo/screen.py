@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -91,6 +92,11 @@ class Screen:
         if right:
             text = f"{text:<{width}} [dim]{right}[/]"
         self.console.print(f"[bold cyan]{name:<{_NAME_WIDTH}}[/] {text}", soft_wrap=True)
+
+    def fail(self, sentence: str) -> None:
+        """Why it ends, on standard error."""
+        errors = Console(stderr=True, highlight=False)
+        errors.print(f"[bold red]demo:[/] {escape(sentence)}", soft_wrap=True)
 
     def show(self, what: RenderableType) -> None:
         """Something of several lines, without the blanks that fill it up to the right."""
