@@ -16,7 +16,7 @@ from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.model import KernelResult, KernelTask
 from firnline.spark.bunches import Bunch, bunches
-from firnline.spark.ship import ship
+from firnline.spark.ship import is_connect, ship
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
 from firnline.store.access import StoreAccess
 
@@ -30,7 +30,12 @@ _UNKNOWN_SLOTS = 8
 """Tasks at a time to plan with where a server does not say."""
 _TRIES = 2
 """Jobs for a group whose task died. Spark has tried it by itself before; local masters do not."""
-_PYTHON_ERROR = re.compile(r"\w+(Error|Exception): \S")
+_REASONS = (
+    re.compile(r"^.*(Python worker exited unexpectedly.*)$", re.MULTILINE),
+    re.compile(r"^.*Reason: (.*)$", re.MULTILINE),  # a lost executor
+    re.compile(r"^\s*(\w+(?:Error|Exception): \S.*)$", re.MULTILINE),  # Python's
+    re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +108,22 @@ class SparkEngine:
             msgspec.json.decode(text, type=KernelResult) for text in found["result"].to_pylist()
         ]
 
-    @property
-    def _is_connect(self) -> bool:
-        return type(self.session).__module__.startswith("pyspark.sql.connect")
-
     def _tag(self, tag: str) -> None:
         """Mark the jobs of this thread as ours."""
-        if self._is_connect:
+        if is_connect(self.session):
             self.session.addTag(tag)
         else:
             # The session's own tags do not reach the job that toArrow starts (seen on 4.3.0).
             self.session.sparkContext.addJobTag(tag)
 
     def _cancel(self, tag: str) -> None:
-        if self._is_connect:
+        if is_connect(self.session):
             self.session.interruptTag(tag)
         else:
             self.session.sparkContext.cancelJobsWithTag(tag)
 
     def _slots(self) -> int:
-        if self._is_connect:
+        if is_connect(self.session):
             return _UNKNOWN_SLOTS
         slots: int = self.session.sparkContext.defaultParallelism
         return max(1, slots)
@@ -161,8 +162,9 @@ def _lost(task: KernelTask, error: Exception) -> KernelResult:
 
 
 def _reason(text: str) -> str:
-    """The line of Spark's many that says why: a lost executor's, else a Python error's, else 1."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    of_python = [line for line in lines if _PYTHON_ERROR.match(line)]
-    lost = [line for line in lines if "Reason:" in line or "exited unexpectedly" in line]
-    return [*lines[:1], *of_python, *lost[:1]][-1][:300].rstrip(".:")
+    """Of Spark's many lines the one that says why: what was found deepest down."""
+    for pattern in _REASONS:
+        found = pattern.findall(text)
+        if found:
+            return str(found[-1]).strip()[:300].rstrip(".:")
+    return text.strip().splitlines()[0][:300].rstrip(".:")

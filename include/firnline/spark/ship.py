@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 OPT_OUT = "spark.firnline.ship"
 """Spark setting; "false" where the executors' image has firnline installed."""
 _shipped: WeakSet[SparkSession] = WeakSet()
+_folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def ship(session: SparkSession) -> None:
@@ -25,10 +26,19 @@ def ship(session: SparkSession) -> None:
         return
     master = str(session.conf.get("spark.master", "") or "")
     wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
-    if not master.startswith("local[") and master != "local" and wanted != "false":
-        with tempfile.TemporaryDirectory(prefix="firnline-") as folder:
-            session.addArtifacts(str(zip_package(Path(folder))), pyfile=True)
+    # The local master of a Connect server is local to the server, not to us.
+    is_here = master.startswith("local") and not is_connect(session)
+    if not is_here and wanted != "false":
+        folder = tempfile.TemporaryDirectory(prefix="firnline-")
+        # Executors that come later fetch it from here; the folder goes away with this process.
+        _folders.append(folder)
+        session.addArtifacts(str(zip_package(Path(folder.name))), pyfile=True)
     _shipped.add(session)
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether the session is one on a Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def zip_package(folder: Path) -> Path:

@@ -1,0 +1,207 @@
+"""A real standalone cluster (master and two workers) and a real Spark Connect server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from firnline_dev.s3server import free_port
+from tests.spark.conftest import Parts
+
+SPARK_HOME = Path(pyspark.__file__).parent
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_WORKER = ["--cores", "2", "--memory", "1g", "--webui-port", "0"]
+
+
+@dataclass
+class Cluster:
+    """Processes of one cluster, and the environment of their clients."""
+
+    master: str
+    env: dict[str, str]
+    folder: Path
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": JVM,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def _wait_for(url: str, wanted: int) -> None:
+    for _ in range(300):
+        try:
+            # Its own server on this machine.
+            with urllib.request.urlopen(f"{url}/json/", timeout=2) as answer:  # noqa: S310 -- http
+                if json.load(answer).get("aliveworkers", 0) >= wanted:
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(f"no {wanted} workers at {url}")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    env, port, page = _environment(folder), free_port(), free_port()
+    spark_class = [str(SPARK_HOME / "bin" / "spark-class")]
+    deploy = "org.apache.spark.deploy"
+    address = f"spark://127.0.0.1:{port}"
+    master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+    # Spark never speculates on the host of the first attempt: two addresses of this machine.
+    commands = {
+        "127.0.0.1": [*spark_class, f"{deploy}.master.Master", *master],
+        **{
+            host: [*spark_class, f"{deploy}.worker.Worker", "--host", host, *_WORKER, address]
+            for host in ("127.0.0.2", "127.0.0.3")
+        },
+    }
+    with (folder / "log").open("wb") as log:
+        processes = [
+            subprocess.Popen(command, env={**env, "SPARK_LOCAL_IP": host}, stdout=log, stderr=log)
+            for host, command in commands.items()
+        ]
+        try:
+            _wait_for(f"http://127.0.0.1:{page}", 2)
+            yield Cluster(address, env, folder)
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait(30)
+
+
+def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: str) -> list[str]:
+    """Run a script in a process of its own: a process has one Spark session of one kind."""
+    script = folder / "client.py"
+    script.write_text(_HEAD + body)
+    done = subprocess.run(
+        [sys.executable, str(script), parts.root, str(parts.scratch), *more],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        env={
+            **env,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "FIRNLINE_STORE_ACCESS": parts.access.to_json() if parts.access else "",
+        },
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+_HEAD = """
+import os, sys
+from pathlib import Path
+from firnline.spark.run import SparkEngine
+from firnline.spark.session import open_session
+from firnline.spark.ship import ship
+from firnline.store.access import StoreAccess
+from tests.spark.conftest import Parts
+
+root, scratch, *more = sys.argv[1:]
+text = os.environ["FIRNLINE_STORE_ACCESS"]
+parts = Parts(root, StoreAccess.from_json(text) if text else None, Path(scratch))
+
+def where(batches):
+    import firnline, pyarrow
+    for batch in batches:
+        yield pyarrow.record_batch({"file": [firnline.__file__]})
+"""
+
+
+def test_a_cluster_runs_our_version_and_speculation_doubles_nothing(
+    cluster: Cluster, parts: Parts
+) -> None:
+    """Attempts race on the slow group; both may upload, one result counts."""
+    (cluster.folder / "events").mkdir(exist_ok=True)
+    body = """
+session = open_session("cluster", {
+    "spark.executor.memory": "600m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.task.duration.threshold": "500ms",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": f"file://{more[1]}",
+    "spark.eventLog.compress": "false",
+    "spark.log.level": "OFF",
+}, more[0])
+slow, quick = parts.random(4, 400_000), parts.put([3], [1])
+tasks = [parts.task(0, slow, row_group_rows=2048)] + [parts.task(n, quick) for n in range(1, 6)]
+results = [r for r in SparkEngine(session, root, parts.access, scratch).run(tasks) if r is not None]
+print(sorted(r.group for r in results), [r.error for r in results if r.error])
+print(sum(len(parts.values(r)) for r in results))
+frame = session.range(1).mapInArrow(where, "file string")
+print(frame.toArrow()["file"][0])
+session.stop()
+"""
+    events = str(cluster.folder / "events")
+    said = client(cluster.folder, cluster.env, body, parts, cluster.master, events)
+    assert said[:2] == ["[0, 1, 2, 3, 4, 5] []", str(4 * 400_000 + 10)]
+    assert "firnline.zip" in said[2]
+    logged = [p for p in Path(events).rglob("*") if p.is_file()]
+    assert any('"Speculative":true' in path.read_text(errors="replace") for path in logged)
+    assert 6 <= len(parts.outputs()) <= 12
+
+
+@pytest.fixture(scope="module")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Cluster]]:
+    folder = tmp_path_factory.mktemp("connect")
+    env, port = _environment(folder), free_port()
+    command = [
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        "--class=org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--master=local[2]",
+        "--conf=spark.ui.enabled=false",
+        f"--conf=spark.driver.extraJavaOptions={JVM}",
+        f"--conf=spark.connect.grpc.binding.port={port}",
+        "spark-internal",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=folder)
+        try:
+            yield f"sc://127.0.0.1:{port}", Cluster("", env, folder)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def test_a_connect_server_runs_the_same_groups_and_no_jvm_starts_here(
+    connect_server: tuple[str, Cluster], parts: Parts
+) -> None:
+    url, server = connect_server
+    body = """
+session = open_session("connect", {}, remote=more[0])
+good, broken = parts.put([3], [1]), parts.prefix + "in-broken.parquet"
+parts.store.put_new(broken, b"this is no Parquet file at all")
+tasks = [parts.task(0, good), parts.task(1, [broken]), parts.task(2, good)]
+engine = SparkEngine(session, root, parts.access, scratch)
+results = {r.group: r for r in engine.run(tasks) if r is not None}
+print(sorted(results), results[1].error_type, parts.values(results[0]), parts.values(results[2]))
+print(session.range(1).mapInArrow(where, "file string").toArrow()["file"][0])
+session.stop()
+"""
+    said = client(server.folder, {**server.env, "JAVA_HOME": "/nowhere"}, body, parts, url)
+    assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
+    assert "firnline.zip" in said[1]
