@@ -77,6 +77,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
         "root": settings.root,
         "seq": snapshot.seq,
         "small_below": small,
+        "min_inputs": settings.merge.min_inputs,
         "partitions": [
             {"partition": name, **_figures(markers, small)} for name, markers in chosen.items()
         ],
@@ -166,13 +167,13 @@ def _cells(found: dict[str, Any]) -> list[str]:
 def _summary(data: dict[str, Any]) -> str:
     from firnline.units import format_size
 
-    total, name, bound = data["total"], data["table"], format_size(data["small_below"])
+    total, name, number = data["total"], data["table"], output.number
     if not total["parts"]:
         return f"{name} has no live part."
-    if total["small"] < 2:
-        return f"Small is below {bound} (3/4 of merge.target_size)."
+    small = f"small is below {format_size(data['small_below'])}, 3/4 of merge.target_size"
+    if all(found["small"] < data["min_inputs"] for found in data["partitions"]):
+        return f"{small[:1].upper()}{small[1:]}. No partition has enough small parts to merge."
     return (
-        f"{output.number(total['small'])} of {output.number(total['parts'])} parts are small, below"
-        f" {bound} (3/4 of merge.target_size): `firnline plan merge {name}` shows what a merge "
-        "would do."
+        f"{number(total['small'])} of {number(total['parts'])} parts are small ({small}): "
+        f"`firnline plan merge {name}` shows what a merge would do."
     )

@@ -45,7 +45,15 @@ def test_the_table_shows_a_line_for_each_partition_and_the_total(
     assert "50 %" in lines[3]
     assert lines[5].startswith("2 in all")
     assert lines[-1] == (
-        "3 of 4 parts are small, below 384MiB (3/4 of merge.target_size): "
+        "Small is below 384MiB, 3/4 of merge.target_size. "
+        "No partition has enough small parts to merge."
+    )
+
+
+def test_where_a_merge_may_help_the_plan_is_named(firnline: Firnline, table: LogOnlyTable) -> None:
+    table.append({"d=1": [10, 10]})
+    assert firnline("parts", table.root).out.splitlines()[-1] == (
+        "5 of 6 parts are small (small is below 384MiB, 3/4 of merge.target_size): "
         "`firnline plan merge events` shows what a merge would do."
     )
 
