@@ -124,7 +124,6 @@ class AppendRun:
                 t=t,
                 n=part.rows,
                 q=origin.q,
-                o=(t, t),
                 s=stats_json(part.stats),
             )
             for part in self.parts

@@ -37,9 +37,9 @@ def test_an_append_of_several_partitions_is_one_log_file(tmp_path: Path) -> None
         t=START,
         n=2,
         q=0,
-        o=(START, START),
         s=february.s,
     )
+    assert february.order() == (START, START)
     assert february.stats() == {"d": ("2013-02-01", "2013-02-01", 0), "n": (2, 3, 0)}
     found = [row["n"] for row in rows_of(table, tmp_path)]
     assert sorted(found) == [1, 2, 3, 4]

@@ -34,7 +34,7 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     d: tuple[str, ...] | None = None
     """Ids of deletes later than ``q`` that are applied already."""
     o: int | tuple[int, int] | None = None
-    """Insertion order: one time or [first, last]."""
+    """Insertion order: one time or [first, last]; None is ``t``, as of every append."""
     s: msgspec.Raw = NO_STATS
     """Statistics as JSON text, decoded when asked for: most readers never do."""
 
@@ -43,7 +43,7 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return _STATS.decode(self.s) if self.s else {}
 
     def order(self) -> tuple[int, int]:
-        """[first, last] of the insertion order; parts of foreign clients go by their ``t``."""
+        """[first, last] of the insertion order, unix ms; without one it is the marker's ``t``."""
         if self.o is None:
             return (self.t, self.t)
         return (self.o, self.o) if isinstance(self.o, int) else self.o

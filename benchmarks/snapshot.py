@@ -1,0 +1,126 @@
+"""Reading the state of a table with a million live parts from its JSONL log.
+
+Against a reader that follows the same rules with the standard library's json module on the same
+files. Each measurement is a process of its own:
+
+    python -m benchmarks.snapshot [runs]      both, interleaved, as a table
+    python -m benchmarks.snapshot firnline|json FOLDER      one measurement, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from firnline.ids import format_uuid7
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker, stats_json
+from firnline.paths import TablePaths
+from firnline.snapshot import read_snapshot
+from firnline.store.client import open_store
+
+START_MS = 1_767_225_600_000
+SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}
+FILES = [90_000] * 10 + [100] * 1_000
+"""Parts in each log file: ten that merged many, and a thousand appends; 1 M in all."""
+
+
+def make_log(folder: Path) -> Path:
+    """The table folder ``t`` under ``folder``; written once."""
+    table = folder / "t"
+    logs = table / "_log"
+    done = folder / "complete"
+    if done.exists():
+        return table
+    logs.mkdir(parents=True, exist_ok=True)
+    paths, number = TablePaths("t"), 0
+    for index, count in enumerate(FILES):
+        t = START_MS + index * 1000
+        markers = [_marker(paths, number + i, t, merged=count > 100) for i in range(count)]
+        number += count
+        key = paths.append_log(t, f"host-{format_uuid7(t, index)}")
+        content = LogContent(t=t, schema=SCHEMA, markers=markers)
+        (logs / Path(key).name).write_bytes(codec.encode(content))
+    done.touch()
+    return table
+
+
+def _marker(paths: TablePaths, number: int, t: int, *, merged: bool) -> Marker:
+    day = f"ts_day=2026-01-{number % 28 + 1:02d}"
+    bounds = ("2026-01-01T00:00:00.000000Z", "2026-01-01T23:59:59.999999Z", 0)
+    return Marker(
+        p=paths.data_part(day, format_uuid7(t, number)),
+        b=1_000_000 + number,
+        t=t,
+        n=10_000,
+        q=0,
+        o=(t - 3_600_000, t) if merged else None,  # as a merge and as an append write it
+        s=stats_json({"event": ("event_000", "event_199", 0), "ts": bounds}),
+    )
+
+
+def read_firnline(table: Path) -> int:
+    """Live parts by our reader."""
+    store = open_store(f"file://{table}")
+    return len(read_snapshot(store, TablePaths(table.name)).live)
+
+
+def read_json(table: Path) -> int:
+    """Live parts by the standard library's json module, in the same two phases."""
+    parts: dict[str, dict[str, Any]] = {}
+    for file in sorted((table / "_log").iterdir()):
+        lines = file.read_bytes().split(b"\n")
+        for line in lines[json.loads(lines[0])["f"] :]:
+            marker = json.loads(line)
+            known = parts.get(marker["p"])
+            if known is None or "tmb" in marker:
+                parts[marker["p"]] = marker
+    return sum(1 for marker in parts.values() if "tmb" not in marker)
+
+
+READERS = {"firnline": read_firnline, "json": read_json}
+
+
+def measure_here(reader: str, table: Path) -> dict[str, float]:
+    """One measurement in this process: seconds, peak memory in MB, parts found."""
+    began = time.perf_counter()
+    parts = READERS[reader](table)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "peak_mb": peak, "parts": parts}
+
+
+def measure(table: Path, runs: int) -> dict[str, list[dict[str, float]]]:
+    """Both readers, interleaved, ``runs`` times each, every time in a fresh process."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
+    for _ in range(runs):
+        for name, results in found.items():
+            command = [sys.executable, "-m", "benchmarks.snapshot", name, str(table)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            results.append(json.loads(done.stdout))
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's docstring."""
+    if arguments and arguments[0] in READERS:
+        print(json.dumps(measure_here(arguments[0], Path(arguments[1]))))
+        return
+    table = make_log(Path(".cache/bench/snapshot").resolve())
+    for name, results in measure(table, int(arguments[0]) if arguments else 5).items():
+        seconds = [result["seconds"] for result in results]
+        print(
+            f"{name:9} median {statistics.median(seconds):6.2f} s  min {min(seconds):6.2f} s  "
+            f"max {max(seconds):6.2f} s  peak {max(r['peak_mb'] for r in results):5.0f} MB  "
+            f"{results[0]['parts']:.0f} live parts"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
