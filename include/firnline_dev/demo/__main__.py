@@ -14,6 +14,7 @@ import time
 from contextlib import ExitStack
 from types import FrameType
 
+import psutil
 import pyarrow as pa
 
 from firnline.arrow_types import from_arrow
@@ -177,7 +178,7 @@ def _run(screen: Screen, arguments: list[str]) -> None:
         raise UsageError(f"STORE={store} is no store", next_step=f"use {' or '.join(STORES)}")
     with prepared(FOLDER, store, anew=not looking) as place:
         (up if looking else demo)(screen, place)
-    if left := left_overs(FOLDER):
+    if left := {*left_overs(FOLDER), *psutil.Process().children(recursive=True)}:
         raise EnvironmentFaultError(
             f"processes are left: {', '.join(f'{p.pid} {p.name()}' for p in left)}",
             next_step="end them and report this",

@@ -11,12 +11,12 @@ from firnline_dev.processes import MARK
 
 
 def left_overs(folder: Path) -> list[psutil.Process]:
-    """Children of this process, and whatever else works on the folder of a demo."""
-    found = psutil.Process().children(recursive=True)
-    for process in psutil.process_iter():
-        if process.pid != os.getpid() and process not in found and _works_on(process, folder):
-            found.append(process)
-    return [process for process in found if _runs(process)]
+    """Living processes that work on the folder of a demo, this one apart."""
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and _works_on(process, folder) and _runs(process)
+    ]
 
 
 def end_left_overs(folder: Path) -> None:
