@@ -74,6 +74,15 @@ def test_java_is_not_asked_for_by_a_local_merge(place: Place, tmp_path: Path) ->
     assert program("merge", place.root, env=env).code == 0
 
 
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:9", "sc://127.0.0.1:9"])
+def test_a_cluster_that_is_not_there_is_named(place: Place, master: str) -> None:
+    before = place.content()
+    shown = program("merge", place.root, "--engine", "spark", "--master", master)
+    assert shown.code == 2
+    assert f"nobody answers at {master}: Connection refused; start Spark there" in shown.sentence
+    assert place.content() == before
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

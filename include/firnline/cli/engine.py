@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,14 +12,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from firnline.errors import UsageError
+from firnline.errors import EnvironmentFaultError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.table import Table
 
 _MASTER = re.compile(r"local(\[.+\])?$|yarn$|(spark|sc|k8s)://.")
+_KNOCK_SECONDS = 10.0
 _MEMORY_SHARE = 0.6
 """Of the machine's memory that kernels may plan with; the rest is the disk cache's and others'."""
 
@@ -61,6 +64,9 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
     from firnline.spark.session import open_session
     from firnline.store.access import StoreAccess
 
+    place = master or table.settings.spark.conf.get("spark.master", "")
+    if place.startswith(("sc://", "spark://")):
+        check_reachable(place)
     remote = master if master is not None and master.startswith("sc://") else None
     # Spark's own bar would be drawn into ours.
     conf = {"spark.ui.showConsoleProgress": "false", **table.settings.spark.conf}
@@ -79,6 +85,27 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
         None if scratch is None else str(scratch),
         table.ids,
         table.clock,
+    )
+
+
+def check_reachable(master: str) -> None:
+    """Knock at a Spark master or Connect server: Spark itself gives up after one to ten minutes.
+
+    Raises EnvironmentFaultError when nobody answers at any of its addresses.
+    """
+    port = 15002 if master.startswith("sc://") else 7077
+    why = "no address"
+    for address in master.partition("://")[2].partition("/")[0].split(","):
+        try:
+            parsed = urlsplit(f"//{address}")
+            socket.create_connection((parsed.hostname, parsed.port or port), _KNOCK_SECONDS).close()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise EnvironmentFaultError(
+        f"nobody answers at {master}: {why}",
+        next_step="start Spark there, or correct --master or spark.master of the table's settings",
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from firnline.cli.engine import jvm_log
+from firnline.cli.engine import check_reachable, jvm_log
 from firnline.cli.failures import Manner, tell
 from firnline.errors import EnvironmentFaultError
 
@@ -60,3 +61,14 @@ def test_a_log_without_a_word_is_not_worth_naming(temporary: Path) -> None:
         raise EnvironmentFaultError("there is no Java", next_step="install one")
     assert not hasattr(raised.value, "__notes__")
     assert list(temporary.iterdir()) == []
+
+
+def test_a_master_where_nobody_answers_is_named_at_once() -> None:
+    for master in ("sc://127.0.0.1:9/;user_id=x", "spark://127.0.0.1:9", "sc://127.0.0.1:x"):
+        with pytest.raises(EnvironmentFaultError, match=f"nobody answers at {master}: "):
+            check_reachable(master)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_reachable(f"sc://127.0.0.1:{port}/;token=x")
+        # One of several masters of a cluster is enough.
+        check_reachable(f"spark://127.0.0.1:9,127.0.0.1:{port}")
