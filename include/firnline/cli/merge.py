@@ -25,6 +25,7 @@ from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.plan import MaxBytesOption, PartitionsOption, merge_options, show_plan
 from firnline.cli.progress import merging
+from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -96,7 +97,7 @@ def merge(  # noqa: PLR0913, PLR0917 - one per option
 def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
-    """Run it and print the report, of a run with failed groups too. Raises MergeFailedError."""
+    """Run it and print the report, of a run with failed groups too. Raises RunFailedError."""
     from firnline.operations.merge import MergeFailedError, run_merge
 
     name = table.settings.name
@@ -109,7 +110,14 @@ def _merge(
             report = run_merge(table, engine, options, identity(table), tell)
     except MergeFailedError as error:
         output.show(error.report.to_json(), as_json, _render)
-        raise
+        if as_json:
+            raise
+        # The report has just said why, part by part.
+        failed, groups = len(error.report.failures), error.report.groups
+        raise RunFailedError(
+            f"{failed} of {groups} groups of {name} could not be merged, for the reasons above",
+            next_step="mend or drop the parts that are named and run it again",
+        ) from error
     output.show(report.to_json(), as_json, _render)
 
 
