@@ -200,8 +200,7 @@ class TablePaths:
         if b"\\" in raw or b"\x7f" in raw:
             doubtful: Iterable[str] = keys
         else:
-            folders = {key.rpartition("/")[0] for key in keys}
-            doubtful = [f"{folder}/part" for folder in folders]
+            doubtful = list({key.rpartition("/")[0]: key for key in keys}.values())
             doubtful += [key for key in keys if not key.endswith(".parquet")]
         for key in doubtful:
             self.check_part(key)

@@ -263,7 +263,7 @@ def test_a_marker_outside_the_table_is_an_error_and_never_followed(
     with unchanged(place.folder.parent):
         for command in ("parts", "merge"):
             shown = firnline(command, place.root)
-            refused(shown, 1, path.rpartition("/")[0], "not an object under events/_data/")
+            refused(shown, 1, path, log.name, "not an object under events/_data/")
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def _bar(table: str) -> Iterator[Tell]:
         task = shown.add_task(table, total=None, detail="reading the log")
 
         def tell(state: Progress) -> None:
-            shown.update(task, total=state.parts_in, completed=state.parts_done)
+            shown.update(task, total=state.parts_in, completed=state.parts_merged)
             shown.update(task, detail=_detail(state))
 
         with _warnings(lambda text: console.print(f"firnline: {text}")):
@@ -76,7 +76,7 @@ def _lines(table: str, clock: Clock) -> Tell:
 
 
 def _detail(state: Progress) -> str:
-    done = f"{state.parts_done:,} of {state.parts_in:,} parts"
+    done = f"{state.parts_merged:,} of {state.parts_in:,} parts"
     return f"{done}, {state.groups_done:,} of {state.groups:,} groups committed"
 
 

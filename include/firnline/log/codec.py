@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from firnline.errors import LogCorruptError
+from firnline.errors import ForeignPathError, LogCorruptError
 from firnline.log.records import (
     Delete,
     Header,
@@ -29,7 +29,7 @@ from firnline.paths import TablePaths
 VERSION = 1
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """What msgspec raises for bytes that are not the JSON they should be."""
-_RESTORE = "restore the object from a backup or run firnline rebuild"
+_RESTORE = "restore it from a backup, or if it is a transaction's from its copy under _txn/"
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -115,11 +115,9 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     _check_sections(key, header, data, lines)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     tombstones = _tombstones(key, header, lines)
-    for tombstone in tombstones:
-        paths.check_log(tombstone.p)
     deletes, other = _extensions(key, (header.ext or 0) + 1, ext)
     markers = _markers(key, header.f, memoryview(data)[end:])
-    paths.check_parts([marker.p for marker in markers], data)
+    _check_paths(key, data, tombstones, markers, paths)
     return LogContent(
         t=header.t,
         schema=_schema(key, header.sch, lines[header.sch]),
@@ -129,6 +127,23 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         other=other,
         x=header.x,
     )
+
+
+def _check_paths(
+    key: str,
+    data: bytes,
+    tombstones: Sequence[LogTombstone],
+    markers: Sequence[Marker],
+    paths: TablePaths,
+) -> None:
+    try:
+        for tombstone in tombstones:
+            paths.check_log(tombstone.p)
+        paths.check_parts([marker.p for marker in markers], data)
+    except ForeignPathError as error:
+        raise ForeignPathError(
+            f"in log file {key} {error.message}", next_step=error.next_step
+        ) from None
 
 
 def _first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:

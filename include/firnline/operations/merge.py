@@ -53,7 +53,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     groups_done: int
     parts_in: int
+    parts_merged: int
+    """Of groups that are complete, committed or about to be."""
     parts_done: int
+    """Of groups that are committed."""
     transactions: int
 
 
@@ -176,6 +179,7 @@ class _Run:
     groups: int = 0
     groups_done: int = 0
     parts_in: int = 0
+    parts_merged: int = 0
     counts: list[Counts] = field(default_factory=list)
     transactions: list[int] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -183,7 +187,8 @@ class _Run:
 
     def planned(self, plan: MergePlan) -> None:
         self.groups = self.groups_done + len(self.failures) + len(plan.groups)
-        self.parts_in = sum(c.parts_in for c in self.counts) + plan.parts_in
+        self.parts_merged = sum(c.parts_in for c in self.counts)
+        self.parts_in = self.parts_merged + plan.parts_in
 
     def execute(self, base: Base, plan: MergePlan, engine: Engine) -> bool:
         """Run a plan to its end; True when a rival took some of its parts away."""
@@ -195,10 +200,12 @@ class _Run:
         for result in engine.run(tasks):
             if result is not None:
                 self.table.store.counters.add(result.requests)
+                group = plan.groups[result.group]
                 if result.error is None:
-                    committer.add((plan.groups[result.group], result))
+                    committer.add((group, result))
+                    self.parts_merged += len(group.parts)
                 else:
-                    self._failed(plan.groups[result.group], result)
+                    self._failed(group, result)
                 self._tell()
             committer.commit_when_due()
         committer.commit_all()
@@ -229,6 +236,7 @@ class _Run:
                 groups=self.groups,
                 groups_done=self.groups_done,
                 parts_in=self.parts_in,
+                parts_merged=self.parts_merged,
                 parts_done=sum(c.parts_in for c in self.counts),
                 transactions=len(self.transactions),
             )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
@@ -100,10 +99,10 @@ class SparkEngine:
         """One Spark job of one task. Raises whatever pyspark does."""
         self._tag(tag)
         access = None if self.access is None else self.access.to_json()
-        kernel = KernelFunction(self.root, access, self.scratch)
-        rows = pa.table({"task": [msgspec.json.encode(task).decode() for task in bunch.tasks]})
-        frame = self.session.createDataFrame(rows).coalesce(1)
-        found = frame.mapInArrow(kernel, RESULT_SCHEMA).toArrow()
+        tasks = tuple(msgspec.json.encode(task) for task in bunch.tasks)
+        kernel = KernelFunction(tasks, self.root, access, self.scratch)
+        numbers = self.session.range(0, len(tasks), 1, numPartitions=1)
+        found = numbers.mapInArrow(kernel, RESULT_SCHEMA).toArrow()
         return [
             msgspec.json.decode(text, type=KernelResult) for text in found["result"].to_pylist()
         ]

@@ -80,9 +80,11 @@ def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
     if not is_submitted():
         wanted["spark.master"] = master or wanted.get("spark.master") or "local[*]"
     place = wanted.get("spark.master", os.environ.get("MASTER", ""))
-    if place.startswith("local"):
-        # The workers must be this very Python: the default is whatever python3 is on the PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not place.startswith("local"):
+        return wanted
+    # The workers must be this very Python: the default is whatever python3 is on the PATH.
+    if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        wanted.setdefault("spark.python.daemon.module", "firnline.spark.daemon")
     return wanted
 
 

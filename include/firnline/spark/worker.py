@@ -24,11 +24,15 @@ _RESULT = pa.schema([("result", pa.string())])
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """The function of ``mapInArrow``: tasks as JSON in, results as JSON out, a batch for each.
+    """The function of ``mapInArrow``: one row with a task's number in, its result as JSON out.
 
     It travels to the executors with Spark's closure, which is no argument list, no configuration
-    and in no log: the only place for credentials.
+    and in no log: the only place for credentials. The tasks travel with it: as rows they would
+    have to pass the JVM first, which takes a second in a new one.
     """
+
+    tasks: tuple[bytes, ...]
+    """KernelTasks as JSON."""
 
     root: str
     """Root URL of the table."""
@@ -39,8 +43,8 @@ class KernelFunction:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for text in batch.column(0).to_pylist():
-                result = self.run(msgspec.json.decode(text, type=KernelTask))
+            for number in batch.column(0).to_pylist():
+                result = self.run(msgspec.json.decode(self.tasks[number], type=KernelTask))
                 encoded = msgspec.json.encode(result).decode()
                 yield pa.record_batch([pa.array([encoded])], schema=_RESULT)
 

@@ -12,8 +12,12 @@ from firnline.cli.progress import merging
 from firnline.operations.merge import Progress
 from tests.support.world import SetClock
 
-HALF = Progress(groups=4, groups_done=2, parts_in=2_000, parts_done=1_000, transactions=1)
-DONE = Progress(groups=4, groups_done=4, parts_in=2_000, parts_done=2_000, transactions=2)
+HALF = Progress(
+    groups=4, groups_done=2, parts_in=2_000, parts_merged=1_000, parts_done=500, transactions=1
+)
+DONE = Progress(
+    groups=4, groups_done=4, parts_in=2_000, parts_merged=2_000, parts_done=2_000, transactions=2
+)
 LOG = logging.getLogger("firnline.operations.merge")
 
 

@@ -15,13 +15,13 @@ from firnline.spark.worker import KernelFunction
 from tests.unit.kernel.conftest import Group
 
 
-def test_tasks_come_in_as_json_and_results_go_out_as_json(tmp_path: Path) -> None:
+def test_the_number_of_a_task_comes_in_and_its_result_goes_out(tmp_path: Path) -> None:
     group = Group(tmp_path / "store", tmp_path / "scratch")
     keys = group.put(pa.table({"a": [2]}), pa.table({"a": [1]}))
     todo = [group.task(keys, {"a": "BIGINT"}, group=n, sort=["a"]) for n in range(2)]
-    texts = [msgspec.json.encode(task).decode() for task in todo]
-    kernel = KernelFunction(f"file://{group.root}/table", None, str(group.scratch))
-    batches = list(kernel(iter([pa.record_batch({"task": texts})])))
+    texts = tuple(msgspec.json.encode(task) for task in todo)
+    kernel = KernelFunction(texts, f"file://{group.root}/table", None, str(group.scratch))
+    batches = list(kernel(iter([pa.record_batch({"id": [0, 1]})])))
     found = [
         msgspec.json.decode(batch.column(0)[0].as_py(), type=KernelResult) for batch in batches
     ]
@@ -30,7 +30,7 @@ def test_tasks_come_in_as_json_and_results_go_out_as_json(tmp_path: Path) -> Non
 
 
 def test_credentials_are_not_in_the_text_of_the_function() -> None:
-    kernel = KernelFunction("s3://bucket/t", '{"secret_key":"hidden"}', None)
+    kernel = KernelFunction((), "s3://bucket/t", '{"secret_key":"hidden"}', None)
     assert "hidden" not in repr(kernel)
 
 
