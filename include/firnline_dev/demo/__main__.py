@@ -36,6 +36,7 @@ _STORE_NAMES = {"file": "local files", "s3": "a local S3 server"}
 
 def demo(screen: Screen, place: Place) -> None:
     """Run the whole demo in an empty place. Raises FirnlineError."""
+    began = time.monotonic()
     flights, source = _load(screen)
     _append(screen, place, flights)
     before = _measure(screen, place, "before")
@@ -51,7 +52,7 @@ def demo(screen: Screen, place: Place) -> None:
     after = _measure(screen, place, "after")
     check_same(source, before, after)
     place.write_env_file()
-    screen.console.print()
+    screen.line("in all", "", f"{time.monotonic() - began:6.1f} s")
     screen.show(comparison(before, after))
     _last_words(screen, place, source)
 

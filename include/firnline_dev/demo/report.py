@@ -87,7 +87,7 @@ def comparison(before: State, after: State) -> Grid:
     answers = zip(QUESTIONS, before.answers, after.answers, strict=True)
     for question, old, new in answers:
         grid.add_section()
-        grid.add_row(f"[bold]{question.title}[/]")
+        grid.add_row(f"[bold]query: {question.title}[/]")
         _add(grid, "  requests", old.requests, new.requests, _number)
         _add(grid, "  read from the store", old.bytes, new.bytes, about_size)
         _add(grid, "  time", old.seconds, new.seconds, _seconds)
