@@ -109,7 +109,7 @@ def _last_words(screen: Screen, place: Place, source: Content) -> None:
     )
     look = f". {env}; .venv/bin/firnline parts {TABLE}"
     if place.server is not None:
-        look += "   (beside `make up`, which runs the S3 server)"
+        look += "   (while `make up` runs)"
     say()
     for name, command in (
         ("Airflow's page", "make up"),

@@ -33,7 +33,7 @@ class Step:
             self._progress = Progress(
                 SpinnerColumn(),
                 TextColumn(f"[bold]{name:<{_NAME_WIDTH}}[/]"),
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=20),
                 TextColumn("{task.description}"),
                 TimeElapsedColumn(),
                 console=screen.console,
