@@ -2,21 +2,24 @@
 
 The JVM of a firnline job only hands out work, all rows pass through DuckDB: so it compiles its code
 once and lightly. Measured (start of an application, CPU seconds): 10.5 with Spark's defaults, 5.7
-with these.
+with these, 3.4 with a class archive as well (firnline.spark.archive).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MIB = 2**20
 _MEMORY_MARGIN = 1.3
 """What a kernel may use, as a multiple of ``kernel_memory`` (firnline.kernel.merge)."""
 
 _DEFAULTS = {
-    "spark.driver.extraJavaOptions": _LIGHT_JVM,
-    "spark.executor.extraJavaOptions": _LIGHT_JVM,
+    "spark.driver.extraJavaOptions": LIGHT_JVM,
+    "spark.executor.extraJavaOptions": LIGHT_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Our queries are one row of JSON: generating and compiling code for them costs seconds.
@@ -40,6 +43,12 @@ def with_defaults(
     wanted = dict(_DEFAULTS)
     if kernel_threads > 1:
         wanted["spark.task.cpus"] = str(kernel_threads)
+    archive = archive_path()
+    if archive.exists() and " " not in str(archive):
+        # Quiet: Java tells whenever an archive does not fit it, and goes on.
+        wanted["spark.driver.extraJavaOptions"] += (
+            f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        )
     merged = {**wanted, **conf}
     sized = {"spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor"}
     if kernel_memory is not None and not sized.intersection(conf):
@@ -48,3 +57,13 @@ def with_defaults(
         need = int(kernels * kernel_memory * _MEMORY_MARGIN) // _MIB
         merged["spark.executor.memoryOverhead"] = f"{need + 384}m"
     return merged
+
+
+def archive_path() -> Path:
+    """Where the class archive is, if it has been made: a folder that nobody else can write to."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        spark = "none"
+    return Path(cache, "firnline", f"spark-{spark}.jsa")

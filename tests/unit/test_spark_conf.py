@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from firnline.spark_conf import with_defaults
+from pathlib import Path
+
+import pytest
+
+from firnline.spark_conf import archive_path, with_defaults
 
 
 def test_what_the_user_says_wins() -> None:
@@ -15,3 +19,15 @@ def test_an_executor_has_room_for_its_kernels_outside_of_the_jvm() -> None:
     assert conf["spark.executor.memoryOverhead"] == f"{int(2 * 1.3 * 1024) + 384}m"
     own = {"spark.executor.memoryOverheadFactor": "0.5"}
     assert "spark.executor.memoryOverhead" not in with_defaults(own, kernel_memory=2**30)
+
+
+def test_a_class_archive_is_used_where_it_has_been_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    option = "spark.driver.extraJavaOptions"
+    assert "SharedArchiveFile" not in with_defaults({})[option]
+    archive_path().parent.mkdir()
+    archive_path().touch()
+    assert f"-XX:SharedArchiveFile={archive_path()}" in with_defaults({})[option]
+    assert "SharedArchiveFile" not in with_defaults({option: "-Xmx1g"})[option]
