@@ -1,0 +1,93 @@
+"""Peak memory of one kernel whose group is several times its ``kernel_memory``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import data
+from benchmarks.measure import MIB, Figures, watched
+
+GROUP_BYTES = 3 * 2**30
+KERNEL_MEMORY = 512 * MIB
+_ROWS = 1_000_000
+"""Rows per file; 36 MB."""
+
+
+def measure(cache: Path, work: Path, *, sort: bool = True) -> Figures:
+    """Merge 3 GiB in one kernel; the peak is what the process grew by since before the task."""
+    files: list[Path] = []
+    total = 0
+    while total < GROUP_BYTES:
+        files = data.make(cache / "memory", files=len(files) + 8, rows=_ROWS)
+        total = sum(path.stat().st_size for path in files)
+    what = f"{total / 2**30:.2f} GiB, kernel_memory {KERNEL_MEMORY // MIB} MiB, 1 thread"
+    figures = Figures("sorted" if sort else "unsorted", what)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.memory", str(cache / "memory"), str(work), str(sort)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    before = int(process.stdout.readline())
+    with watched(process.pid) as usage:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+    process.communicate()
+    usage.peak_bytes -= before
+    figures.rounds.append(usage)
+    figures.notes = {
+        "limit_mib": KERNEL_MEMORY // MIB,
+        "of_kernel_memory": round(usage.peak_bytes / KERNEL_MEMORY, 2),
+        **answer,
+    }
+    print(f"  memory    {figures.name:20s} {usage.seconds:6.1f} s {figures.peak_mib:.0f} MiB")
+    return figures
+
+
+def main(folder: Path, work: Path, *, sort: bool) -> None:
+    """The measured process: says what it has, waits, merges, says what came of it."""
+    from benchmarks.measure import _resident
+    from firnline.clock import SystemClock
+    from firnline.ids import SystemIds
+    from firnline.kernel.merge import merge_group
+    from firnline.kernel.model import KernelInput, KernelTask, SortKey
+    from firnline.store.client import open_store
+
+    prefix = folder.name
+    task = KernelTask(
+        group=0,
+        partition="",
+        inputs=tuple(
+            KernelInput(key=f"{prefix}/{path.name}", bytes=path.stat().st_size, rows=_ROWS)
+            for path in sorted(folder.glob("*.parquet"))
+        ),
+        columns=data.COLUMNS,
+        sort_by=tuple(SortKey(name) for name in data.SORT) if sort else (),
+        stats_columns=data.SORT,
+        data_prefix=f"{prefix}/out/",
+        memory=KERNEL_MEMORY,
+        threads=1,
+        row_group_rows=1_048_576,
+        compression_level=3,
+    )
+    store = open_store(f"file://{folder}")
+    print(_resident(os.getpid()), flush=True)
+    sys.stdin.readline()
+    result = merge_group(task, store, work, SystemIds(), SystemClock())
+    answer = {"error": result.error, "rows": result.rows_in}
+    for part in result.parts:
+        answer |= {"bytes_out": part.bytes, "rows_out": part.rows}
+        (folder.parent / part.key).unlink()
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sort=sys.argv[3] == "True")

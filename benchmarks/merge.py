@@ -1,0 +1,118 @@
+"""The merge of 10 M rows: all contenders, round after round in turn, against one S3 server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from benchmarks import contenders, data
+from benchmarks.measure import Figures, watched
+from firnline.ids import format_uuid7
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker
+from firnline.paths import Root, TablePaths
+from firnline.store.access import StoreAccess
+from firnline.store.client import open_store
+from firnline_dev.s3server import S3Server
+
+_NAMES_MS = 1_700_000_000_000
+"""Time in the names of the original parts: begins ``contenders.ORIGINAL``."""
+
+
+def lay_out(root: str, access: StoreAccess | None, files: list[Path], groups: int) -> None:
+    """A firnline table of one append: these files in ``groups`` partitions."""
+    store, paths = open_store(root, access), TablePaths(Root.parse(root).prefix)
+    markers = []
+    for number, path in enumerate(files):
+        partition = f"p={number * groups // len(files)}"
+        key = paths.data_part(partition, format_uuid7(_NAMES_MS, number))
+        store.put_file(key, path)
+        rows = pq.read_metadata(path).num_rows
+        markers.append(Marker(p=key, b=path.stat().st_size, t=_NAMES_MS, n=rows))
+    log = LogContent(t=_NAMES_MS, schema=dict(data.COLUMNS), markers=markers)
+    key = paths.append_log(_NAMES_MS, f"bench-{format_uuid7(_NAMES_MS, 1 << 70)}")
+    store.put_new(key, codec.encode(log))
+
+
+class Player:
+    """A contender in its process."""
+
+    def __init__(self, kind: str, name: str, what: str, env: Mapping[str, str]) -> None:
+        kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        self.figures = Figures(name, what)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.contenders", kind, name],
+            env={**kept, **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def say(self, word: str) -> dict[str, object]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.figures.name} ended with code {self._process.wait()}")
+        said: dict[str, object] = json.loads(line) or {}
+        return said
+
+    def round(self, *, counts: bool) -> None:
+        self.say("prepare")
+        with watched(self._process.pid) as usage:
+            notes = self.say("run")
+        if counts:
+            self.figures.rounds.append(usage)
+            self.figures.notes = notes
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[S3Server]:
+    """An empty S3 server."""
+    with S3Server(folder / "s3") as running:
+        yield running
+
+
+def compare(kind: str, cache: Path, work: Path, rounds: int) -> list[Figures]:
+    """One warm-up each, then ``rounds`` in turn."""
+    files = data.make(cache / "merge")
+    known = {"sorted": contenders.SORTED, "unsorted": contenders.UNSORTED}[kind]
+    with ExitStack() as stack:
+        s3 = stack.enter_context(server(work))
+        access = StoreAccess.from_env(s3.env())
+        players = []
+        for number, (name, (what, _)) in enumerate(known.items()):
+            root = s3.url(f"table{number}")
+            lay_out(root, access, files, contenders.GROUPS)
+            places = {
+                "BENCH_ROOT": root,
+                "BENCH_DATA": str(cache / "merge"),
+                "BENCH_WORK": str(work / f"{kind}-{number}"),
+            }
+            player = Player(kind, name, what, {**s3.env(), **places})
+            stack.callback(player.close)
+            players.append(player)
+        for done in range(rounds + 1):
+            for player in players:
+                player.round(counts=done > 0)
+                if done:
+                    last = player.figures.rounds[-1]
+                    print(
+                        f"  {kind:9s} {player.figures.name:20s} {last.seconds:6.2f} s", flush=True
+                    )
+        return [player.figures for player in players]

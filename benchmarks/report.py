@@ -1,0 +1,150 @@
+"""docs/benchmarks.md, .json and .svg from what was measured in this very run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.measure import MIB, Figures
+
+_HEAD = """# Benchmarks
+
+Written by `make bench`; nothing here is edited by hand. One run, all contenders in turn, on one
+machine: only the ratios within a table mean something. Median, fastest and slowest of the rounds;
+CPU and peak memory are of the whole process tree, sampled ten times a second.
+
+![Seconds of each contender](benchmarks.svg)
+"""
+_MERGE = """
+100 snappy files, 10 M rows, 364 MB, in four groups of 25; each group becomes one part, {sorted}zstd
+level 3, row groups of 1,048,576 rows. Inputs are fetched from and outputs uploaded to a local S3
+server (versitygw) where a row says S3; both count. A process of its own each, warm: one round
+before those that count. firnline does all that a merge is: probe of the store, plan, merge, commit,
+publication.
+"""
+_TEXTS = {
+    "sorted": ("Sorted merge", _MERGE.format(sorted="sorted by (event, ts), ")),
+    "unsorted": ("Unsorted merge", _MERGE.format(sorted="")),
+    "small": (
+        "Small merge, cold",
+        "\n3 files, 9,000 rows, a table on local disk; from the start of the process to its end.\n",
+    ),
+    "memory": (
+        "Memory of a kernel",
+        """
+One group several times as large as `kernel_memory`; peak is the growth of the process since before
+the task.
+""",
+    ),
+}
+
+
+@dataclass
+class Report:
+    """All figures of one run."""
+
+    rounds: int
+    loads: list[float] = field(default_factory=list)
+    sections: dict[str, list[Figures]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    """Sections that write themselves, as Markdown."""
+
+    def write(self, folder: Path) -> None:
+        """Write the three files; the picture shows the first section."""
+        name = folder / "benchmarks"
+        name.with_suffix(".md").write_text(self._markdown())
+        name.with_suffix(".json").write_text(json.dumps(self._json(), indent=1) + "\n")
+        name.with_suffix(".svg").write_text(_picture(self.sections))
+
+    def _json(self) -> dict[str, object]:
+        return {
+            "machine": _machine(),
+            "rounds": self.rounds,
+            "load_average": self.loads,
+            **{name: [one.as_json() for one in found] for name, found in self.sections.items()},
+        }
+
+    def _markdown(self) -> str:
+        load = f"{min(self.loads):.1f} to {max(self.loads):.1f}" if self.loads else "unknown"
+        text = _HEAD + f"\n{_machine()}; load average {load}; {self.rounds} rounds.\n"
+        for name, found in self.sections.items():
+            title, what = _TEXTS[name]
+            text += f"\n## {title}\n{what}\n{_table(name, found)}"
+        for title, body in self.texts.items():
+            text += f"\n## {title}\n\n{body}"
+        return text
+
+
+def _machine() -> str:
+    packages = ("duckdb", "polars", "deltalake", "pyspark", "pyarrow")
+    with_versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {with_versions}"
+
+
+def _table(name: str, found: Sequence[Figures]) -> str:
+    first = found[0].median
+    head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0].name}"]
+    extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
+    extra += ["of_kernel_memory"] if name == "memory" else []
+    shown = {"files_out": "files", "bytes_out": "MB out", "of_kernel_memory": "x kernel_memory"}
+    if name == "memory":
+        head = head[:-1]
+    rows = []
+    for one in found:
+        row = [f"**{one.name}**: {one.what}", f"{one.median:.2f}", f"{one.fastest:.2f}"]
+        row += [f"{one.slowest:.2f}", f"{one.cpu:.1f}", f"{one.peak_mib:.0f}"]
+        row += [] if name == "memory" else [f"{one.median / first:.2f}"]
+        row += [_shown(key, one.notes.get(key)) for key in extra]
+        rows.append(row)
+    lines = [[*head, *(shown.get(key, key) for key in extra)], ["---"] * (len(head) + len(extra))]
+    return "".join("| " + " | ".join(row) + " |\n" for row in [*lines, *rows])
+
+
+def _shown(key: str, value: object) -> str:
+    if value is None:
+        return ""
+    return f"{int(str(value)) / 1e6:.0f}" if key == "bytes_out" else str(value)
+
+
+def _picture(sections: dict[str, list[Figures]]) -> str:
+    """Bars of medians, whiskers from the fastest to the slowest round."""
+    bars = [
+        (name, one) for name in ("sorted", "unsorted", "small") for one in sections.get(name, [])
+    ]
+    longest = max((one.slowest for _, one in bars), default=1.0)
+    scale, y, body = 460 / longest, 8, ""
+    last = ""
+    for name, one in bars:
+        if name != last:
+            y += 22
+            body += f'<text x="8" y="{y}" class="h">{escape(_TEXTS[name][0])}, seconds</text>\n'
+            y += 10
+            last = name
+        ours = "ours" if one.name.startswith("firnline") else "other"
+        width = one.median * scale
+        low, high = 190 + one.fastest * scale, 190 + one.slowest * scale
+        body += (
+            f'<text x="182" y="{y + 12}" class="n">{escape(one.name)}</text>'
+            f'<rect x="190" y="{y}" width="{width:.1f}" height="16" class="{ours}"/>'
+            f'<path d="M{low:.1f} {y + 8}H{high:.1f}" class="w"/>'
+            f'<text x="{high + 6:.1f}" y="{y + 12}">{one.median:.1f}</text>\n'
+        )
+        y += 22
+    style = (
+        "text{font:12px sans-serif;fill:#24292f}.n{text-anchor:end}.h{font-weight:bold}"
+        ".ours{fill:#0b6e99}.other{fill:#b8c4cc}.w{stroke:#24292f;stroke-width:1.5}"
+        "svg{background:#fff}"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{y + 12}">'
+        f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>\n{body}</svg>\n'
+    )
+
+
+__all__ = ["MIB", "Report"]
