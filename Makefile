@@ -35,7 +35,7 @@ setup: ## Make .venv from the lock, find or install Java 17 (done by the others 
 check: setup ## Format, lint, types, layers, lock, unit and property tests
 	$(BIN)/ruff format --check -q $(CODE)
 	$(BIN)/ruff check -q $(CODE)
-	@# Exit code 2 is mypy's own crash (seen once in seven cold runs of 2.4.1), 1 a type error.
+	@# Exit code 2 is mypy's own crash (seen once in six cold runs of 2.4.1), 1 a type error.
 	$(BIN)/mypy --show-traceback $(CODE) || { [[ $$? == 2 ]] && $(BIN)/mypy --show-traceback $(CODE); }
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 	$(BIN)/python -m firnline_dev.lock check
