@@ -37,7 +37,7 @@ check: setup ## Format, lint, types, layers, lock, unit and property tests
 	$(BIN)/ruff check -q $(CODE)
 	@# Exit code 2 is mypy's own crash (seen once in six cold runs of 2.4.1), 1 a type error.
 	$(BIN)/mypy --show-traceback $(CODE) || { [[ $$? == 2 ]] && $(BIN)/mypy --show-traceback $(CODE); }
-	$(BIN)/lint-imports --cache-dir .cache/import-linter
+	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 	$(BIN)/python -m firnline_dev.lock check
 	$(BIN)/pytest -q -n 2 tests/unit
 

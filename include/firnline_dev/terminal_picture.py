@@ -2,7 +2,8 @@
 
     python -m firnline_dev.terminal_picture docs/img/demo.svg make demo
 
-The command runs on a terminal of its own, 100 columns wide; what stands there in the end is drawn.
+The command runs on a terminal of its own, 100 columns wide; what stands there in the end is drawn,
+a page full of pytest's dots apart.
 The picture fetches nothing from elsewhere, and this clone's folder is shown as ``~/firnline``.
 """
 
@@ -65,7 +66,8 @@ _FORMAT = """\
 </svg>
 """
 _BUTTONS = re.compile(r'\s*<g transform="translate\(26,22\)">.*?</g>', re.DOTALL)
-_SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)|\x1b.")
+_SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)|\x1b[()].|\x1b.")
+_DOTS = re.compile(r"[.sxX]{40,} *\[ *\d+%\]")
 
 
 def record(command: Sequence[str]) -> tuple[str, int]:
@@ -111,6 +113,21 @@ def final_lines(written: str) -> list[str]:
     return lines
 
 
+def without_dots(lines: Sequence[str]) -> list[str]:
+    """Of several lines of pytest's dots in a row only the last, which says 100 %, and ``...``."""
+    kept: list[str] = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if not (_is_dots(line) and _is_dots(following)):
+            kept.append(line)
+        elif not kept or kept[-1] != "...":
+            kept.append("...")
+    return kept
+
+
+def _is_dots(line: str) -> bool:
+    return _DOTS.fullmatch(Text.from_ansi(line).plain.strip()) is not None
+
+
 def draw(command: Sequence[str], written: str) -> str:
     """The SVG.
 
@@ -126,7 +143,7 @@ def draw(command: Sequence[str], written: str) -> str:
             )
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.assemble(("$ ", "bold green"), (" ".join(command), "bold")))
-    lines = final_lines(shown)
+    lines = without_dots(final_lines(shown))
     while lines and not Text.from_ansi(lines[-1]).plain.strip():
         lines.pop()
     for line in lines:
