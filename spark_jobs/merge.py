@@ -141,11 +141,14 @@ class _Spark:
 
     def _open(self) -> None:
         from firnline.spark.session import open_session
+        from firnline.spark_conf import with_defaults
 
         given, settings = self._given, self._settings
-        name = f"firnline merge {settings.name}"
+        merge = settings.merge
+        conf = with_defaults(settings.spark.conf, merge.kernel_memory, merge.kernel_threads)
         try:
-            self._session = open_session(name, settings.spark.conf, given.master, given.remote)
+            name = f"firnline merge {settings.name}"
+            self._session = open_session(name, conf, given.master, given.remote)
         except Exception as error:  # noqa: BLE001 -- raised again by engine(), in its own thread
             self._error = error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import msgspec
 from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
-from firnline.kernel.duck import open_duckdb
+from firnline.kernel.duck import open_duckdb, tries
 from firnline.kernel.faults import kernel_fault, scratch_full
 from firnline.kernel.inputs import Inputs, culprit, read_footers, sql_type
 from firnline.kernel.model import KernelResult, KernelTask
@@ -117,10 +117,22 @@ class _Merge:
         if visible == deduplicated:
             return deleted, deduplicated, None
         output = self.folder / "output.parquet"
-        connection.execute(copy_to(output, sql.merged, self.task, visible - deduplicated))
+        self._write(connection, output, sql.merged, visible - deduplicated)
         wanted = [name for name in self.task.stats_columns if name in types]
         written = describe(connection, output, wanted)
         return deleted, deduplicated, written
+
+    def _write(
+        self, connection: duckdb.DuckDBPyConnection, output: Path, rows: str, count: int
+    ) -> None:
+        """Write the output; more frugally when memory did not suffice."""
+        first, last = tries(self.task.memory, self.task.threads)
+        with suppress(duckdb.OutOfMemoryException):
+            connection.execute(copy_to(output, rows, self.task, count, first.row_group_bytes))
+            return
+        self._stop_if_asked()
+        connection.execute(f"SET threads = {last.threads}")
+        connection.execute(copy_to(output, rows, self.task, count, last.row_group_bytes))
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()

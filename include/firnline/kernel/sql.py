@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline.kernel.duck import quote_text, row_group_bytes
+from firnline.kernel.duck import quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.model import KernelTask
 from firnline.sql_types import fold_name, quote_name
@@ -109,7 +109,7 @@ def _order_by(task: KernelTask) -> str:
     )
 
 
-def copy_to(path: Path, rows: str, task: KernelTask, row_count: int) -> str:
+def copy_to(path: Path, rows: str, task: KernelTask, row_count: int, row_group_bytes: int) -> str:
     """The statement that writes the output; its metadata is the task's and the row count."""
     metadata = {**task.metadata, "firnline.rows": str(row_count)}
     pairs = ", ".join(f"{quote_text(key)}: {quote_text(text)}" for key, text in metadata.items())
@@ -118,7 +118,7 @@ def copy_to(path: Path, rows: str, task: KernelTask, row_count: int) -> str:
         "COMPRESSION zstd",
         f"COMPRESSION_LEVEL {task.compression_level}",
         f"ROW_GROUP_SIZE {task.row_group_rows}",
-        f"ROW_GROUP_SIZE_BYTES {row_group_bytes(task.memory, task.threads)}",
+        f"ROW_GROUP_SIZE_BYTES {row_group_bytes}",
         f"KV_METADATA {{{pairs}}}",
     )
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
