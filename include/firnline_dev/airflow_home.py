@@ -56,7 +56,8 @@ def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[
             "simple_auth_manager_all_admins": True,
             "execution_api_server_url": f"{url}/execution/",
         },
-        "database": {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db"},
+        # SQLite takes one writer at a time; its own 5 s of waiting are too few on a busy machine.
+        "database": {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60"},
         "logging": {"base_log_folder": home / "logs"},
         "api": {"host": "127.0.0.1", "port": port, "base_url": url, "workers": 1},
         "scheduler": {
