@@ -93,7 +93,16 @@ def _last_of_each_key(
 
 
 def _count_keys(task: KernelTask, visible: str) -> str:
-    return f"SELECT count(*) FROM (SELECT DISTINCT {_keys(task)} FROM ({visible}))"
+    """Sorted and compared with the row before: DISTINCT keeps texts in memory, sorts go to disk.
+
+    As rows, because a lone null would not differ from the nothing before the first row.
+    """
+    keys = _keys(task)
+    return (
+        "SELECT count(*) FILTER (WHERE one IS DISTINCT FROM before) FROM "
+        f"(SELECT row({keys}) AS one, lag(row({keys})) OVER (ORDER BY {keys}) AS before"
+        f" FROM ({visible}))"
+    )
 
 
 def _keys(task: KernelTask) -> str:
