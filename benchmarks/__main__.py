@@ -6,13 +6,13 @@ import argparse
 import shutil
 from pathlib import Path
 
-from benchmarks import memory, merge, small
-from benchmarks.measure import load_average
+from benchmarks import memory, merge, small, snapshot
+from benchmarks.measure import MIB, Figures, Usage, load_average
 from benchmarks.report import Report
 
 REPOSITORY = Path(__file__).parents[1]
 CACHE = REPOSITORY / ".cache" / "bench"
-SECTIONS = ("sorted", "unsorted", "small", "memory")
+SECTIONS = ("sorted", "unsorted", "small", "memory", "snapshot")
 
 
 def main() -> None:
@@ -32,11 +32,25 @@ def main() -> None:
             report.sections[name] = merge.compare(name, CACHE, work, given.rounds)
         elif name == "small":
             report.sections[name] = small.compare(CACHE, work, given.rounds)
-        else:
+        elif name == "memory":
             report.sections[name] = [memory.measure(CACHE, work)]
+        else:
+            report.sections[name] = _snapshot(given.rounds)
         report.loads.append(load_average())
     shutil.rmtree(work, ignore_errors=True)
     report.write(given.to)
+
+
+def _snapshot(rounds: int) -> list[Figures]:
+    """Both readers of a log of a million parts."""
+    what = {"firnline": "msgspec, two phases", "json": "the standard library's json module"}
+    found = snapshot.measure(snapshot.make_log(CACHE / "snapshot"), rounds)
+    figures = []
+    for name, results in found.items():
+        usages = [Usage(r["seconds"], r["seconds"], int(r["peak_mb"] * MIB)) for r in results]
+        figures.append(Figures(name, what[name], usages))
+        print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
+    return figures
 
 
 if __name__ == "__main__":
