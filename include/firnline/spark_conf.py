@@ -7,9 +7,12 @@ with these, 3.4 with a class archive as well (firnline.spark.archive).
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -62,8 +65,20 @@ def with_defaults(
 def archive_path() -> Path:
     """Where the class archive is, if it has been made: a folder that nobody else can write to."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    return Path(cache, "firnline", f"spark-{_installation(java)}.jsa")
+
+
+@lru_cache(maxsize=8)
+def _installation(java: str | None) -> str:
+    """Names one Java and one pyspark: Java leaves an archive of any other unused."""
     try:
-        spark = version("pyspark")
+        found = distribution("pyspark")
+        jars = Path(str(found.locate_file("pyspark/jars")))
+        version = found.version
     except PackageNotFoundError:
-        spark = "none"
-    return Path(cache, "firnline", f"spark-{spark}.jsa")
+        return "none"
+    parts = [jars, *([] if java is None else [Path(java).resolve()])]
+    known = [f"{part}:{part.stat().st_mtime_ns if part.exists() else 0}" for part in parts]
+    return f"{version}-{hashlib.sha256('|'.join(known).encode()).hexdigest()[:12]}"
