@@ -51,11 +51,14 @@ class Snapshot:
     """(t, seq) of the transactions that are known, sorted."""
 
     @cached_property
-    def live(self) -> dict[str, Marker]:
+    def live(self) -> Mapping[str, Marker]:
         """The live parts by path."""
         if self.as_of is None:
+            dead = [p for p, m in self.parts.items() if m.tmb is not None]
+            if not dead:
+                return self.parts
             live = dict(self.parts)  # most parts are live: copying and removing is the quicker way
-            for path in [p for p, m in live.items() if m.tmb is not None]:
+            for path in dead:
                 del live[path]
             return live
         at = self.as_of
