@@ -20,6 +20,8 @@ STORE ?= file
 
 # Found or installed by `make setup`; empty before it.
 export JAVA_HOME = $(shell cat .cache/java-home 2>/dev/null)
+# What set-up makes for Spark; gone with `make clean`.
+export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 

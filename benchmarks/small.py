@@ -40,7 +40,7 @@ def compare(cache: Path, work: Path, rounds: int) -> list[Figures]:
         "    merge: {min_inputs: 2}\n"
     )
     job = [sys.executable, str(JOB), "small", f"--settings={settings}", "--master=local[2]"]
-    plain = {"XDG_CACHE_HOME": str(work / "no-archive")}
+    plain = {"FIRNLINE_CACHE": str(work / "no-archive")}
     found = {
         "empty": Figures("empty application", "Spark's defaults: a session, started and stopped"),
         "query": Figures("application with a query", "Spark's defaults, and range(1).collect()"),

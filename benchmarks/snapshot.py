@@ -1,10 +1,11 @@
 """Reading the state of a table with a million live parts from its JSONL log.
 
-Against a reader that follows the same rules with the standard library's json module on the same
-files. Each measurement is a process of its own:
+Against two readers that use the standard library's json module on the same files: one that only
+does the two phases, and one that also refuses what we refuse (a wrong checksum, a part outside the
+table). Each measurement is a process of its own:
 
-    python -m benchmarks.snapshot [runs]      both, interleaved, as a table
-    python -m benchmarks.snapshot firnline|json FOLDER      one measurement, as JSON
+    python -m benchmarks.snapshot [runs]      all, interleaved, as a table
+    python -m benchmarks.snapshot firnline|json|checked FOLDER      one measurement, as JSON
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,32 @@ def read_json(table: Path) -> int:
     return sum(1 for marker in parts.values() if "tmb" not in marker)
 
 
-READERS = {"firnline": read_firnline, "json": read_json}
+def read_checked(table: Path) -> int:
+    """As ``read_json``, with the checks that firnline makes."""
+    parts: dict[str, dict[str, Any]] = {}
+    for file in sorted((table / "_log").iterdir()):
+        data = file.read_bytes()
+        head, schema, seal, tail = data.split(b"\n", 3)
+        stated = json.loads(seal)["sum"]["crc32"]
+        if stated != zlib.crc32(tail, zlib.crc32(head + b"\n" + schema)):
+            raise ValueError(f"{file} has another checksum")
+        for line in data.split(b"\n")[json.loads(head)["f"] :]:
+            marker = json.loads(line)
+            path = marker["p"]
+            segments = path.split("/")
+            if not path.startswith(f"{table.name}/_data/") or not path.isprintable():
+                raise ValueError(f"{path} is outside of the table")
+            if any(segment in ("", ".", "..") for segment in segments):
+                raise ValueError(f"{path} is no path")
+            known = parts.get(path)
+            if known is not None and known["b"] != marker["b"]:
+                raise ValueError(f"{path} has two sizes")
+            if known is None or "tmb" in marker:
+                parts[path] = marker
+    return sum(1 for marker in parts.values() if "tmb" not in marker)
+
+
+READERS = {"firnline": read_firnline, "json": read_json, "checked": read_checked}
 
 
 def measure_here(reader: str, table: Path) -> dict[str, float]:
@@ -97,7 +124,7 @@ def measure_here(reader: str, table: Path) -> dict[str, float]:
 
 
 def measure(table: Path, runs: int) -> dict[str, list[dict[str, float]]]:
-    """Both readers, interleaved, ``runs`` times each, every time in a fresh process."""
+    """All readers, interleaved, ``runs`` times each, every time in a fresh process."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
     for _ in range(runs):
         for name, results in found.items():

@@ -63,11 +63,15 @@ def with_defaults(
 
 
 def archive_path() -> Path:
-    """Where the class archive is, if it has been made: a folder that nobody else can write to."""
+    """Where the class archive is, if it has been made: a folder that nobody else can write to.
+
+    ``$FIRNLINE_CACHE``, else ``firnline`` in the user's cache folder.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = os.environ.get("FIRNLINE_CACHE") or str(Path(cache, "firnline"))
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    return Path(cache, "firnline", f"spark-{_installation(java)}.jsa")
+    return Path(folder, f"spark-{_installation(java)}.jsa")
 
 
 @lru_cache(maxsize=8)

@@ -24,7 +24,7 @@ def test_an_executor_has_room_for_its_kernels_outside_of_the_jvm() -> None:
 def test_a_class_archive_is_used_where_it_has_been_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("FIRNLINE_CACHE", str(tmp_path / "cache"))
     option = "spark.driver.extraJavaOptions"
     assert "SharedArchiveFile" not in with_defaults({})[option]
     archive_path().parent.mkdir()

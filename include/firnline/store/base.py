@@ -55,8 +55,8 @@ class Counters:
 
     def add(self, other: dict[str, int]) -> None:
         """Add what another store object counted (a Spark task's, say)."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + other.get(name, 0))
+        for name, count in other.items():
+            setattr(self, name, getattr(self, name) + count)
 
 
 class Store(Protocol):
