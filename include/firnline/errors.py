@@ -180,3 +180,15 @@ class InvariantError(TransactionError):
 
 class RunFailedError(FirnlineError):
     """A run ended with parts it could not handle; what completed is committed."""
+
+
+class PlanChangedError(UsageError):
+    """What somebody agreed to is no longer what the table holds; it has to be shown again."""
+
+
+class TooMuchRemovedError(UsageError):
+    """A rewrite would remove more rows than ``max_removed_fraction`` allows without force."""
+
+
+class FindingsError(FirnlineError):
+    """A check of a table found something; the report lists it."""

@@ -31,15 +31,16 @@ class Candidate:
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
-    """Rows in are rows out + deleted + de-duplicated: else rows are lost or doubled.
+    """Rows in are rows out + deleted + de-duplicated + removed by a query: else rows are lost.
 
     Raises RowCountMismatchError.
     """
-    out = counts.rows_out + counts.rows_deleted + counts.rows_deduplicated
+    out = counts.rows_out + counts.rows_deleted + counts.rows_deduplicated + counts.rows_removed
     if counts.rows_in != out:
         raise RowCountMismatchError(
             f"{counts.rows_in} rows were read, but {counts.rows_out} written, "
-            f"{counts.rows_deleted} deleted and {counts.rows_deduplicated} de-duplicated",
+            f"{counts.rows_deleted} deleted, {counts.rows_deduplicated} de-duplicated and "
+            f"{counts.rows_removed} removed by a query",
             next_step="nothing was committed; report this with the log of the run",
         )
 

@@ -22,7 +22,18 @@ _DESCRIPTIONS = {
     _MERGE: "whatever replaces parts of table {table}: one at a time",
     _CLEANUP: "whatever deletes objects of table {table}: one at a time",
 }
-_POOL_OF_OPERATION: Mapping[str, str] = {"merge": _MERGE}
+_POOL_OF_OPERATION: Mapping[str, str] = {
+    "merge": _MERGE,
+    "ttl": _MERGE,
+    "remove_partitions": _MERGE,
+    "rewrite_partitions": _MERGE,
+    "delete_where": _MERGE,
+    "erase": _MERGE,
+    "tombstone_cleanup": _CLEANUP,
+    "orphan_sweep": _CLEANUP,
+    "rebuild": _CLEANUP,
+    "verify": _CLEANUP,
+}
 """DAG id before ``__`` -> which pool of the table its runs hold."""
 
 

@@ -12,6 +12,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
 from firnline.paths import Root
+from firnline.settings_operations import (
+    ALL_OPERATIONS,
+    AlertSettings,
+    Operation,
+    RewriteSettings,
+    SweepSettings,
+    VerifySettings,
+)
 from firnline.settings_sections import (
     AppendSettings,
     CleanupSettings,
@@ -99,6 +107,19 @@ class TableSettings(Section):
         description="Duration, at least 24h. Younger objects that no log file names may belong to "
         "an append or run still under way.",
     )
+    deletes: Literal["eager", "lazy"] = Field(
+        default="eager",
+        description="eager: a delete rewrites the parts that hold matching rows in its own "
+        "transaction; lazy: readers hide the rows until the next merge.",
+    )
+    rewrite: RewriteSettings = RewriteSettings()
+    sweep: SweepSettings = SweepSettings()
+    verify: VerifySettings = VerifySettings()
+    operations: tuple[Operation, ...] = Field(
+        default=ALL_OPERATIONS,
+        description="Operations that get an Airflow DAG for this table; ttl only where it is set.",
+    )
+    alerts: AlertSettings = AlertSettings()
     spark: SparkSettings = SparkSettings()
 
     @model_validator(mode="after")
@@ -107,6 +128,7 @@ class TableSettings(Section):
             compile_pattern(self.partition)
             if self.partition_by:
                 raise ValueError("partition and partition_by exclude each other; keep one")
+        self._check_ttl()
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
@@ -118,6 +140,15 @@ class TableSettings(Section):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
         return self
+
+    def _check_ttl(self) -> None:
+        times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]
+        ttl = self.ttl
+        if ttl is not None and ttl.partition is None and ttl.column is None and not times:
+            raise ValueError(
+                "ttl reads no time from these partitions; set ttl.partition or ttl.column, or "
+                "partition_by year, month, day or hour of a column"
+            )
 
     @property
     def merge_pool(self) -> str:

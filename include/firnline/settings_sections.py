@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -116,6 +117,13 @@ class MergeSettings(Section):
         le=100,
         description="How often a run plans again after it lost a commit to a rival.",
     )
+    sql: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Query in DuckDB's dialect over source_files that makes the rows of a merged "
+        "part (aggregating, replacing merges); columns and types must stay. null: the rows as they "
+        "are.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> MergeSettings:
@@ -142,6 +150,17 @@ class CleanupSettings(Section):
         description="Duration, above 0. A reader may use its snapshot this long after a part was "
         "replaced; set it well above the longest query.",
     )
+    max_deletes_per_run: int = Field(
+        default=1_000_000,
+        ge=1_000,
+        description="Objects, at least 1000 (one batch). The rest waits for the next run.",
+    )
+    deletes_per_second: int = Field(
+        default=3_000,
+        ge=1,
+        description="Objects a second on average. Object stores slow down everybody on a prefix "
+        "that is deleted from too fast.",
+    )
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -150,6 +169,13 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+def _check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{name!r} is not an IANA time zone such as Europe/Berlin") from None
 
 
 _TTL_GROUPS = {"year", "month", "day", "hour"}
@@ -170,11 +196,20 @@ class TtlSettings(Section):
         default=None,
         description="Time column; a part goes when its statistics prove every row older.",
     )
+    time_zone: str = Field(
+        default="UTC",
+        description="IANA name. What a partition's directory means by a day, and what a column "
+        "without a zone means by a time.",
+    )
+    schedule: Schedule | None = Field(
+        default="@daily", description="Cron (UTC) or preset; null: by hand."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> TtlSettings:
-        if (self.partition is None) == (self.column is None):
-            raise ValueError("set one of partition and column")
+        if self.partition is not None and self.column is not None:
+            raise ValueError("partition and column exclude each other; keep one")
+        _check_zone(self.time_zone)
         if (
             self.partition is not None
             and not set(compile_pattern(self.partition).groupindex) & _TTL_GROUPS

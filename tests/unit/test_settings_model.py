@@ -6,6 +6,12 @@ import pytest
 from pydantic import BaseModel
 
 from firnline.settings_model import TableSettings
+from firnline.settings_operations import (
+    AlertSettings,
+    RewriteSettings,
+    SweepSettings,
+    VerifySettings,
+)
 from firnline.settings_sections import (
     AppendSettings,
     CleanupSettings,
@@ -77,7 +83,12 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("version: v", "t", "needs a primary_key"),
         ("version: id, primary_key: [id]", "t", "name another column"),
         ("locking: none", "locking", "'fenced' or 'pool-only'"),
-        ("ttl: {keep: 3d}", "ttl", "one of partition and column"),
+        ("ttl: {keep: 3d}", "t", "set ttl.partition or ttl.column"),
+        ("ttl: {keep: 3d, partition: '(?P<day>.*)', column: ts}", "ttl", "keep one"),
+        ("ttl: {keep: 3d, column: ts, time_zone: Berlin}", "ttl", "'Berlin' is not an IANA"),
+        ("rewrite: {max_removed_fraction: 2}", "rewrite.max_removed_fraction", "1"),
+        ("operations: [merge, vacuum]", "operations[1]", "tombstone_cleanup"),
+        ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "match"),
         ("ttl: {keep: 3d, partition: 'd=(.*)'}", "ttl", "no group named year"),
         ("ttl: {keep: 3d, partition: 'd=('}", "ttl", "is not a regular expression"),
         ("ttl: {column: ts}", "ttl.keep", "is missing"),
@@ -130,9 +141,23 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "model",
-    [TableSettings, AppendSettings, MergeSettings, CleanupSettings, TtlSettings, SparkSettings],
+    [
+        TableSettings,
+        AppendSettings,
+        MergeSettings,
+        CleanupSettings,
+        TtlSettings,
+        SparkSettings,
+        RewriteSettings,
+        SweepSettings,
+        VerifySettings,
+        AlertSettings,
+    ],
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
-    sections = {"append", "merge", "cleanup", "spark"}
+    sections = {
+        *("append", "merge", "cleanup", "spark"),
+        *("rewrite", "sweep", "verify", "alerts"),
+    }
     for name, field in model.model_fields.items():
         assert field.description or name in sections, f"{model.__name__}.{name}"

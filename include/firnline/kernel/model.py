@@ -25,6 +25,15 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     """DuckDB condition that is true for rows which deletes hide in this part."""
 
 
+class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A Parquet object in the table's bucket: the keys of rows to hide, one row each."""
+
+    key: str
+    bytes: int
+    columns: tuple[str, ...]
+    """Columns of the table and, by the same names, of the file."""
+
+
 class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """One group: several parts of one partition become one (or, over target, a few)."""
 
@@ -47,6 +56,17 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     row_group_rows: int
     compression_level: int
+    query: str | None = None
+    """DuckDB query over the visible rows, which makes the output's rows (columns and types must be
+    the table's); None: the rows as they are."""
+    source: str = "_rows"
+    """What ``query`` calls the visible rows."""
+    time_limit_ms: int | None = None
+    """How long ``query`` may run."""
+    keys: KeyFile | None = None
+    """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input."""
+    only_touched: bool = False
+    """Leave out inputs of which no row is hidden: they stay as they are."""
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +78,12 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     rows_deleted: int = 0
     """Rows that a delete hid."""
     rows_deduplicated: int = 0
+    rows_removed: int = 0
+    """Visible rows minus rows that ``query`` made."""
+    untouched: tuple[str, ...] = ()
+    """Keys of inputs that ``only_touched`` left out; their rows are in no count."""
+    rows_hidden: dict[str, int] = {}
+    """Input -> rows hidden in it, of the touched ones, with ``only_touched``."""
     requests: dict[str, int] = {}
     seconds: float = 0.0
     error: str | None = None

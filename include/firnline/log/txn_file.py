@@ -26,7 +26,7 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a transaction did; rows in = rows out + deleted + de-duplicated."""
+    """What a transaction did; rows in = rows out + deleted + de-duplicated + removed."""
 
     parts_in: int = 0
     parts_out: int = 0
@@ -36,6 +36,8 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     rows_deduplicated: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    rows_removed: int = 0
+    """That a user's query took away (negative: that it made)."""
     logs_folded: int = 0
 
 
