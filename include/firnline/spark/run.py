@@ -153,17 +153,18 @@ def _lost(task: KernelTask, error: Exception) -> KernelResult:
     return KernelResult(
         group=task.group,
         error=f"the Spark task of group {task.group} (partition {task.partition!r}) died: "
-        f"{_reason(str(error) or type(error).__name__)}",
+        f"{reason(str(error) or type(error).__name__)}",
         error_type="KernelError",
         error_next_step="read the executor's log; if it ran out of memory, give executors "
         "1.3 x merge.kernel_memory per task outside the JVM (spark.executor.memoryOverhead)",
     )
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     """Of Spark's many lines the one that says why: what was found deepest down."""
     for pattern in _REASONS:
-        found = pattern.findall(text)
+        found = [line.strip() for line in pattern.findall(text) if line.strip()]
         if found:
-            return str(found[-1]).strip()[:300].rstrip(".:")
-    return text.strip().splitlines()[0][:300].rstrip(".:")
+            return str(found[-1])[:300].rstrip(".:")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first[:300].rstrip(".:") or "Spark does not say why"
