@@ -14,8 +14,10 @@ from firnline.spark.run import reason
         ),
         # Spark's message begins with an empty line when the Python worker cannot start.
         (
-            "Job aborted due to stage failure:\nCaused by: org.apache.spark.SparkException: \n"
-            "Bad data in pyspark.daemon's standard output. Invalid port number:\n  1298229349\n",
+            (
+                "Job aborted due to stage failure:\nCaused by: org.apache.spark.SparkException: \n"
+                "Bad data in pyspark.daemon's standard output. Invalid port number:\n  1298229349\n"
+            ),
             "Job aborted due to stage failure",
         ),
         ("x\nReason: \nReason: Executor heartbeat timed out.\n", "Executor heartbeat timed out"),
