@@ -25,51 +25,22 @@ start; the note on the run names the command that creates it.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG
+from firnline.airflow.dags import READING, operation_dag, submit_then_report
+from firnline.airflow.merge import MergeWork, PlanMerge
+from firnline.airflow.tables import asset_of, schedule_of, tables_of
 
-from firnline.airflow.merge import RETRIES, PlanMerge, ReportMerge, SubmitMerge
-from firnline.airflow.params import merge_params
-from firnline.airflow.tables import asset_of, dag_id, schedule_of, tables_of
-from firnline.settings import TableSettings
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+MERGE = MergeWork()
 
-JOB = Path(__file__).resolve().parent.parent / "spark_jobs" / "merge.py"
-
-
-def merge_dag(table: TableSettings) -> DAG:
-    """The DAG of one table."""
-    asset = asset_of(table)
-    # Beyond its time to live a job commits nothing any more.
-    longest = timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
-    with DAG(
-        dag_id=dag_id("merge", table.name),
-        description=f"Merge small parts of {table.name} into large sorted ones",
-        doc_md=__doc__,
-        schedule=schedule_of(table.merge.schedule, asset),
-        catchup=False,
-        max_active_runs=1,
-        params=merge_params(),
-        tags={"firnline", "merge", table.name},
-        default_args={"owner": "firnline", **RETRIES},
-    ) as dag:
-        plan = PlanMerge(task_id="plan", table=table, execution_timeout=timedelta(minutes=15))
-        merge = SubmitMerge(
-            task_id="merge",
-            table=table,
-            application=JOB,
-            pool=table.merge_pool,
-            execution_timeout=longest,
-        )
-        report = ReportMerge(
-            task_id="report", table=table, asset=asset, execution_timeout=timedelta(minutes=15)
-        )
-        # Set-up and tear-down: the report comes also after a failed merge, without making the run
-        # a success; and clearing the merge plans it anew.
-        plan >> merge >> report.as_teardown(setups=plan)
-    return dag
-
-
-for settings in tables_of("merge"):
-    merge_dag(settings)
+for table in tables_of("merge"):
+    with operation_dag(
+        MERGE,
+        table,
+        doc=__doc__,
+        title=f"Merge small parts of {table.name} into large sorted ones",
+        schedule=schedule_of(table.merge.schedule, asset_of(table)),
+    ):
+        first = PlanMerge(task_id="plan", work=MERGE, table=table, execution_timeout=READING)
+        submit_then_report(MERGE, table, JOBS, first)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, get_parsing_context
 
 from firnline.settings import TableSettings, load_settings
+from firnline.settings_operations import Operation
 
 _RESERVED = ("self", "context")
 """Names that Airflow gives no asset."""
@@ -20,8 +21,10 @@ def dag_id(operation: str, table: str) -> str:
     return f"{operation}__{table}"
 
 
-def tables_of(operation: str) -> Iterator[TableSettings]:
-    """The tables to make DAGs of: all, or the one whose task is about to start.
+def tables_of(operation: Operation) -> Iterator[TableSettings]:
+    """The tables to make DAGs of: all that have the operation, or the one whose task starts.
+
+    ``operations`` of a table names those that it has; ``ttl`` also needs its section.
 
     Raises:
         SettingsError: the settings file is wrong; Airflow shows it as an import error.
@@ -29,12 +32,16 @@ def tables_of(operation: str) -> Iterator[TableSettings]:
     tables = load_settings().tables
     wanted = get_parsing_context().dag_id
     if wanted is None:
-        yield from tables.values()
+        yield from (table for table in tables.values() if _has(table, operation))
         return
     # A task needs its own DAG only; with 1,000 tables making the others takes seconds.
     table = tables.get(wanted.removeprefix(dag_id(operation, "")))
-    if table is not None and wanted == dag_id(operation, table.name):
+    if table is not None and wanted == dag_id(operation, table.name) and _has(table, operation):
         yield table
+
+
+def _has(table: TableSettings, operation: Operation) -> bool:
+    return operation in table.operations and (operation != "ttl" or table.ttl is not None)
 
 
 def asset_of(table: TableSettings) -> Asset:
@@ -45,6 +52,10 @@ def asset_of(table: TableSettings) -> Asset:
 
 def schedule_of(cron: str | None, asset: Asset) -> AssetOrTimeSchedule | list[Asset]:
     """By the clock (UTC), and whenever something is written; without ``cron`` only the latter."""
-    if cron is None:
-        return [asset]
-    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(cron, timezone="UTC"), assets=[asset])
+    clock = clock_of(cron)
+    return [asset] if clock is None else AssetOrTimeSchedule(timetable=clock, assets=[asset])
+
+
+def clock_of(cron: str | None) -> CronTriggerTimetable | None:
+    """By the clock (UTC); without ``cron`` by hand only."""
+    return None if cron is None else CronTriggerTimetable(cron, timezone="UTC")

@@ -7,20 +7,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.failures import airflow_failures
-from firnline.airflow.merge import (
-    merge_arguments,
-    plan_figures,
-    plan_lines,
-    report_figures,
-    woken_by_itself,
-)
-from firnline.errors import PartUnreadableError, StoreUnavailableError
-from firnline.history import RunReport
+from firnline.airflow.figures import shortened
+from firnline.airflow.merge import MergeWork, woken_by_itself
+from firnline.airflow.submit_job import job_arguments
+from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
-from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge import MergeOptions
 from firnline.plan.merge import LeftAlone, MergePlan, PlannedGroup
 from tests.support.world import make_world
+
+MERGE = MergeWork()
 
 
 def context(run_id: str, *sources: str | None) -> Any:
@@ -40,22 +36,24 @@ def context(run_id: str, *sources: str | None) -> Any:
     ("run_id", "sources", "expected"),
     [
         ("asset_triggered__x", ["merge__t", "merge__t"], True),
+        ("asset_triggered__x", ["merge__t", "tombstone_cleanup__t", "erase__t"], True),
         ("asset_triggered__x", ["merge__t", None], False),
         ("asset_triggered__x", ["merge__t", "loader"], False),
+        ("asset_triggered__x", ["merge__other"], False),
         ("asset_triggered__x", [], False),
         ("manual__x", ["merge__t"], False),
         ("scheduled__x", ["merge__t"], False),
     ],
 )
-def test_only_a_run_that_nothing_but_its_own_merges_woke_is_idle(
+def test_only_a_run_that_nothing_but_our_own_dags_woke_is_idle(
     run_id: str, sources: list[str | None], expected: bool
 ) -> None:
-    assert woken_by_itself(context(run_id, *sources)) is expected
+    assert woken_by_itself(context(run_id, *sources), "t") is expected
 
 
 def test_arguments_of_the_job_say_what_and_who() -> None:
     options = MergeOptions(partitions=("day=a b", "--day=c"), max_bytes=2**30)
-    arguments = merge_arguments(make_world().settings, options, context("manual__x"))
+    arguments = job_arguments(MERGE, make_world().settings, options, context("manual__x"))
     assert arguments == [
         "t",
         "--dag-id=merge__t",
@@ -66,6 +64,7 @@ def test_arguments_of_the_job_say_what_and_who() -> None:
         "--partition=day=a b",
         "--partition=--day=c",
     ]
+    assert MERGE.job_options(options) is None
 
 
 def plan_of(groups: int) -> MergePlan:
@@ -80,10 +79,10 @@ def plan_of(groups: int) -> MergePlan:
 
 
 def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
-    figures = plan_figures(plan_of(3000), MergeOptions())
+    figures = shortened(MERGE.plan_figures(plan_of(3000)))
     assert (figures["parts_in"], figures["parts_out"]) == (12_000, 3000)
-    assert len(figures["groups"]) == 50
-    lines = plan_lines(figures)
+    assert (len(figures["groups"]), figures["groups_in_all"]) == (50, 3000)
+    lines = MERGE.plan_lines(figures)
     assert lines[0].startswith(
         "as of transaction 7: 12000 parts (11.7 GiB) become 3000, about 15008 requests"
     )
@@ -91,17 +90,28 @@ def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
     assert lines[-2:] == ["and 2950 groups more", "1 parts left alone: is large enough"]
 
 
-def test_a_report_is_plain_data() -> None:
-    report = RunReport(
-        run=RunIdentity(dag_id="merge__t", run_id="r"),
-        transactions=(3, 4),
-        counts=Counts(parts_in=9, parts_out=2),
-        partitions=tuple(f"day={i}" for i in range(80)),
-    )
-    figures = report_figures(report)
-    assert figures["transactions"] == [3, 4]
-    assert figures["counts"] == {"parts_in": 9, "parts_out": 2}
-    assert (len(figures["partitions"]), figures["partitions_changed"]) == (50, 80)
+def test_a_report_says_what_became_of_what() -> None:
+    counts = {"parts_in": 9, "parts_out": 2, "rows_in": 5, "rows_out": 5, "bytes_in": 2**20}
+    (line,) = MERGE.report_lines({"transactions": [3, 4], "counts": counts})
+    assert line == ("9 parts (1.0 MiB, 5 rows) became 2 parts (0 B, 5 rows) in 2 transactions")
+
+
+def test_the_defaults_merge_the_whole_table_within_its_settings() -> None:
+    defaults = {name: param.value for name, param in MERGE.all_params().items()}
+    assert MERGE.options(defaults, dry_run=False) == MergeOptions()
+
+
+def test_what_is_asked_for_reaches_the_operation() -> None:
+    asked = {"partitions": ["day=a", "day=b*"], "max_bytes": "1.5GiB"}
+    options = MERGE.options(asked, dry_run=True)
+    assert options.partitions == ("day=a", "day=b*")
+    assert options.max_bytes == 3 * 2**29
+    assert options.dry_run is True
+
+
+def test_a_bound_that_merges_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="max_bytes is 0"):
+        MERGE.options({"max_bytes": "0B"}, dry_run=False)
 
 
 def test_airflow_tries_again_what_may_pass_and_nothing_else() -> None:

@@ -1,0 +1,128 @@
+"""DAGs of operations: what all of them have in common, and the usual chains of tasks.
+
+for table in tables_of(WORK.operation):
+    with operation_dag(WORK, table, doc=__doc__, title="…", schedule=clock_of(cron)):
+        plan_then_run(WORK, table)
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG
+
+from firnline.airflow.alerts import failure_alert, merge_deadline
+from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.tables import asset_of, dag_id
+from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
+from firnline.airflow.work import InTaskWork, SparkWork, Work, pool_of
+from firnline.settings import TableSettings
+
+RETRIES: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=15),
+}
+"""For errors that pass; whatever does not fails at once (``firnline.airflow.failures``)."""
+
+READING = timedelta(minutes=15)
+"""How long a task may take that only reads the log."""
+
+
+def operation_dag(
+    work: Work[Any], table: TableSettings, *, doc: str | None, title: str, **more: Any
+) -> DAG:
+    """A DAG without tasks, for a ``with`` statement.
+
+    Id, params, tags, owner, one run at a time, no catch-up, retries for what may pass, alerts.
+
+    Args:
+        work: what its tasks do.
+        table: on which table.
+        doc: Markdown, the docstring of the DAG file.
+        title: description; names the table.
+        more: as for DAG, over what is said here; ``schedule`` among it (default: by hand).
+    """
+    told = failure_alert(table)
+    late = merge_deadline(table) if work.operation == "merge" else None
+    common: dict[str, Any] = {
+        "schedule": None,
+        "catchup": False,
+        "max_active_runs": 1,
+        "params": work.all_params(),
+        "tags": {"firnline", work.operation, table.name},
+        "default_args": {"owner": "firnline", **RETRIES},
+        **({"on_failure_callback": told} if told else {}),
+        **({"deadline": late} if late else {}),
+    }
+    return DAG(
+        dag_id=dag_id(work.operation, table.name),
+        description=title,
+        doc_md=doc,
+        **{**common, **more},
+    )
+
+
+def longest(table: TableSettings) -> timedelta:
+    """How long a task may take that commits: beyond its time to live it commits nothing."""
+    return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
+
+
+def plan_then_run(
+    work: InTaskWork[Any, Any], table: TableSettings, run_task_id: str | None = None
+) -> tuple[PlanOperation, RunInTask]:
+    """``plan`` outside the pool, then the work in the pool, in the task itself.
+
+    Args:
+        work: what to do.
+        table: on which table.
+        run_task_id: of the second task; the operation's name unless given.
+    """
+    plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
+    run = RunInTask(
+        task_id=run_task_id or work.operation,
+        work=work,
+        table=table,
+        asset=asset_of(table),
+        pool=pool_of(work, table),
+        execution_timeout=longest(table),
+    )
+    plan >> run
+    return plan, run
+
+
+def submit_then_report(
+    work: SparkWork[Any],
+    table: TableSettings,
+    jobs: Path,
+    plan: PlanOperation | None = None,
+) -> tuple[PlanOperation, SubmitJob, ReportRun]:
+    """``plan`` outside the pool, the Spark job in the pool, then ``report``.
+
+    Args:
+        work: what to do; the job's task is named after it.
+        table: on which table.
+        jobs: the folder ``spark_jobs``.
+        plan: another first task than PlanOperation's own.
+    """
+    asset = asset_of(table)
+    plan = plan or PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
+    job = SubmitJob(
+        task_id=work.operation,
+        work=work,
+        table=table,
+        jobs=jobs,
+        asset=asset,
+        pool=pool_of(work, table),
+        execution_timeout=longest(table),
+    )
+    report = ReportRun(
+        task_id="report", work=work, table=table, asset=asset, execution_timeout=READING
+    )
+    # Set-up and tear-down: the report comes also after a failed job, without making the run a
+    # success; and clearing the job plans it anew.
+    plan >> job >> report.as_teardown(setups=plan)
+    return plan, job, report

@@ -1,0 +1,210 @@
+"""The tasks that every operation's DAG is made of: plan, run (in the task), report.
+
+What goes to Spark is ``firnline.airflow.submit_job``. Figures are plain data, cut for XCom
+(``firnline.airflow.figures.shortened``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
+
+from firnline.airflow.access import open_in_task
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import shortened
+from firnline.airflow.links import RunLink
+from firnline.airflow.work import InTaskWork, Report, Work, run_identity
+from firnline.errors import FirnlineError
+from firnline.settings import TableSettings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.clock import Clock
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+_PROGRESS_MS = 10_000
+"""Milliseconds between two lines on how far a run is."""
+
+
+class PlanOperation(BaseOperator):
+    """Plans; without Spark, outside the pool, and the last task where nothing is to be done.
+
+    XCom: the plan's figures and ``dry_run``. With nothing to do, and for a dry run, the direct
+    downstream tasks are skipped (and with them whatever needs their success).
+
+    Args:
+        work: what to plan.
+        table: of which table.
+        more: as for BaseOperator.
+    """
+
+    def __init__(self, *, work: Work[Any], table: TableSettings, **more: Any) -> None:
+        super().__init__(**more)
+        self.work = work
+        self.table = table
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Plan and say so. Skips what comes after where there is no point in it."""
+        with airflow_failures():
+            options = self.work.asked(context)
+            if (why := self.idle(context)) is not None:
+                self._skip(context, {}, why)
+            plan = self.work.preview(open_in_task(self.table), options)
+        dry_run = bool(getattr(options, "dry_run", False))
+        figures = {**shortened(self.work.plan_figures(plan)), "dry_run": dry_run}
+        for line in self.work.plan_lines(figures):
+            _LOG.info(line)
+        if plan.nothing_to_do:
+            self._skip(context, figures, "nothing to do")
+        if dry_run:
+            self._skip(context, figures, "a dry run ends here")
+        return figures
+
+    def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
+        """Why this run need not even look; None: it looks."""
+        return None
+
+    def _skip(self, context: Context, figures: dict[str, Any], why: str) -> None:
+        context["ti"].xcom_push("return_value", figures)
+        _LOG.info("%s: %s", self.table.name, why)
+        raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call] # Airflow's
+            tasks=sorted(self.downstream_task_ids)
+        )
+
+
+class RunInTask(BaseOperator):
+    """Does the work in this very process, with the table's pool held; no JVM starts.
+
+    XCom and asset event: the report's figures and, where the work changes the table,
+    ``transactions`` and ``counts`` of the whole run (all tries) from the table's own history.
+
+    Args:
+        work: what to do.
+        table: on which table.
+        asset: of the table; an outlet where the work changes it, an inlet always.
+        plan: id of the task whose XCom holds ``seq``, the transaction the run started from.
+        more: as for BaseOperator; ``pool`` among it.
+    """
+
+    operator_extra_links = (RunLink(),)
+
+    def __init__(
+        self,
+        *,
+        work: InTaskWork[Any, Any],
+        table: TableSettings,
+        asset: Asset,
+        plan: str = "plan",
+        **more: Any,
+    ) -> None:
+        super().__init__(inlets=[asset], outlets=[asset] if work.changes_table else [], **more)
+        self.work = work
+        self.table = table
+        self.asset = asset
+        self.plan = plan
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Work, report. Skips itself when nothing happened: then there is no event either."""
+        with airflow_failures():
+            options = self.work.asked(context)
+            table = open_in_task(self.table)
+            try:
+                report = self.work.run(
+                    table, options, run_identity(context), progress_log(table.clock)
+                )
+                figures = self._tell(context, table, report)
+                self.work.verdict(report)
+            except FirnlineError as error:
+                if (partly := getattr(error, "report", None)) is not None:
+                    context["ti"].xcom_push("return_value", self._tell(context, table, partly))
+                raise
+        if not self.work.changed(figures):
+            context["ti"].xcom_push("return_value", figures)
+            raise AirflowSkipException(f"{self.table.name}: nothing was to be done any more")
+        return figures
+
+    def _tell(self, context: Context, table: Table, report: Report) -> dict[str, Any]:
+        figures = shortened(report.to_json())
+        if self.work.changes_table:
+            figures |= history_figures(context, table, self.plan)
+            context["outlet_events"][self.asset].extra = figures
+        for line in self.work.report_lines(figures):
+            _LOG.info(line)
+        return figures
+
+
+class ReportRun(BaseOperator):
+    """Reads from the table's own history what this run committed, also when it failed half-way.
+
+    XCom and asset event: ``transactions``, ``counts``, ``partitions`` (the first 50) and
+    ``partitions_changed`` of the run, over all its tries.
+
+    Args: as for RunInTask.
+    """
+
+    operator_extra_links = (RunLink(),)
+
+    def __init__(
+        self,
+        *,
+        work: Work[Any],
+        table: TableSettings,
+        asset: Asset,
+        plan: str = "plan",
+        **more: Any,
+    ) -> None:
+        super().__init__(inlets=[asset], outlets=[asset], **more)
+        self.work = work
+        self.table = table
+        self.asset = asset
+        self.plan = plan
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Report. Skips itself when nothing was committed: then there is no event either."""
+        with airflow_failures():
+            figures = history_figures(context, open_in_task(self.table), self.plan)
+        context["outlet_events"][self.asset].extra = figures
+        if not figures["transactions"]:
+            context["ti"].xcom_push("return_value", figures)
+            raise AirflowSkipException(f"this run committed nothing to {self.table.name}")
+        for line in self.work.report_lines(figures):
+            _LOG.info(line)
+        return figures
+
+
+def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[str, Any]:
+    """What this run committed so far, over all its tries, as plain data short enough for XCom.
+
+    Requests: 1 LIST and one ranged GET per transaction since the run's plan.
+    """
+    from firnline.history import run_report
+
+    planned = context["ti"].xcom_pull(task_ids=plan)
+    since = planned.get("seq", 0) if isinstance(planned, dict) else 0
+    report = run_report(table, run_identity(context), since)
+    return {
+        **shortened(report.to_json()),
+        "transactions": list(report.transactions),
+        "partitions_changed": len(report.partitions),
+    }
+
+
+def progress_log(clock: Clock) -> Callable[[object], None]:
+    """An ``on_progress`` that logs how far the work is, at most every 10 s."""
+    last = clock.elapsed_ms()
+
+    def tell(progress: object) -> None:
+        nonlocal last
+        now = clock.elapsed_ms()
+        if now - last >= _PROGRESS_MS:
+            last = now
+            _LOG.info("%s", progress)
+
+    return tell

@@ -1,0 +1,214 @@
+"""What a DAG's tasks need to know of an operation: its params, its plan, how it runs, what to say.
+
+One subclass of ``Work`` per operation; ``firnline.airflow.tasks`` and ``submit_job`` make tasks of
+it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import what they need.
+"""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from airflow.sdk import Param
+
+from firnline.airflow.figures import figure_lines
+from firnline.errors import UsageError
+from firnline.settings import TableSettings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.log.txn_file import RunIdentity
+    from firnline.settings_operations import Operation
+    from firnline.table import Table
+
+OptionsT = TypeVar("OptionsT")
+"""An operation's options; named in quotes where a subclass is made, and imported in its methods."""
+ReportT = TypeVar("ReportT", bound="Report")
+"""An operation's report."""
+
+_BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
+
+
+class Plan(Protocol):
+    """What every planner returns, as far as a DAG asks it."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the run can end here."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; with ``seq`` where the plan stands on a transaction."""
+        ...
+
+
+class Report(Protocol):
+    """What every operation returns, as far as a DAG asks it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ...
+
+
+class Work(ABC, Generic[OptionsT]):
+    """One kind of work on a table. Stateless: all DAGs of an operation share one."""
+
+    operation: ClassVar[Operation]
+    """The DAG's id before ``__``; also what decides its pool (``firnline.pools``)."""
+    noun: ClassVar[str]
+    """For messages: ``a merge``."""
+    destructive: ClassVar[bool] = False
+    """Whether a person's run starts as a dry run: what it does cannot be taken back."""
+    has_dry_run: ClassVar[bool] = True
+    """False where looking is all that it does: then there is no such param."""
+    changes_table: ClassVar[bool] = True
+    """Whether what it does stands in the table's history, and is news for the asset."""
+
+    def params(self) -> dict[str, Param]:
+        """Typed params besides ``dry_run``; Airflow checks their form before there is a run."""
+        return {}
+
+    @abstractmethod
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> OptionsT:
+        """The operation's options. Raises UsageError where the form is right and the value not.
+
+        Args:
+            params: all params of the run, defaults included.
+            dry_run: what ``is_dry_run`` made of the param of that name.
+        """
+
+    @abstractmethod
+    def preview(self, table: Table, options: OptionsT) -> Plan:
+        """The plan; nothing is done. Raises FirnlineError."""
+
+    def plan_figures(self, plan: Plan) -> dict[str, Any]:
+        """The plan as plain data; what is too long for XCom is cut afterwards."""
+        return plan.to_json()
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """The plan for the task's log."""
+        return figure_lines(figures)
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """What was done, for the task's log."""
+        return figure_lines(figures)
+
+    # --- what a run was asked for -----------------------------------------------------------------
+
+    def all_params(self) -> dict[str, Param]:
+        """``params`` and ``dry_run``."""
+        own = self.params()
+        return {**own, "dry_run": self._dry_run_param()} if self.has_dry_run else own
+
+    def asked(self, context: Context) -> OptionsT:
+        """The options of this run. Overridden where they come from an earlier task, not a param.
+
+        Raises:
+            UsageError: a param that there is not, or one whose value cannot be meant.
+        """
+        conf = context["dag_run"].conf or {}
+        self.refuse_unknown(conf)
+        params: Mapping[str, Any] = context["params"]
+        return self.options(params, dry_run=self.is_dry_run(context))
+
+    def refuse_unknown(self, conf: Mapping[str, Any]) -> None:
+        """Raises UsageError: Airflow lets unknown params pass, and a mistyped dry_run would act."""
+        known = list(self.all_params())
+        unknown = sorted(set(conf) - set(known))
+        if not unknown:
+            return
+        use = f"use {', '.join(known)}" if known else "leave the configuration empty"
+        raise UsageError(f"{self.noun} has no param {', '.join(unknown)}", next_step=use)
+
+    def is_dry_run(self, context: Context) -> bool:
+        """Whether this run only looks.
+
+        The param's default is for people (and their backfills): a run that the clock or an event
+        started is no dry run, unless it was told so.
+        """
+        dag_run = context["dag_run"]
+        told = "dry_run" in (dag_run.conf or {})
+        if not told and str(getattr(dag_run.run_type, "value", dag_run.run_type)) in _BY_ITSELF:
+            return False
+        return bool(context["params"].get("dry_run", False))
+
+    def _dry_run_param(self) -> Param:
+        why = " On unless you say otherwise: what is deleted stays deleted."
+        return Param(
+            self.destructive,
+            type="boolean",
+            title="Dry run",
+            description_md="Only plan: what would be done is in the log of `plan` and its XCom."
+            + (why if self.destructive else ""),
+        )
+
+
+class InTaskWork(Work[OptionsT], Generic[OptionsT, ReportT]):
+    """Work that a task does itself: without Spark, no JVM starts."""
+
+    @abstractmethod
+    def run(
+        self,
+        table: Table,
+        options: OptionsT,
+        run: RunIdentity,
+        on_progress: Callable[[Any], None],
+    ) -> ReportT:
+        """Do it. Raises FirnlineError; one with a ``report`` has that reported all the same."""
+
+    def verdict(self, report: ReportT) -> None:
+        """Raises FirnlineError where what was found fails the run, after it was reported."""
+
+    def changed(self, figures: Mapping[str, Any]) -> bool:
+        """Whether something happened; if not, the task skips itself and tells no asset."""
+        return bool(figures.get("transactions")) or not self.changes_table
+
+
+class SparkWork(Work[OptionsT]):
+    """Work of ``spark_jobs/<job>.py``."""
+
+    job: ClassVar[str]
+    """File name in ``spark_jobs/``."""
+
+    def job_options(self, options: OptionsT) -> str | None:
+        """Options as JSON, for the job's environment; None where ``job_arguments`` says it all."""
+        import msgspec
+
+        return msgspec.json.encode(options).decode()
+
+    def job_arguments(self, options: OptionsT) -> list[str]:  # noqa: ARG002 - for subclasses
+        """Further arguments of the job: in argument lists, for everybody to read."""
+        return []
+
+    def confidential(self, options: OptionsT) -> str | None:  # noqa: ARG002 - for subclasses
+        """What to do instead, where these options must stand in no argument list; None: they may.
+
+        In cluster mode the driver's environment is not ours, and arguments are all there is.
+        """
+        return None
+
+
+def run_identity(context: Context) -> RunIdentity:
+    """Who does it, for the table's history."""
+    from firnline.log.txn_file import RunIdentity
+
+    return RunIdentity(
+        dag_id=context["dag"].dag_id,
+        run_id=str(context["run_id"]),
+        try_number=context["ti"].try_number,
+        user=context["dag_run"].triggering_user_name or "",
+        host=socket.gethostname(),
+    )
+
+
+def pool_of(work: Work[Any], table: TableSettings) -> str:
+    """The pool of one slot that whatever does this work holds."""
+    from firnline.pools import pool_of_dag
+
+    pool = pool_of_dag(f"{work.operation}__{table.name}")
+    if pool is None:
+        raise LookupError(f"firnline.pools gives {work.operation} no pool")
+    return pool
