@@ -67,6 +67,8 @@ class Change:
     """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
     purge: Callable[[Snapshot], int] | None = None
     """New purge horizon on a base; None leaves it where it is."""
+    refuse: Callable[[Snapshot], None] | None = None
+    """Called with every base before it is committed on; what it raises ends the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,14 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         CommitExpiredError: more than ``commit_ttl`` since the first snapshot. Likewise.
         CommitUnknownError: nobody can say whether it took effect. Delete nothing.
         RowCountMismatchError, InvariantError: a defect; nothing was committed.
+
+    Raises what ``change.refuse`` raises besides; then nothing was committed.
     """
     invariants.rows_are_accounted_for(change.counts)
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
+        if change.refuse is not None:
+            change.refuse(base.snapshot)
         _refuse_conflict(base.snapshot, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
@@ -221,7 +227,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, max(now, snapshot.newest_t + 1)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    keys = fold.choose(snapshot, sum(len(marker_json(m)) for m in own))
+    keys = fold.choose(snapshot, sum(len(marker_json(m)) for m in own), purged)
     folded = fold.fold(
         snapshot,
         keys,
