@@ -8,6 +8,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_data/{partition}/{name}.parquet
     {prefix}/_txn/{seq:020d}.jsonl
     {prefix}/_probe/{uuid7}
+    {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from firnline.ids import UUID7
 
 NULL_VALUE = "__null__"
 """Directory value of a null partition value."""
+
+KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
+"""Behind the id of an erase, under ``_erase/``; its certificate has ``.json`` alone."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
@@ -139,6 +143,27 @@ class TablePaths:
     def probe(self, name: str) -> str:
         """Key of the probe that asks whether the store honours create-only puts."""
         return f"{self._dir('_probe')}{name}"
+
+    @property
+    def erase_dir(self) -> str:
+        """Key prefix of what erases leave, ending in ``/``."""
+        return self._dir("_erase")
+
+    def erase_keys(self, erase: str) -> str:
+        """Key of the keys of an erase (a UUIDv7), there while it runs."""
+        return f"{self.erase_dir}{erase}{KEYS_SUFFIX}"
+
+    def erase_plan(self, erase: str) -> str:
+        """Key of what an erase is about to commit."""
+        return f"{self.erase_dir}{erase}{PLAN_SUFFIX}"
+
+    def certificate(self, erase: str) -> str:
+        """Key of an erase's certificate."""
+        return f"{self.erase_dir}{erase}.json"
+
+    def completed_certificate(self, erase: str) -> str:
+        """Key of the certificate once everything it names is deleted."""
+        return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
 
     def partition_dir(self, partition: str) -> str:
         """Key prefix of a partition's parts, ending in ``/``."""

@@ -1,0 +1,178 @@
+"""What a delete or an erase would read, rewrite and drop: pure, printable, with reasons."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from firnline.errors import UsageError
+from firnline.log.records import Marker
+from firnline.part import Scalar, Stats
+from firnline.plan.selection import Selected, Verdict, choose, select, untouched
+from firnline.predicate import Predicate, bind, to_json
+from firnline.predicate_logic import outcomes
+from firnline.scalars import bound_key, canonical
+from firnline.schema import normalise
+from firnline.settings import TableSettings
+from firnline.snapshot import Snapshot
+
+Mode = Literal["eager", "lazy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePlan(Selected):
+    """What a delete by predicate would do."""
+
+    mode: Mode
+    where: bytes
+    """The bound predicate as JSON."""
+    partitions: tuple[str, ...]
+    """Globs; empty for all."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per group and per partition that loses whole parts."""
+        return {
+            "mode": self.mode,
+            "where": msgspec.json.decode(self.where),
+            "partitions": list(self.partitions),
+            **self.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasePlan(Selected):
+    """What an erase would do. Holds no key."""
+
+    columns: tuple[str, ...]
+    keys: int
+    """Distinct keys."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the keys."""
+        return {"columns": list(self.columns), "keys": self.keys, **self.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """The distinct values of one key column, in the order in which bounds compare."""
+
+    name: str
+    sql_type: str
+    ordered: Sequence[Any]
+
+    @classmethod
+    def of(cls, name: str, sql_type: str, values: Sequence[Scalar]) -> KeyColumn:
+        """From values in canonical form, in any order. Raises UsageError for other types."""
+        kind = normalise(sql_type)
+        key = bound_key(kind)
+        if key is None:
+            raise UsageError(
+                f"column {name!r} is {sql_type}, whose values cannot be compared",
+                next_step="erase by a column of numbers, texts, dates, times or UUIDs",
+            )
+        return cls(name, kind, sorted({key(value) for value in values}))
+
+    def misses(self, stats: Stats) -> bool:
+        """Whether a part with these statistics cannot hold any of the values."""
+        known = stats.get(self.name)
+        if known is None:
+            return False
+        low, high, _ = known
+        if low is None:
+            return True  # nothing but nulls
+        key = bound_key(self.sql_type)
+        if key is None:
+            return False
+        try:
+            first = bisect_left(self.ordered, key(canonical(self.sql_type, low)))
+            if first == len(self.ordered):
+                return True
+            return high is not None and bool(
+                self.ordered[first] > key(canonical(self.sql_type, high))
+            )
+        except (ValueError, TypeError):
+            return False  # bounds of another type, as a foreign writer may leave them
+
+
+def plan_delete(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    where: Predicate,
+    *,
+    mode: Mode,
+    partitions: Sequence[str] = (),
+    excluded: frozenset[str] = frozenset(),
+) -> DeletePlan:
+    """Decide what a delete reads, rewrites and drops.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        where: rows to delete.
+        mode: lazy touches no part.
+        partitions: globs over partition paths; empty for all.
+        excluded: parts that must not be read.
+
+    Raises:
+        UsageError: a glob matches no partition, or ``bind`` refuses the predicate.
+    """
+    tree, columns = bind(where, snapshot.schema), snapshot.schema
+
+    def judge(partition: str, marker: Marker) -> Verdict:
+        found = outcomes(tree, marker.stats(), columns)
+        if not found.true:
+            return "none"
+        whole = not found.false and not found.unknown
+        # Rows are counted, also those that earlier deletes hide: such a part has to be read.
+        if whole and marker.n is not None and not snapshot.pending_deletes(marker, partition):
+            return "all"
+        return "some"
+
+    selected = select(snapshot, settings, choose(snapshot, partitions), judge, excluded)
+    if mode == "lazy":
+        selected = untouched(selected)
+    return DeletePlan(
+        seq=snapshot.seq,
+        mode=mode,
+        where=to_json(tree),
+        partitions=tuple(partitions),
+        groups=selected.groups,
+        dropped=selected.dropped,
+        left_alone=selected.left_alone,
+    )
+
+
+def plan_erase(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    keys: Sequence[KeyColumn],
+    count: int,
+    excluded: frozenset[str] = frozenset(),
+) -> ErasePlan:
+    """Decide which parts an erase reads.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        keys: one entry per key column.
+        count: distinct keys.
+        excluded: parts that could not be read earlier in this run.
+    """
+
+    def judge(_partition: str, marker: Marker) -> Verdict:
+        stats = marker.stats()
+        return "none" if any(column.misses(stats) for column in keys) else "some"
+
+    selected = select(snapshot, settings, list(snapshot.partitions), judge, excluded)
+    return ErasePlan(
+        seq=snapshot.seq,
+        columns=tuple(column.name for column in keys),
+        keys=count,
+        groups=selected.groups,
+        dropped=selected.dropped,
+        left_alone=selected.left_alone,
+    )
