@@ -163,6 +163,27 @@ class StoreContract:
         assert (store.counters.put, store.counters.get) == (parts, 1)
         assert store.counters.bytes_in == store.counters.bytes_out == size
 
+    @pytest.mark.parametrize("size", [0, 5, PART_BYTES + 1])
+    def test_a_copy_holds_the_same_bytes_and_none_of_them_passes_here(
+        self, store: ObjectClient, prefix: str, tmp_path: Path, size: int
+    ) -> None:
+        path, source, key = tmp_path / "up", f"{prefix}/from/two words=ü%", f"{prefix}/to/deep/p"
+        path.write_bytes(os.urandom(size))
+        store.put_file(source, path)
+        before = store.counters.as_dict()
+        store.copy(source, key)
+        after = store.counters.as_dict()
+        assert {
+            kind: after[kind] - before[kind] for kind in after if after[kind] != before[kind]
+        } == {"put": 1}
+        assert store.get(key) == store.get(source) == path.read_bytes()
+
+    def test_a_copy_of_nothing_is_said_so(self, store: ObjectClient, prefix: str) -> None:
+        store.put_new(f"{prefix}/there", b"")
+        with pytest.raises(ObjectNotFoundError, match=f"{prefix}/none"):
+            store.copy(f"{prefix}/none", f"{prefix}/copy")
+        assert [meta.key for meta in store.list(f"{prefix}/")] == [f"{prefix}/there"]
+
     def test_a_download_that_fails_leaves_no_file(
         self, store: ObjectClient, prefix: str, tmp_path: Path
     ) -> None:

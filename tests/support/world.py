@@ -72,6 +72,12 @@ class MemoryStore:
         self._counters.put += 1
         self._write(key, path.read_bytes())
 
+    def copy(self, source: str, key: str) -> None:
+        self._counters.put += 1
+        if source not in self.objects:
+            raise ObjectNotFoundError(f"{source} is not there", next_step="look for it")
+        self.objects[key] = (self.objects[source][0], self.clock.now)
+
     def _write(self, key: str, data: bytes) -> None:
         self.objects[key] = (data, self.clock.now)
         self._counters.bytes_out += len(data)
@@ -169,6 +175,9 @@ class FaultyStore:
 
     def put_file(self, key: str, path: Path) -> None:
         self._call(f"put {key}", lambda: self.inner.put_file(key, path), put=True)
+
+    def copy(self, source: str, key: str) -> None:
+        self._call(f"put {key}", lambda: self.inner.copy(source, key), put=True)
 
     def get(self, key: str) -> bytes:
         data: bytes = self._call(f"get {key}", lambda: self.inner.get(key))

@@ -78,6 +78,13 @@ class Store(Protocol):
         """Upload a local file under a fresh name (multipart when large); atomic."""
         ...
 
+    def copy(self, source: str, key: str) -> None:
+        """Copy an object to a fresh name within the store; no byte passes this machine.
+
+        Counted as a put. Raises ObjectNotFoundError for a source that is not there.
+        """
+        ...
+
     def get(self, key: str) -> bytes:
         """The whole object. Raises ObjectNotFoundError."""
         ...

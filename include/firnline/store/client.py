@@ -150,6 +150,16 @@ class ObjectClient:
         except StoreError:
             return False  # what failed first says more, and the caller raises it
 
+    def copy(self, source: str, key: str) -> None:
+        """Copy within the store; the name is fresh, so it may be repeated. See ``Store.copy``."""
+
+        def copy() -> None:
+            self._requests.count(put=1)
+            obstore.copy(self._requests.readable(), source, key, overwrite=True)
+
+        # A copy whose source is missing is no missing bucket: a GET's failure says it right.
+        self._requests.run("GET", source, copy)
+
     def get(self, key: str) -> bytes:
         """The whole object, checked against the size that the store states."""
 
