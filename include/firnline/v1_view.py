@@ -1,0 +1,67 @@
+"""A table as clients of log format version 1 see it, and a log file as they write it.
+
+They take log files in the order of their names; of the markers of one part the later one wins.
+They know neither deletes nor transactions, and have no extension section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from firnline.log.records import LogContent
+
+
+class _Header(msgspec.Struct, omit_defaults=True):
+    v: int
+    t: int
+    sch: int
+    f: int
+    tmb: int | None = None
+
+
+class _Marker(msgspec.Struct, omit_defaults=True):
+    p: str
+    b: int
+    t: int
+    tmb: int | None = None
+
+
+def live_parts(contents: Mapping[str, LogContent]) -> set[str]:
+    """Keys of the parts that a v1 reader takes for live.
+
+    Args:
+        contents: log file -> content, of every log file that exists.
+    """
+    alive: dict[str, bool] = {}
+    for key in sorted(contents):
+        for marker in contents[key].markers:
+            alive[marker.p] = marker.tmb is None
+    return {path for path, is_alive in alive.items() if is_alive}
+
+
+def is_v1(content: LogContent) -> bool:
+    """Whether a log file has nothing in it that v1 does not know."""
+    return (
+        content.x is None
+        and not content.deletes
+        and not content.other
+        and all(
+            (m.n, m.q, m.d, m.o) == (None, None, None, None) and not m.s and not m.unknown()
+            for m in content.markers
+        )
+    )
+
+
+def encode(content: LogContent) -> bytes:
+    """A log file with nothing in it that v1 does not know; the rest of ``content`` is left out."""
+    stones = len(content.tombstones)
+    header = _Header(v=1, t=content.t, sch=1, f=2 + stones, tmb=2 if stones else None)
+    lines = [
+        header,
+        content.schema,
+        *content.tombstones,
+        *(_Marker(m.p, m.b, m.t, m.tmb) for m in content.markers),
+    ]
+    return b"\n".join(map(msgspec.json.encode, lines))
