@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from firnline.cli import append, history, merge, parts, plan, settings, snapshot
+from firnline.cli import append, drop, history, merge, parts, plan, settings, snapshot, ttl
 from firnline.cli.failures import PIPE_CLOSED, Manner, stopped_reading, tell, usage
 from firnline.errors import FirnlineError
 
@@ -60,7 +60,7 @@ def root(
     """Set up above; the version is printed by its callback."""
 
 
-for group in (append, parts, plan, merge, history, snapshot, settings):
+for group in (append, parts, plan, merge, drop, ttl, history, snapshot, settings):
     app.add_typer(group.commands)
 
 

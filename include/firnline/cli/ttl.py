@@ -1,0 +1,132 @@
+"""``firnline ttl``: what is wholly past goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.drop import SHOWN, render_report, sentence
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity
+from firnline.cli.plan import PartitionsOption
+
+if TYPE_CHECKING:
+    from firnline.operations.ttl import TtlOptions
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "ttl",
+    ["firnline ttl flights --dry-run", "firnline ttl flights --partitions 'region=eu/*'"],
+)
+def ttl(
+    table: TableArgument,
+    partitions: PartitionsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Drop what is older than the table's ttl.keep.
+
+    A partition goes when its whole span is past; by a column, a part goes when its statistics
+    prove every row older. What cannot be dated is listed and stays. The objects stay until
+    clean-up deletes them, after the grace. Under Airflow the DAG ttl__TABLE does the same.
+    """
+    from firnline.operations.ttl import TtlOptions
+
+    opened = open_target(table, settings)
+    require_table(opened)
+    options = TtlOptions(partitions=tuple(partitions or ()), dry_run=dry_run)
+    if dry_run:
+        from firnline.operations.ttl import preview
+
+        plan = preview(opened, options)
+        output.show({"table": opened.settings.name, **plan.to_json()}, as_json, _render_plan)
+    else:
+        _run(opened, options, as_json)
+
+
+def _run(table: Table, options: TtlOptions, as_json: bool) -> None:
+    from firnline.operations.ttl import run_ttl
+
+    with when_stopped(
+        f"stopped; what is past in {table.settings.name} went in one transaction or not at all",
+        next_step="run the same command again",
+    ):
+        report = run_ttl(table, options, identity(table))
+    output.show(report.to_json(), as_json, _render_report)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    if data["partitions"]:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("parts", "rows", "bytes")),
+            output.Column("past since"),
+        ]
+        rows = [
+            [
+                found["partition"] or "-",
+                number(found["parts"]),
+                number(found["rows"]),
+                about_size(found["bytes"]),
+                output.when(found["end_ms"]),
+            ]
+            for found in data["partitions"]
+        ]
+        output.table(columns, rows)
+        output.line()
+    _render_kept(data)
+    cutoff = output.when(data["cutoff_ms"])
+    if data["partitions"]:
+        output.line(f"{sentence(data)} of {data['table']} would go: all rows before {cutoff}.")
+    else:
+        output.line(f"Nothing in {data['table']} is wholly before {cutoff}.")
+
+
+def _render_report(data: dict[str, Any]) -> None:
+    _render_kept(data)
+    if data["transaction"] is None:
+        name = data["table"]
+        output.line(f"Nothing to drop in {name}: `firnline ttl {name} --dry-run` says why.")
+        return
+    render_report(data)
+
+
+def _render_kept(data: dict[str, Any]) -> None:
+    """Reasons with their counts, and the partitions that nobody can date."""
+    if data["undecided"]:
+        columns = [
+            output.Column("stays, not dated"),
+            output.Column("parts", number=True),
+            output.Column("because", wrap=True),
+        ]
+        rows = [
+            [found["partition"] or "-", output.number(found["parts"]), found["reason"]]
+            for found in data["undecided"][:SHOWN]
+        ]
+        output.table(columns, rows)
+        left_out = data.get("undecided_count", len(data["undecided"])) - len(rows)
+        if left_out > 0:
+            output.line(f"… and {output.number(left_out)} more: --json lists them")
+        output.line()
+    if data["kept"]:
+        columns = [output.Column("stays", number=True), output.Column("because each", wrap=True)]
+        output.table(columns, ([output.number(n), reason] for reason, n in data["kept"].items()))
+        output.line()
