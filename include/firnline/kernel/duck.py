@@ -41,6 +41,7 @@ def open_duckdb(scratch: Path, memory: int, threads: int) -> Iterator[duckdb.Duc
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
+            "python_enable_replacements": False,  # a table's name is no variable of this process
         }
     )
     try:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -36,7 +37,24 @@ class Inputs:
     """All inputs of a task, checked."""
 
     staged: tuple[Staged, ...]
-    rows: int
+    rows_of: Mapping[Path, int]
+    """By the footers."""
+    stored: Mapping[str, tuple[str, str]]
+    """fold_name -> (column, type that Parquet gives back for the table's type)."""
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(self.rows_of.values())
+
+    def only(self, wanted: Collection[Path]) -> Inputs:
+        """Those of some files."""
+        staged = (
+            replace(group, paths=tuple(path for path in group.paths if path in wanted))
+            for group in self.staged
+        )
+        rows_of = {path: rows for path, rows in self.rows_of.items() if path in wanted}
+        return replace(self, staged=tuple(g for g in staged if g.paths), rows_of=rows_of)
 
 
 def read_footers(
@@ -59,7 +77,9 @@ def read_footers(
         shapes = _shapes(connection, paths)
     except duckdb.Error as error:
         raise culprit(keys, error) from error
-    wanted = _stored_types(connection, task, paths[0].parent)
+    path = paths[0].parent / "types.parquet"
+    wanted = stored_types(connection, task.columns, path)
+    path.unlink()
     groups: dict[tuple[_Shape, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
         groups[shapes[str(path)], source.where_hidden].append(path)
@@ -72,7 +92,37 @@ def read_footers(
         Staged(tuple(members), columns[shape], hidden)
         for (shape, hidden), members in groups.items()
     )
-    return Inputs(staged, sum(count for _, count in rows))
+    return Inputs(staged, {Path(path): count for path, count in rows}, wanted)
+
+
+def check_keys(
+    connection: duckdb.DuckDBPyConnection, task: KernelTask, path: Path, inputs: Inputs
+) -> None:
+    """Compare the columns of the key file with the table's.
+
+    Raises:
+        InputError: the file is no Parquet (PartUnreadableError), or a column is missing or of
+            another type than the table's (PartSchemaError): values that are changed to fit might
+            equal other rows than were meant.
+    """
+    if task.keys is None:
+        return
+    key = task.keys.key
+    found = {fold_name(name): kind for name, kind in _describe(connection, path, key)}
+    for column in task.keys.columns:
+        kind, (name, wanted) = found.get(fold_name(column)), inputs.stored[fold_name(column)]
+        if kind is None:
+            problem = f"has no column {column!r}"
+        elif normalise(kind) != normalise(wanted):
+            problem = f"has column {column!r} as {kind}, the table has {name!r} as {wanted}"
+        else:
+            continue
+        raise InputError(
+            key,
+            PartSchemaError(
+                f"key file {key} {problem}", next_step="write it with the table's names and types"
+            ),
+        )
 
 
 def culprit(keys: dict[str, str], error: duckdb.Error) -> InputError | duckdb.Error:
@@ -125,25 +175,23 @@ def _top_level(rows: list[tuple[str, int | None]]) -> list[str]:
     return names
 
 
-def _stored_types(
-    connection: duckdb.DuckDBPyConnection, task: KernelTask, folder: Path
+def stored_types(
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]], path: Path
 ) -> dict[str, tuple[str, str]]:
     """fold_name -> (column, type that Parquet gives back for the table's type).
 
     Parquet does not know every type: an ENUM comes back as VARCHAR, a HUGEINT as DOUBLE. Writing
-    no rows and reading the file's types says so without a list of our own.
+    a file of no rows to ``path`` and reading its types says so without a list of our own.
     """
     nulls = ", ".join(
         f"CAST(NULL AS {sql_type(connection, name, kind)}) AS {quote_name(name)}"
-        for name, kind in task.columns
+        for name, kind in columns
     )
-    path = folder / "types.parquet"
     connection.execute(f"COPY (SELECT {nulls} LIMIT 0) TO {quote_text(str(path))} (FORMAT parquet)")
     described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
-    path.unlink()
     return {
         fold_name(name): (name, stored[1])
-        for (name, _), stored in zip(task.columns, described, strict=True)
+        for (name, _), stored in zip(columns, described, strict=True)
     }
 
 
@@ -183,6 +231,12 @@ def _check(
     return frozenset(seen)
 
 
-def scan(paths: list[Path] | tuple[Path, ...]) -> str:
-    """A table function that reads files of one schema, and columns from nothing but the files."""
-    return f"read_parquet({quote_list(list(paths))}, hive_partitioning = false)"
+def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -> str:
+    """A table function that reads files of one schema, and columns from nothing but the files.
+
+    Args:
+        paths: files.
+        name_column: a column to add, with the path of each row's file.
+    """
+    named = f", filename = {quote_text(name_column)}" if name_column else ""
+    return f"read_parquet({quote_list(list(paths))}, hive_partitioning = false{named})"

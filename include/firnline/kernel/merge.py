@@ -1,4 +1,4 @@
-"""One group becomes one part: stage, check, merge, upload.
+"""One group becomes one part: stage, check, produce, upload.
 
 Memory: the process grows by at most 1.3 times ``kernel_memory`` over what it had when the task
 began, whatever the size of the group (figures in docs/benchmarks.md). A sort that is larger goes to
@@ -7,9 +7,8 @@ disk; scratch then holds the inputs, the spilled rows and the output, about thre
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,20 +18,19 @@ import msgspec
 from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
-from firnline.kernel.duck import open_duckdb, tries
+from firnline.kernel.duck import open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
-from firnline.kernel.inputs import Inputs, culprit, read_footers, sql_type
+from firnline.kernel.inputs import check_keys, culprit, read_footers
+from firnline.kernel.interrupt import interrupted_when, never
 from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.produce import Produced, Producer
 from firnline.kernel.scratch import scratch_folder
-from firnline.kernel.sql import Statements, copy_to, statements
-from firnline.kernel.stage import InputError, stage
-from firnline.kernel.written import Written, describe
+from firnline.kernel.stage import InputError, stage, stage_keys
+from firnline.kernel.written import Written
 from firnline.part import WrittenPart
 from firnline.sql_types import fold_name
 from firnline.store.base import Store
 
-_POLL_S = 0.2
-"""How often a running query looks whether it shall stop."""
 _RESERVED = ("filename", "file_row_number")
 """DuckDB's own columns of a scan, which say what was inserted last."""
 
@@ -60,13 +58,13 @@ def merge_group(
 
     Returns:
         The new part and the row counts, each counted on its own (``rows_in`` by the footers,
-        ``rows_deleted`` and ``rows_deduplicated`` by queries, the part's rows by its footer), or
-        the error that stopped it. Never raises for a fault of input, store or disk.
+        ``rows_deleted``, ``rows_removed`` and ``rows_deduplicated`` by queries, the part's rows by
+        its footer), or the error that stopped it. Never raises for a fault of input, store or disk.
     """
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
         with scratch_folder(scratch, ids, clock) as folder:
-            result = _Merge(task, store, folder, ids, clock, should_stop or _never).run()
+            result = _Merge(task, store, folder, ids, clock, should_stop or never).run()
     except InputError as error:
         result = _failed(task, error.error, error.key)
     except FirnlineError as error:
@@ -86,53 +84,25 @@ class _Merge:
     stopped: Callable[[], bool]
 
     def run(self) -> KernelResult:
-        _check_task(self.task)
-        paths = stage(self.task.inputs, self.store, self.folder, self.stopped)
+        task = self.task
+        _check_task(task)
+        paths = stage(task.inputs, self.store, self.folder, self.stopped)
+        key_file = stage_keys(task, self.store, self.folder)
         self._stop_if_asked()
-        with open_duckdb(self.folder, self.task.memory, self.task.threads) as connection:
-            inputs = read_footers(connection, self.task, paths)
-            keys = {
-                str(path): source.key for path, source in zip(paths, self.task.inputs, strict=True)
-            }
-            with self._faults(keys), _interrupted_when(self.stopped, connection):
-                deleted, deduplicated, output = self._merge(connection, inputs)
-        parts = () if output is None else (self._upload(output),)
-        return KernelResult(
-            group=self.task.group,
-            parts=parts,
-            rows_in=inputs.rows,
-            rows_deleted=deleted,
-            rows_deduplicated=deduplicated,
-        )
-
-    def _merge(
-        self, connection: duckdb.DuckDBPyConnection, inputs: Inputs
-    ) -> tuple[int, int, Written | None]:
-        """Rows deleted, rows de-duplicated, the output (None when no row is left)."""
-        types = {name: sql_type(connection, name, kind) for name, kind in self.task.columns}
-        sql: Statements = statements(self.task, inputs, types)
-        deleted = _count(connection, sql.hidden) if sql.hidden else 0
-        visible = inputs.rows - deleted
-        deduplicated = visible - _count(connection, sql.keys) if sql.keys else 0
-        if visible == deduplicated:
-            return deleted, deduplicated, None
-        output = self.folder / "output.parquet"
-        self._write(connection, output, sql.merged, visible - deduplicated)
-        wanted = [name for name in self.task.stats_columns if name in types]
-        written = describe(connection, output, wanted)
-        return deleted, deduplicated, written
-
-    def _write(
-        self, connection: duckdb.DuckDBPyConnection, output: Path, rows: str, count: int
-    ) -> None:
-        """Write the output; more frugally when memory did not suffice."""
-        first, last = tries(self.task.memory, self.task.threads)
-        with suppress(duckdb.OutOfMemoryException):
-            connection.execute(copy_to(output, rows, self.task, count, first.row_group_bytes))
-            return
-        self._stop_if_asked()
-        connection.execute(f"SET threads = {last.threads}")
-        connection.execute(copy_to(output, rows, self.task, count, last.row_group_bytes))
+        keys = {str(path): source.key for path, source in zip(paths, task.inputs, strict=True)}
+        if task.keys is not None:
+            keys[str(key_file)] = task.keys.key
+        with open_duckdb(self.folder, task.memory, task.threads) as connection:
+            inputs = read_footers(connection, task, paths)
+            if key_file is not None:
+                check_keys(connection, task, key_file, inputs)
+            with self._faults(keys), interrupted_when(self.stopped, connection):
+                producer = Producer(
+                    task, connection, self.folder, self.clock, self.stopped, self._stop_if_asked
+                )
+                produced = producer.run(paths, inputs, key_file)
+        parts = () if produced.output is None else (self._upload(produced.output),)
+        return _result(task, parts, produced, keys)
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
@@ -166,32 +136,22 @@ class _Merge:
             raise _stopped(self.task)
 
 
-def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    return int(connection.execute(query).fetchall()[0][0])
-
-
-@contextmanager
-def _interrupted_when(
-    stopped: Callable[[], bool], connection: duckdb.DuckDBPyConnection
-) -> Iterator[None]:
-    """Interrupt what runs on the connection as soon as ``stopped`` says so."""
-    if stopped is _never:
-        yield
-        return
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_POLL_S):
-            if stopped():
-                connection.interrupt()
-
-    watcher = threading.Thread(target=watch, name="firnline-stop", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+def _result(
+    task: KernelTask, parts: tuple[WrittenPart, ...], produced: Produced, keys: dict[str, str]
+) -> KernelResult:
+    hidden = {keys[str(path)]: count for path, count in produced.hidden.items()}
+    result = KernelResult(
+        group=task.group,
+        parts=parts,
+        rows_in=produced.rows_in,
+        rows_deleted=produced.deleted,
+        rows_deduplicated=produced.deduplicated,
+        rows_removed=produced.removed,
+    )
+    if not task.only_touched:
+        return result
+    untouched = tuple(source.key for source in task.inputs if source.key not in hidden)
+    return msgspec.structs.replace(result, untouched=untouched, rows_hidden=hidden)
 
 
 def _check_task(task: KernelTask) -> None:
@@ -203,12 +163,14 @@ def _check_task(task: KernelTask) -> None:
             next_step="find their log files with firnline schema and correct the writer",
         )
     named = [*(key.column for key in task.sort_by), *task.primary_key]
-    for column in (*named, *([task.version] if task.version else [])):
+    named += [task.version] if task.version else []
+    named += task.keys.columns if task.keys else ()
+    for column in named:
         if fold_name(column) not in known:
             raise PartSchemaError(
-                f"column {column!r} of sort_by, primary_key or version is not in the table "
+                f"column {column!r} of sort_by, primary_key, version or keys is not in the table "
                 f"of {_name(task)}",
-                next_step="correct the column in tables.yaml",
+                next_step="correct the column in tables.yaml or in the call",
             )
     if task.primary_key and known.intersection(_RESERVED):
         raise PartSchemaError(
@@ -224,10 +186,6 @@ def _name(task: KernelTask) -> str:
 
 def _stopped(task: KernelTask) -> KernelError:
     return KernelError(f"{_name(task)} was stopped", next_step="run the merge again")
-
-
-def _never() -> bool:
-    return False
 
 
 def _failed(task: KernelTask, error: FirnlineError, key: str | None) -> KernelResult:

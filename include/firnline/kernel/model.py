@@ -23,6 +23,9 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     """From the marker; None when a foreign client wrote it (then the footer says)."""
     where_hidden: str | None = None
     """DuckDB condition that is true for rows which deletes hide in this part."""
+    order: tuple[int, int] | None = None
+    """Its insertion order, unix ms; needed with ``only_touched``, where the kernel decides of what
+    the output is made."""
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +66,13 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """What ``query`` calls the visible rows."""
     time_limit_ms: int | None = None
     """How long ``query`` may run."""
+    keep: str | None = None
+    """DuckDB condition: visible rows for which it is not true (false or null) are removed."""
     keys: KeyFile | None = None
-    """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input."""
+    """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input. Equal as in
+    SQL: a null is equal to nothing."""
     only_touched: bool = False
-    """Leave out inputs of which no row is hidden: they stay as they are."""
+    """Leave out inputs of which no row is hidden or removed: they stay as they are."""
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +85,11 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that a delete hid."""
     rows_deduplicated: int = 0
     rows_removed: int = 0
-    """Visible rows minus rows that ``query`` made."""
+    """Visible rows that ``keep`` took away, and visible rows minus rows that ``query`` made."""
     untouched: tuple[str, ...] = ()
     """Keys of inputs that ``only_touched`` left out; their rows are in no count."""
     rows_hidden: dict[str, int] = {}
-    """Input -> rows hidden in it, of the touched ones, with ``only_touched``."""
+    """Input -> rows hidden in it or removed from it, of the touched ones, with ``only_touched``."""
     requests: dict[str, int] = {}
     seconds: float = 0.0
     error: str | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,46 +17,54 @@ from firnline.sql_types import fold_name, quote_name
 class Statements:
     """One merge as SQL."""
 
-    hidden: str | None
-    """Counts the rows that deletes hide; None when no delete applies."""
-    keys: str | None
-    """Counts the distinct primary keys of the visible rows; None without a primary key."""
-    merged: str
-    """The rows of the output, in their order."""
+    vanishing: str | None
+    """Counts the rows that deletes and keys hide (``deleted``) and that the filter takes away
+    (``removed``): rows of (which, path, count). None when nothing of the kind applies. The path is
+    empty unless the task is ``only_touched``."""
+    primary_keys: str | None
+    """Counts the distinct primary keys of the rows that stay; None without a primary key."""
+    rows: str
+    """The rows that stay, one per primary key, in the order of their insertion."""
 
 
-def statements(task: KernelTask, inputs: Inputs, types: dict[str, str]) -> Statements:
+def statements(
+    task: KernelTask, inputs: Inputs, types: dict[str, str], keys: Path | None = None
+) -> Statements:
     """The SQL of one task.
 
     Args:
         task: the group.
         inputs: its checked inputs.
         types: column -> DuckDB's spelling of its type, for columns that a file lacks.
+        keys: the staged key file.
     """
     names = [name for name, _ in task.columns]
     place = _free_name("place", names), _free_name("row", names)
     extra = place if task.primary_key else None
-    with_deletes = [_select(names, types, group, extra) for group in inputs.staged]
-    hidden = [
-        f"SELECT 1 FROM ({rows}) WHERE ({group.where_hidden}) IS TRUE"
-        for rows, group in zip(with_deletes, inputs.staged, strict=True)
-        if group.where_hidden is not None
-    ]
-    visible = " UNION ALL ".join(
-        # Three-valued logic: a row for which the condition is null stays.
-        f"SELECT * FROM ({rows})"
-        + (f" WHERE ({group.where_hidden}) IS NOT TRUE" if group.where_hidden else "")
-        for rows, group in zip(with_deletes, inputs.staged, strict=True)
+    key_rows = _key_rows(task, keys)
+    staying = " UNION ALL ".join(
+        _staying(task, _select(names, types, group, extra), group, key_rows)
+        for group in inputs.staged
     )
+    path = _free_name("path", names) if task.only_touched else None
+    gone = [
+        piece
+        for group in inputs.staged
+        for piece in _gone(task, _select(names, types, group, None, path), group, key_rows, path)
+    ]
     return Statements(
-        hidden=f"SELECT count(*) FROM ({' UNION ALL '.join(hidden)})" if hidden else None,
-        keys=_count_keys(task, visible) if task.primary_key else None,
-        merged=_last_of_each_key(task, names, visible, place) + _order_by(task),
+        vanishing=" UNION ALL ".join(gone) if gone else None,
+        primary_keys=_count_keys(task, staying) if task.primary_key else None,
+        rows=_last_of_each_key(task, names, staying, place),
     )
 
 
 def _select(
-    names: list[str], types: dict[str, str], group: Staged, place: tuple[str, str] | None
+    names: list[str],
+    types: dict[str, str],
+    group: Staged,
+    place: tuple[str, str] | None,
+    path: str | None = None,
 ) -> str:
     """All columns of the table from one scan, nulls for those the files lack."""
     columns = [
@@ -71,7 +80,54 @@ def _select(
             f"filename AS {quote_name(place[0])}",
             f"file_row_number AS {quote_name(place[1])}",
         ]
-    return f"SELECT {', '.join(selected)} FROM {scan(group.paths)}"
+    if path is not None:
+        selected.append(quote_name(path))
+    return f"SELECT {', '.join(selected)} FROM {scan(group.paths, path)}"
+
+
+def _key_rows(task: KernelTask, path: Path | None) -> tuple[str, str] | None:
+    """The rows of the key file as ``k`` with a condition that joins them to rows named ``r``."""
+    if task.keys is None or path is None:
+        return None
+    names = list(map(quote_name, task.keys.columns))
+    columns = ", ".join(f"{name} AS k{number}" for number, name in enumerate(names))
+    equal = " AND ".join(f"r.{name} = k.k{number}" for number, name in enumerate(names))
+    return f"(SELECT {columns} FROM {scan([path])}) AS k", equal
+
+
+def _visible(rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
+    """Rows that neither a delete nor a key hides."""
+    if group.where_hidden:
+        # Three-valued logic: a row for which the condition is null stays.
+        rows = f"SELECT * FROM ({rows}) WHERE ({group.where_hidden}) IS NOT TRUE"
+    if keys:
+        rows = f"SELECT r.* FROM ({rows}) AS r ANTI JOIN {keys[0]} ON {keys[1]}"
+    return rows
+
+
+def _staying(task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
+    visible = _visible(rows, group, keys)
+    kept = f" WHERE ({task.keep}) IS TRUE" if task.keep else ""
+    return f"SELECT * FROM ({visible}){kept}"
+
+
+def _gone(
+    task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None, path: str | None
+) -> Iterator[str]:
+    """Counts of what ``_staying`` leaves out, asked the other way round."""
+    place = "''" if path is None else quote_name(path)
+
+    def count(which: str, of: str) -> str:
+        return f"SELECT '{which}', {place}, count(*) FROM ({of}) GROUP BY ALL"
+
+    if group.where_hidden:
+        yield count("deleted", f"SELECT * FROM ({rows}) WHERE ({group.where_hidden}) IS TRUE")
+    if keys:
+        left = _visible(rows, group, None)
+        yield count("deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}")
+    if task.keep:
+        visible = _visible(rows, group, keys)
+        yield count("removed", f"SELECT * FROM ({visible}) WHERE ({task.keep}) IS NOT TRUE")
 
 
 def _last_of_each_key(
@@ -109,27 +165,30 @@ def _keys(task: KernelTask) -> str:
     return ", ".join(map(quote_name, task.primary_key))
 
 
-def _order_by(task: KernelTask) -> str:
+def in_order(task: KernelTask, rows: str) -> str:
+    """Rows sorted as the table wants them."""
     if not task.sort_by:
-        return ""
-    return " ORDER BY " + ", ".join(
+        return rows
+    return f"{rows} ORDER BY " + ", ".join(
         f"{quote_name(key.column)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
         for key in task.sort_by
     )
 
 
-def copy_to(path: Path, rows: str, task: KernelTask, row_count: int, row_group_bytes: int) -> str:
-    """The statement that writes the output; its metadata is the task's and the row count."""
-    metadata = {**task.metadata, "firnline.rows": str(row_count)}
+def copy_to(
+    path: Path, rows: str, task: KernelTask, metadata: dict[str, str], row_group_bytes: int
+) -> str:
+    """The statement that writes rows to a file of the table's form, with this metadata."""
     pairs = ", ".join(f"{quote_text(key)}: {quote_text(text)}" for key, text in metadata.items())
-    options = (
+    options = [
         "FORMAT parquet",
         "COMPRESSION zstd",
         f"COMPRESSION_LEVEL {task.compression_level}",
         f"ROW_GROUP_SIZE {task.row_group_rows}",
         f"ROW_GROUP_SIZE_BYTES {row_group_bytes}",
-        f"KV_METADATA {{{pairs}}}",
-    )
+    ]
+    if metadata:
+        options.append(f"KV_METADATA {{{pairs}}}")
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
 
 

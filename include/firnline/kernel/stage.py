@@ -13,7 +13,7 @@ from firnline.errors import (
     ScratchFullError,
 )
 from firnline.kernel.faults import disk_full
-from firnline.kernel.model import KernelInput
+from firnline.kernel.model import KernelInput, KernelTask
 from firnline.store.base import Store
 
 CONCURRENCY = 8
@@ -51,6 +51,30 @@ def stage(
         pool.shutdown(wait=True, cancel_futures=True)
     _raise_first(under_way)
     return paths
+
+
+def stage_keys(task: KernelTask, store: Store, folder: Path) -> Path | None:
+    """Fetch the key file with exactly one GET; None for a task without one.
+
+    Raises:
+        InputError: the object is gone, or the store failed on it.
+        ScratchFullError: no space under ``folder``.
+    """
+    if task.keys is None:
+        return None
+    path, key = folder / "keys.parquet", task.keys.key
+    try:
+        store.get_file(key, path)
+    except ObjectNotFoundError as error:
+        gone = ObjectNotFoundError(
+            f"the key file {key} has no object", next_step="run the operation again"
+        )
+        raise InputError(key, gone) from error
+    except ScratchFullError as error:
+        raise disk_full(path.parent.parent) from error
+    except FirnlineError as error:
+        raise InputError(key, error) from error
+    return path
 
 
 def _raise_first(under_way: list[Future[None]]) -> None:

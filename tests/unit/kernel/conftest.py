@@ -44,7 +44,7 @@ class Group:
             pq.write_table(table, self.root / key)
         return keys
 
-    def task(self, keys: Iterable[str], columns: dict[str, str], **changed: Any) -> KernelTask:
+    def task(self, inputs: Iterable[str], columns: dict[str, str], /, **changed: Any) -> KernelTask:
         """A task over these parts; ``hidden`` maps a key to its ``where_hidden``."""
         hidden = changed.pop("hidden", {})
         sort = tuple(SortKey(name) for name in changed.pop("sort", ()))
@@ -53,7 +53,7 @@ class Group:
             "partition": "d=1",
             "inputs": tuple(
                 KernelInput(key=key, bytes=1, rows=None, where_hidden=hidden.get(key))
-                for key in keys
+                for key in inputs
             ),
             "columns": tuple(columns.items()),
             "sort_by": sort,
@@ -86,7 +86,8 @@ class Group:
         assert (self.root / part.key).stat().st_size == part.bytes
         table = pq.read_table(self.root / part.key)
         assert table.num_rows == part.rows
-        assert result.rows_in == part.rows + result.rows_deleted + result.rows_deduplicated
+        gone = result.rows_deleted + result.rows_deduplicated + result.rows_removed
+        assert result.rows_in == part.rows + gone
         return table
 
 

@@ -1,0 +1,152 @@
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+"""From checked inputs to the one file that replaces them, and the counts of all rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from firnline.clock import Clock
+from firnline.errors import KernelError
+from firnline.kernel.duck import tries
+from firnline.kernel.faults import scratch_full
+from firnline.kernel.inputs import Inputs, scan
+from firnline.kernel.interrupt import interrupted_when
+from firnline.kernel.model import KernelTask
+from firnline.kernel.query import check_opened, failed, in_brackets, open_source
+from firnline.kernel.sql import copy_to, in_order, statements
+from firnline.kernel.touched import metadata_of
+from firnline.kernel.written import Written, describe
+from firnline.sql_types import quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What became of the rows of the touched files (all of them without ``only_touched``)."""
+
+    rows_in: int
+    deleted: int
+    deduplicated: int
+    removed: int
+    output: Written | None
+    """None when no row is left."""
+    hidden: dict[Path, int]
+    """Of ``only_touched``: rows hidden in or removed from each touched file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """One task's work in its database."""
+
+    task: KernelTask
+    connection: duckdb.DuckDBPyConnection
+    folder: Path
+    clock: Clock
+    stopped: Callable[[], bool]
+    stop_if_asked: Callable[[], None]
+    """Raises when the task was told to stop."""
+
+    def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
+        """Count what goes, write what stays.
+
+        Args:
+            paths: staged files, in the order of the task's inputs.
+            inputs: what they hold, checked.
+            keys: the staged key file.
+        """
+        types = dict(inputs.stored.values())
+        lost, hidden = self._vanishing(statements(self.task, inputs, types, keys).vanishing)
+        if self.task.only_touched:
+            inputs = inputs.only(hidden.keys())
+        deleted, removed = lost["deleted"], lost["removed"]
+        visible = inputs.rows - deleted - removed
+        if visible == 0:
+            return Produced(inputs.rows, deleted, 0, removed, None, hidden)
+        sql = statements(self.task, inputs, types, keys)
+        deduplicated = visible - self._count(sql.primary_keys) if sql.primary_keys else 0
+        metadata = metadata_of(self.task, [path in inputs.rows_of for path in paths])
+        rows, count = sql.rows, visible - deduplicated
+        if self.task.query is not None:
+            rows, made = self._query(sql.rows, paths)
+            removed, count = removed + count - made, made
+        output = self._output(rows, count, metadata) if count else None
+        return Produced(inputs.rows, deleted, deduplicated, removed, output, hidden)
+
+    def _vanishing(self, query: str | None) -> tuple[Counter[str], dict[Path, int]]:
+        """Rows by what takes them away, and by file."""
+        which: Counter[str] = Counter()
+        files: Counter[Path] = Counter()
+        for name, path, count in self.connection.execute(query).fetchall() if query else ():
+            which[name] += count
+            if path:
+                files[Path(path)] += count
+        return which, dict(files)
+
+    def _count(self, query: str) -> int:
+        return int(self.connection.execute(query).fetchall()[0][0])
+
+    def _query(self, rows: str, inputs: Sequence[Path]) -> tuple[str, int]:
+        """Run the user's query once, into a file; returns its rows and their number.
+
+        Once, because it may call random() or now(); into a file, because the number has to be
+        known when the output is begun.
+        """
+        task, query = self.task, str(self.task.query)
+        open_source(self.connection, task.source, rows)
+        check_opened(self.connection, query, task.source)
+        # Named anew: the query may spell a name in other letters.
+        columns = ", ".join(f"{quote_name(n)} AS {quote_name(n)}" for n, _ in task.columns)
+        path = self.folder / "made.parquet"
+        began = self.clock.elapsed_ms()
+
+        def too_long() -> bool:
+            limit = task.time_limit_ms
+            return limit is not None and self.clock.elapsed_ms() - began > limit
+
+        try:
+            with interrupted_when(lambda: self.stopped() or too_long(), self.connection):
+                made = self._copy(path, f"SELECT {columns} FROM {in_brackets(query)}", {})
+        except duckdb.InterruptException:
+            if self.stopped() or task.time_limit_ms is None:
+                raise
+            raise KernelError(
+                f"the query over partition {task.partition or '(none)'} ran longer than "
+                f"{task.time_limit_ms // 1000} s and was ended",
+                next_step="make it simpler or raise its time limit in the settings",
+            ) from None
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            if scratch_full(self.folder, error) or str(self.folder) in str(error):
+                raise
+            raise failed(query, error) from error
+        for staged in inputs:
+            staged.unlink()  # room for the sort
+        return f"SELECT * FROM {scan([path])}", made
+
+    def _output(self, rows: str, count: int, metadata: dict[str, str]) -> Written:
+        path = self.folder / "output.parquet"
+        self._copy(path, in_order(self.task, rows), {**metadata, "firnline.rows": str(count)})
+        known = {name for name, _ in self.task.columns}
+        wanted = [name for name in self.task.stats_columns if name in known]
+        written = describe(self.connection, path, wanted)
+        if self.task.query is not None and written.rows != count:
+            raise KernelError(
+                f"the query made {count} rows and {written.rows} of them were written",
+                next_step="nothing was changed; report this with the query",
+            )
+        return written
+
+    def _copy(self, path: Path, rows: str, metadata: dict[str, str]) -> int:
+        """Write rows to a file, more frugally when memory did not suffice; returns their number."""
+        first, last = tries(self.task.memory, self.task.threads)
+        with suppress(duckdb.OutOfMemoryException):
+            return self._count(copy_to(path, rows, self.task, metadata, first.row_group_bytes))
+        self.stop_if_asked()
+        self.connection.execute(f"SET threads = {last.threads}")
+        return self._count(copy_to(path, rows, self.task, metadata, last.row_group_bytes))
