@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.predicate import parse_json
 from firnline.predicate_logic import matches_nothing
@@ -32,28 +33,44 @@ class Folded:
     other: tuple[bytes, ...]
 
 
-def choose(snapshot: Snapshot, own_bytes: int) -> tuple[str, ...]:
-    """Which log files to fold: every append, and merged ones by size tiers.
+def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ...]:
+    """Which log files to fold: every append, merged ones by size tiers, and what clean-up emptied.
 
     With tiers a commit rewrites O(change x log N) of the log, and a table of N parts keeps
-    O(log N) merged log files.
+    O(log N) merged log files. A file of which at least half may be left out is folded whatever
+    its size: what goes pays for what is written again, and nobody else would ever get rid of it.
 
     Args:
         snapshot: the base of the transaction.
         own_bytes: size of what the transaction writes anyway.
+        purged: purge horizon of the transaction.
     """
     unfolded = [
         item for key, item in snapshot.listing.items() if key not in snapshot.log_tombstones
     ]
-    chosen = [item for item in unfolded if item.name.kind == "append"]
-    gathered = own_bytes + sum(item.size for item in chosen)
-    merged = [item for item in unfolded if item.name.kind != "append"]
+    kept = {item.name.key: item.size for item in unfolded if item.name.kind == "append"}
+    kept |= _emptied(snapshot, unfolded, purged)
+    gathered = own_bytes + sum(kept.values())
+    merged = [item for item in unfolded if item.name.key not in kept]
     for item in sorted(merged, key=lambda item: (item.size, item.name.key)):
         if item.size > TIER * gathered:
             break
-        chosen.append(item)
+        kept[item.name.key] = item.size
         gathered += item.size
-    return tuple(sorted(item.name.key for item in chosen))
+    return tuple(sorted(kept))
+
+
+def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dict[str, int]:
+    """Log files at least half of whose markers may be left out -> about the bytes that stay."""
+    gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb <= purged}
+    gone -= _listed_alive(snapshot, gone)
+    found: dict[str, int] = {}
+    for item in items if gone else ():
+        markers = snapshot.contents[item.name.key].markers
+        left_out = sum(m.p in gone for m in markers)
+        if left_out and 2 * left_out >= len(markers):
+            found[item.name.key] = item.size * (len(markers) - left_out) // len(markers)
+    return found
 
 
 def fold(
@@ -90,7 +107,7 @@ def fold(
         deletes=tuple(
             delete
             for delete in deletes.values()
-            if not _delete_is_over(snapshot, delete, delete_cutoff)
+            if not delete_is_over(snapshot, delete, delete_cutoff)
         ),
         other=tuple(sorted({line for key in keys for line in snapshot.contents[key].other})),
     )
@@ -128,8 +145,11 @@ def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
     return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))
 
 
-def _delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int) -> bool:
-    """No append that began before the delete can still land, and no live part needs it."""
+def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int) -> bool:
+    """No append that began before the delete can still land, and no live part needs it.
+
+    ``cutoff``: the delete must have been visible since before this time, unix ms.
+    """
     if visible_since(snapshot, delete.id) > cutoff:
         return False
     return not any(

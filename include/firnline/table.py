@@ -25,6 +25,8 @@ class Table:
     paths: TablePaths
     clock: Clock
     ids: Ids
+    access: StoreAccess | None = None
+    """How the store was opened, for the rare request that needs a second client."""
 
 
 def open_table(
@@ -52,4 +54,5 @@ def open_table(
         paths=TablePaths(Root.parse(settings.root).prefix),
         clock=clock,
         ids=ids or SystemIds(),
+        access=access,
     )
