@@ -1,0 +1,218 @@
+"""Tombstone clean-up: deletes what was replaced and whose grace is over.
+
+Data parts, log files that others carry, transactions past their retention. (Checkpoints: none are
+written yet, so no request looks for them.) Then one transaction moves the purge horizon and leaves
+the markers of what is gone out of the log.
+
+Whatever call it dies at, the table reads as before: nothing that is deleted is needed by anybody,
+and nothing is forgotten before its deletion was confirmed. The next run deletes the same objects
+again (not found counts as done) and commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from firnline.errors import RunFailedError
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
+from firnline.plan.cleanup import (
+    TXN_KEPT,
+    CleanupPlan,
+    Waiting,
+    plan_cleanup,
+    purge_horizon,
+)
+from firnline.store.base import ObjectMeta
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.transaction import Base, Change, commit, take_base
+
+
+class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    max_deletes: int | None = None
+    """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
+    dry_run: bool = False
+
+
+class CleanupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run deleted (a dry run: would delete), and what waits until when."""
+
+    table: str
+    dry_run: bool
+    parts: int
+    log_files: int
+    txn_files: int
+    bytes: int
+    """Of all objects that were deleted."""
+    purged: int
+    """Purge horizon, unix ms: states at or before it cannot be read any more."""
+    transactions: tuple[int, ...]
+    """Sequence number of what was committed, if anything was."""
+    waiting: tuple[Waiting, ...]
+    failed: int
+    """Objects whose deletion was not confirmed."""
+    failures: tuple[NotDeleted, ...]
+    """The first of them."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+class CleanupFailedError(RunFailedError):
+    """A clean-up that could not delete some objects; carries the report."""
+
+    def __init__(self, report: CleanupReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"{report.failed} objects of table {report.table} could not be deleted, "
+            f"{report.parts + report.log_files + report.txn_files} were; the first, {first.key}: "
+            f"{first.message}",
+            next_step="see that the credentials may delete there and run it again",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
+    """Read the whole log and plan; nothing is written but an unpublished transaction's log file.
+
+    Requests: those of ``take_base(everything=True)``, and 1 LIST once there are more than 100
+    transactions.
+    """
+    return _plan(table, take_base(table, everything=True), options)
+
+
+def run_cleanup(
+    table: Table,
+    options: CleanupOptions,
+    run: RunIdentity,
+    on_progress: Callable[[DeleteProgress], None] | None = None,
+) -> CleanupReport:
+    """Delete, then commit.
+
+    Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
+    besides them 11 plus the log files there are before and after: two LIST for each of two bases,
+    the probe of the store (4 for a process and table), two PUT, one LIST of old transactions.
+
+    Args:
+        table: the table.
+        options: bounds.
+        run: who runs it, for the history.
+        on_progress: called after each batch.
+
+    Raises:
+        CleanupFailedError: some objects could not be deleted; what is safe is committed, and the
+            error holds the report.
+        CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
+    """
+    state = _Run(table, options, table.clock.elapsed_ms(), table.store.counters.as_dict())
+    base = take_base(table, everything=True)
+    plan = _plan(table, base, options)
+    if options.dry_run or plan.nothing_to_do:
+        everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
+        gone = everything if options.dry_run else frozenset()
+        return state.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
+    if plan.parts and table.settings.locking == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    deleter = Deleter(table, plan.count, on_progress)
+    # Parts and log files in any order: a log file goes only if others carry all of it, a part
+    # only if it has been seen dead for the grace, and until the commit nothing is forgotten.
+    deleter.delete([d.key for d in (*plan.parts, *plan.logs)])
+    purged, transactions = _commit(table, plan, deleter.confirmed, run)
+    # Old transactions go last: only a horizon that is certainly committed says that the parts
+    # which they buried are gone, and a rebuild of a lost log needs the others. A commit of
+    # unknown outcome ends the run above, with all of them in place. For exclusion any order would
+    # do: nobody can still want the number of a transaction that is older than commit_ttl.
+    if not deleter.failed:
+        deleter.delete([d.key for d in plan.transactions])
+    report = state.report(plan, deleter.confirmed, deleter, purged, transactions)
+    if report.failed:
+        raise CleanupFailedError(report)
+    return report
+
+
+def _plan(table: Table, base: Base, options: CleanupOptions) -> CleanupPlan:
+    old: Iterable[ObjectMeta] = ()
+    if base.seq > TXN_KEPT:
+        old = table.store.list(table.paths.txn_dir)
+    now = table.clock.now_ms()
+    return plan_cleanup(base.snapshot, old, table.settings, now, options.max_deletes)
+
+
+def _commit(
+    table: Table, plan: CleanupPlan, confirmed: Iterable[str], run: RunIdentity
+) -> tuple[int, tuple[int, ...]]:
+    """Move the horizon and rewrite the log; (horizon, sequence numbers of what was committed).
+
+    On a base of its own: merges may have committed during a long deletion, log files that were
+    just deleted must not be in the listing (their markers could not be left out), and a
+    deletion as long as ``commit_ttl`` is no reason not to commit, since what is deleted stays so.
+    """
+    known = frozenset(confirmed)
+    done = [d for d in plan.parts if d.key in known]
+    if not done:
+        # Log files alone: their tombstones are forgotten by the next fold. A commit here would
+        # fold something, which has to be deleted one grace later, and so on for ever.
+        return plan.purged, ()
+    base = take_base(table, everything=True)
+    purge = partial(purge_horizon, confirmed=known)
+    if purge(base.snapshot) <= base.snapshot.purged:
+        return base.snapshot.purged, ()  # somebody else's clean-up said it, or the oldest is stuck
+    change = Change(
+        op="cleanup",
+        replaces=(),
+        adds=(),
+        counts=Counts(parts_in=len(done), bytes_in=sum(d.bytes for d in done)),
+        purge=purge,
+    )
+    committed = commit(table, base, change, run)
+    moved = committed.base.snapshot.purged if committed.base else purge(base.snapshot)
+    return moved, (committed.header.seq,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run began with."""
+
+    table: Table
+    options: CleanupOptions
+    started_ms: int
+    counted: dict[str, int]
+
+    def report(
+        self,
+        plan: CleanupPlan,
+        gone: Iterable[str],
+        deleter: Deleter,
+        purged: int,
+        transactions: tuple[int, ...],
+    ) -> CleanupReport:
+        known = frozenset(gone)
+        kinds = (plan.parts, plan.logs, plan.transactions)
+        parts, logs, old = ([d for d in kind if d.key in known] for kind in kinds)
+        counters = self.table.store.counters.as_dict()
+        return CleanupReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            parts=len(parts),
+            log_files=len(logs),
+            txn_files=len(old),
+            bytes=sum(d.bytes for d in (*parts, *logs, *old)),
+            purged=purged,
+            transactions=transactions,
+            waiting=plan.waiting,
+            failed=deleter.failed,
+            failures=tuple(deleter.failures),
+            requests={name: count - self.counted[name] for name, count in counters.items()},
+            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+        )

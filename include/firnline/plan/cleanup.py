@@ -1,0 +1,253 @@
+"""What a clean-up would delete: pure, printable, with the time until which the rest waits.
+
+A record counts as visible since the oldest last-modified time among the existing log files that
+carry it. A tombstone's own time is not enough: its committer may have died before publishing it,
+and every reader has to have had the whole grace (docs/format.md, "Clean-up").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from typing import Any
+
+from firnline.errors import InvariantError
+from firnline.paths import TablePaths
+from firnline.plan.cleanup_logs import deletable
+from firnline.settings import TableSettings
+from firnline.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+
+TXN_KEPT = 100
+"""Newest transactions that always stay: also those of a machine whose clock is days ahead."""
+TXN_AGE_MS = 7 * 86_400_000
+"""Younger ones stay too: seven times the longest ``commit_ttl``, so that no committer, however
+slow, finds the number that it wants to take free again."""
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """An object to delete."""
+
+    key: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Objects that stay this time, and why."""
+
+    what: str
+    """``parts`` or ``log files``."""
+    count: int
+    bytes: int
+    reason: str
+    first_ms: int | None = None
+    """When the first of them may go, unix ms; None when that is not a matter of time."""
+    last_ms: int | None = None
+    """When the last of them may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What to delete, in this order."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    purged: int
+    """Purge horizon of that snapshot, unix ms."""
+    parts: tuple[Doomed, ...]
+    """Oldest tombstone first, so that whatever is done moves the horizon."""
+    logs: tuple[Doomed, ...]
+    transactions: tuple[Doomed, ...]
+    """Past their retention, oldest first."""
+    waiting: tuple[Waiting, ...]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no object may go."""
+        return not (self.parts or self.logs or self.transactions)
+
+    @property
+    def count(self) -> int:
+        """Objects to delete."""
+        return len(self.parts) + len(self.logs) + len(self.transactions)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that become free."""
+        return sum(d.bytes for d in (*self.parts, *self.logs, *self.transactions))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals for each kind of object, and what waits until when."""
+        return {
+            "seq": self.seq,
+            "purged": self.purged,
+            "parts": len(self.parts),
+            "part_bytes": sum(d.bytes for d in self.parts),
+            "log_files": len(self.logs),
+            "txn_files": len(self.transactions),
+            "bytes": self.bytes,
+            "waiting": [asdict(w) for w in self.waiting],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Buried:
+    """A tombstoned object."""
+
+    key: str
+    bytes: int
+    tmb: int
+    due: int
+    """When tombstone and visibility are both as old as the grace, unix ms."""
+
+
+def plan_cleanup(
+    snapshot: Snapshot,
+    transactions: Iterable[ObjectMeta],
+    settings: TableSettings,
+    now_ms: int,
+    max_deletes: int | None = None,
+) -> CleanupPlan:
+    """Decide what to delete.
+
+    Args:
+        snapshot: read with ``everything=True``: which log file carries what decides.
+        transactions: listing of ``_txn/`` from its beginning; only its oldest part is consumed.
+        settings: of the table.
+        now_ms: wall clock.
+        max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
+
+    Raises:
+        InvariantError: the snapshot left folded log files out.
+        LogCorruptError: something under ``_txn/`` is no transaction.
+    """
+    if snapshot.skipped:
+        raise InvariantError(
+            "clean-up was given a snapshot that did not read every log file",
+            next_step="nothing was deleted; report this with the log of the run",
+        )
+    policy = settings.cleanup
+    parts = _dead_parts(snapshot, policy.grace)
+    logs = _folded_logs(snapshot, policy.grace)
+    ripe_parts = [b for b in parts if b.due <= now_ms]
+    ripe_logs = [b for b in logs if b.due <= now_ms]
+    forget = now_ms - settings.append.ttl - policy.grace
+    free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
+    oldest_staying = min((b.tmb for b in parts if b.due > now_ms), default=now_ms)
+    cutoff = min(now_ms - TXN_AGE_MS, now_ms - policy.grace - _DAY_MS, oldest_staying - _DAY_MS)
+    old = old_transactions(transactions, snapshot.paths, snapshot.seq, cutoff)
+    going_logs = [b for b in ripe_logs if b.key in free]
+    # Log files first: few, and every reader pays for each of them.
+    limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
+    taken_logs = going_logs[:limit]
+    taken_parts = ripe_parts[: limit - len(taken_logs)]
+    taken_old = old[: limit - len(taken_logs) - len(taken_parts)]
+    waits = [
+        _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
+        _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
+        _waiting("parts", ripe_parts[len(taken_parts) :], _LIMIT),
+        _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
+        _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
+    ]
+    return CleanupPlan(
+        seq=snapshot.seq,
+        purged=snapshot.purged,
+        parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
+        logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
+        transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
+        waiting=tuple(w for w in waits if w.count),
+    )
+
+
+_GRACE = "readers may still use them: the grace is not over"
+_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
+_HELD = "hold something that no other log file carries"
+
+
+def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = False) -> Waiting:
+    return Waiting(
+        what=what,
+        count=len(found),
+        bytes=sum(b.bytes for b in found),
+        reason=reason,
+        first_ms=min((b.due for b in found), default=None) if timed else None,
+        last_ms=max((b.due for b in found), default=None) if timed else None,
+    )
+
+
+def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
+    """Parts that are dead and not confirmed deleted, oldest tombstone first."""
+    dead = {
+        p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
+    }
+    seen: dict[str, int] = {}
+    for key, content in snapshot.contents.items():
+        modified = snapshot.listing[key].modified_ms
+        for marker in content.markers:
+            if marker.tmb is not None and marker.p in dead:
+                seen[marker.p] = min(modified, seen.get(marker.p, modified))
+    return _in_order(
+        _Buried(p, m.b, m.tmb, max(m.tmb, seen[p]) + grace)
+        for p, m in dead.items()
+        if m.tmb is not None
+    )
+
+
+def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
+    """Log files of the listing that others carry, oldest tombstone first."""
+    seen: dict[str, int] = {}
+    for key, content in snapshot.contents.items():
+        modified = snapshot.listing[key].modified_ms
+        for stone in content.tombstones:
+            seen[stone.p] = min(modified, seen.get(stone.p, modified))
+    return _in_order(
+        _Buried(key, snapshot.listing[key].size, t, max(t, seen[key]) + grace)
+        for key, t in snapshot.log_tombstones.items()
+        if key in snapshot.listing
+    )
+
+
+def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
+    return sorted(found, key=lambda b: (b.tmb, b.key))
+
+
+def old_transactions(
+    listing: Iterable[ObjectMeta], paths: TablePaths, newest: int, cutoff_ms: int
+) -> list[ObjectMeta]:
+    """Transactions past their retention, oldest first.
+
+    Args:
+        listing: of ``_txn/``, in order.
+        paths: of the table.
+        newest: sequence number of the newest transaction.
+        cutoff_ms: what was written at or after this time stays, unix ms.
+    """
+    last = newest - TXN_KEPT
+    found = takewhile(lambda meta: paths.parse_txn(meta.key) <= last, listing)
+    return [meta for meta in found if meta.modified_ms < cutoff_ms]
+
+
+def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
+    """The time up to which every tombstoned part is confirmed deleted, unix ms.
+
+    Just below the oldest tombstone whose part is not confirmed; and no later than the newest one
+    that is, because the states after it can still be read in full.
+
+    Args:
+        snapshot: the base that is committed on. It may know tombstones that the plan did not.
+        confirmed: parts whose deletion this very run saw confirmed.
+    """
+    pending: int | None = None
+    done = snapshot.purged
+    for path, marker in snapshot.parts.items():
+        if marker.tmb is None or marker.tmb <= snapshot.purged:
+            continue
+        if path in confirmed:
+            done = max(done, marker.tmb)
+        elif pending is None or marker.tmb < pending:
+            pending = marker.tmb
+    return done if pending is None else max(snapshot.purged, min(done, pending - 1))

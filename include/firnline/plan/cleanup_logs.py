@@ -1,0 +1,83 @@
+"""Which folded log files may be deleted without anything being lost (docs/format.md, "Clean-up").
+
+Whoever folds a log file carries all of it, so its tombstone alone would do for our own folds. But
+clients of version 1 drop extension records when they fold, and a mistake here loses rows: every
+record is looked up in the log files that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from firnline.fold import delete_is_over
+from firnline.log.records import Marker
+from firnline.snapshot import Snapshot, union_parts
+
+
+def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
+    """Those of ``due`` whose every record stands in a log file that stays.
+
+    Args:
+        snapshot: read with ``everything=True``.
+        due: folded log files that every reader has had time to see folded.
+        delete_cutoff: a delete visible since before this time (unix ms) may be forgotten.
+    """
+    going = {key for key in due if not _is_newest(snapshot, key)}
+    while going:
+        rest = _rest(snapshot, going)
+        lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
+        if not lost:
+            break
+        # What stays now may list a part alive that only another one of these lists dead.
+        going -= lost
+    return frozenset(going)
+
+
+def _is_newest(snapshot: Snapshot, key: str) -> bool:
+    """The log file of the newest transaction; only a foreign client can have folded it.
+
+    Without it, the next base would take an older transaction for the newest and publish this one
+    again, with parts alive that are dead by then.
+    """
+    return snapshot.seq > 0 and snapshot.listing[key].name.seq == snapshot.seq
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What the log files that stay say."""
+
+    parts: Mapping[str, Marker]
+    columns: Set[str]
+    deletes: Set[str]
+    other: Set[bytes]
+
+
+def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
+    contents = [content for key, content in snapshot.contents.items() if key not in going]
+    return _Rest(
+        parts=union_parts(contents),
+        columns={name for content in contents for name in content.schema},
+        deletes={delete.id for content in contents for delete in content.deletes},
+        other={line for content in contents for line in content.other},
+    )
+
+
+def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> bool:
+    content = snapshot.contents[key]
+    return (
+        any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
+        or not content.schema.keys() <= rest.columns
+        or not rest.other.issuperset(content.other)
+        or any(
+            delete.id not in rest.deletes and not delete_is_over(snapshot, delete, delete_cutoff)
+            for delete in content.deletes
+        )
+    )
+
+
+def _marker_lost(snapshot: Snapshot, rest: _Rest, path: str) -> bool:
+    state, kept = snapshot.parts[path], rest.parts.get(path)
+    if kept is None:
+        return state.tmb is None or state.tmb > snapshot.purged
+    return kept.tmb != state.tmb

@@ -1,0 +1,188 @@
+"""Abandoned multipart uploads: bytes that an S3 store keeps, and bills, and shows in no listing.
+
+By boto3, since obstore knows no such request; imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
+from firnline.paths import Root
+from firnline.store.access import StoreAccess
+from firnline.store.base import Counters
+
+_TRANSIENT = {408, 429, 500, 502, 503, 504}
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An upload that was begun and neither completed nor aborted."""
+
+    key: str
+    upload_id: str
+    began_ms: int
+    """By the store's clock, unix milliseconds."""
+
+    @property
+    def name(self) -> str:
+        """Names it among the keys of a list."""
+        return f"{self.key}?uploadId={self.upload_id}"
+
+
+class Uploads:
+    """The multipart uploads of one bucket."""
+
+    def __init__(self, root: Root, access: StoreAccess, counters: Counters) -> None:
+        self._bucket = root.bucket
+        self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
+        self._counters = counters
+        with _told(f"opening {self._where}"):
+            self._client = _client(access)
+
+    def list(self, prefix: str) -> Iterator[Upload]:
+        """Uploads under way of keys that begin with ``prefix``, 1,000 a request.
+
+        Raises:
+            StoreError: of the kind that fits.
+        """
+        marks: dict[str, str] = {}
+        while True:
+            self._counters.add({"list": 1})
+            with _told(f"listing the uploads of {prefix} in {self._where}"):
+                page = self._client.list_multipart_uploads(
+                    Bucket=self._bucket, Prefix=prefix, **marks
+                )
+            for found in page.get("Uploads", ()):
+                yield Upload(found["Key"], found["UploadId"], _ms(found["Initiated"]))
+            if not page.get("IsTruncated"):
+                return
+            marks = {
+                "KeyMarker": page["NextKeyMarker"],
+                "UploadIdMarker": page["NextUploadIdMarker"],
+            }
+
+    def abort(self, upload: Upload) -> StoreError | None:
+        """Abort an upload; None when it is gone, the error when that is not certain.
+
+        A completed object of the same key is not touched.
+        """
+        self._counters.add({"delete": 1})
+        try:
+            with _told(f"aborting the upload of {upload.key} in {self._where}"):
+                self._client.abort_multipart_upload(
+                    Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id
+                )
+        except _GoneError:
+            return None
+        except StoreError as error:
+            return error
+        return None
+
+
+class _GoneError(StoreError):
+    """No such upload: completed or aborted meanwhile."""
+
+
+def open_uploads(root: str, access: StoreAccess | None, counters: Counters) -> Uploads | None:
+    """The uploads of a table's bucket; None for a root that is not on S3.
+
+    Args:
+        root: root URL of the table.
+        access: as for ``open_store``.
+        counters: of the table's store: the requests are counted with the others.
+
+    Raises:
+        StoreAccessError: no credentials.
+    """
+    parsed = Root.parse(root)
+    if parsed.scheme != "s3":
+        return None
+    return Uploads(parsed, StoreAccess.from_env() if access is None else access, counters)
+
+
+def _client(access: StoreAccess) -> Any:  # noqa: ANN401 - boto3 has no types
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.Session(
+        aws_access_key_id=access.access_key,
+        aws_secret_access_key=access.secret_key,
+        aws_session_token=access.session_token,
+        profile_name=access.profile,
+        region_name=access.region,
+    )
+    config = Config(
+        signature_version="s3v4",
+        s3={"addressing_style": "path" if access.path_style else "virtual"},
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        connect_timeout=5,
+        read_timeout=30,
+        # What was given is what is used, as for the other client.
+        ignore_configured_endpoint_urls=True,
+    )
+    given = _assumed(session, access) if access.role_arn else {}
+    region = session.region_name or "us-east-1"
+    return session.client(
+        "s3", endpoint_url=access.endpoint, region_name=region, config=config, **given
+    )
+
+
+def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN401 - as above
+    """Keys of the role, for as long as a listing takes."""
+    asked = {"RoleArn": access.role_arn, "RoleSessionName": "firnline"}
+    if access.external_id:
+        asked["ExternalId"] = access.external_id
+    found = session.client("sts").assume_role(**asked)["Credentials"]
+    return {
+        "aws_access_key_id": found["AccessKeyId"],
+        "aws_secret_access_key": found["SecretAccessKey"],
+        "aws_session_token": found["SessionToken"],
+    }
+
+
+@contextmanager
+def _told(request: str) -> Iterator[None]:
+    """Turn what boto3 raises into our errors; none of its text, which may hold a secret."""
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise _answer(error.response, request) from None
+    except HTTPClientError as error:
+        raise StoreUnavailableError(
+            f"{request} failed: {type(error).__name__}",
+            next_step="try again when the store answers, and check the endpoint",
+        ) from None
+    except (BotoCoreError, ValueError) as error:
+        raise StoreAccessError(
+            f"{request} failed: {type(error).__name__}",
+            next_step="check endpoint, region and credentials",
+        ) from None
+
+
+def _answer(response: dict[str, Any], request: str) -> StoreError:
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code = response.get("Error", {}).get("Code") or str(status)
+    sentence = f"{request} failed: {status} {code}"
+    if code == "NoSuchUpload":
+        return _GoneError(sentence, next_step="nothing is left to do")
+    if status in _TRANSIENT:
+        return StoreUnavailableError(sentence, next_step="try again when the store answers")
+    if status in {301, 400, 401, 403, 404}:
+        return StoreAccessError(
+            sentence,
+            next_step="check bucket and credentials; they need s3:ListBucketMultipartUploads and "
+            "s3:AbortMultipartUpload",
+        )
+    return StoreError(sentence, next_step="look into the store's own log for this request")
+
+
+def _ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
