@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import S3Server
 from tests.dags.filled import fill
+
+if TYPE_CHECKING:
+    from tests.dags.operated import Operated
 
 DAGS = REPO / "dags"
 CONNECTION = "merge_store"
@@ -165,6 +168,15 @@ def maintained(
         stack.api.call("POST", "/connections", store_connection(server))
         for name, appends in FILLED.items():
             fill(found.table(name), appends)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
+    """Another Airflow, whose DAGs wait for people and are backfilled."""
+    from tests.dags.operated import running
+
+    with running(tmp_path_factory.mktemp("operated")) as found:
         yield found
 
 

@@ -1,0 +1,54 @@
+"""### Remove partitions of a table that a person picks.
+
+One DAG for each table of the settings file, started by hand only. **Switch `dry_run` off** to be
+asked; with it the run ends after the list.
+
+1. `list` reads the table's log: partitions with their rows, bytes and age. `partitions` (globs)
+   narrow it; at most 300 can be picked from.
+2. `pick` waits for a person to pick partitions ("Required actions" of the run).
+3. `approve` shows what was picked with its totals and waits for a person to approve it.
+4. `remove_partitions` holds the only slot of the pool `<table>.merge`, checks that every partition
+   still is what was listed, and drops them all in one transaction. No JVM starts. The clean-up
+   deletes the objects after its grace.
+
+**Without an answer** within `answer_within` (24 h), and after a rejection, nothing is removed and
+the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+
+**When a partition has changed** since it was listed (an append, a merge), nothing is removed and
+`remove_partitions` fails with the partition's name: trigger a new run to confirm what it holds now.
+
+**When it fails** otherwise, the end of the task's log says what, and what to do next. The table is
+as it was, or all that was picked is gone.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import READING, longest, operation_dag
+from firnline.airflow.humans import Pick
+from firnline.airflow.removal import ApproveRemoval, ListPartitions, RemoveWork
+from firnline.airflow.tables import asset_of, tables_of
+from firnline.airflow.tasks import RunInTask
+from firnline.airflow.work import pool_of
+
+REMOVE = RemoveWork()
+
+for table in tables_of(REMOVE.operation):
+    with operation_dag(
+        REMOVE, table, doc=__doc__, title=f"Remove partitions of {table.name} that a person picks"
+    ):
+        (
+            ListPartitions(task_id="list", work=REMOVE, table=table, execution_timeout=READING)
+            >> Pick(
+                task_id="pick", listed="list", what=f"partitions of table {table.name} to remove"
+            )
+            >> ApproveRemoval(task_id="approve", work=REMOVE, table=table.name)
+            >> RunInTask(
+                task_id=REMOVE.operation,
+                work=REMOVE,
+                table=table,
+                asset=asset_of(table),
+                plan="list",
+                pool=pool_of(REMOVE, table),
+                execution_timeout=longest(table),
+            )
+        )

@@ -1,0 +1,234 @@
+"""Removal of partitions that a person picks, as work of a DAG: ``dags/remove_partitions.py``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.access import open_in_task
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.humans import (
+    ANSWER_WITHIN,
+    LISTED,
+    Approve,
+    answer_within,
+    answer_within_param,
+    answered_by,
+    count,
+    partition_table,
+)
+from firnline.airflow.params import partition_globs, partitions_param
+from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.work import InTaskWork
+from firnline.errors import UsageError
+from firnline.units import about_duration, about_size
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.drop import DropOptions, DropReport
+    from firnline.plan.drop import DropPlan, PartitionInfo
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+MOST_LISTED = 300
+"""Partitions that can be picked from; a form with more of them is of no use to anybody."""
+_LOGGED = 50
+_NO_PARTITION = "(none)"
+"""Name, in the list, of the one partition of a table without partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What was picked and approved, and by whom."""
+
+    options: DropOptions
+    by: str
+
+
+class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
+    """Partitions that a person picked and confirmed are dropped."""
+
+    operation = "remove_partitions"
+    noun = "a removal of partitions"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """Which partitions to list, and how long to wait for an answer."""
+        return {
+            "partitions": partitions_param(
+                f"Only these are listed to be picked from. Empty: the first {MOST_LISTED}."
+            ),
+            ANSWER_WITHIN: answer_within_param(),
+        }
+
+    def asked(self, context: Context) -> Confirmed:
+        """What people said in this run, not what a param says."""
+        from firnline.operations.drop import DropOptions
+
+        rows = picked_rows(context)
+        options = DropOptions(
+            partitions=tuple(row["partition"] for row in rows),
+            expected={row["partition"]: row["version"] for row in rows},
+        )
+        return Confirmed(options, answered_by(context))
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Confirmed:
+        """Never: no param names what is removed."""
+        raise NotImplementedError("a removal takes what people picked")
+
+    def preview(self, table: Table, options: Confirmed) -> DropPlan:
+        """What would go."""
+        from firnline.operations.drop import preview
+
+        return preview(table, options.options)
+
+    def run(
+        self,
+        table: Table,
+        options: Confirmed,
+        run: RunIdentity,
+        on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
+    ) -> DropReport:
+        """Drop what was confirmed, if it still is what was listed."""
+        import msgspec
+
+        from firnline.operations.drop import run_drop
+
+        # The history names who approved it, who may be another one than started the run.
+        by = msgspec.structs.replace(run, user=options.by or run.user)
+        return run_drop(table, options.options, by)
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals."""
+        what = f"{figures['partition_count']} partitions, {figures['parts']} parts"
+        return [f"dropped: {what} ({about_size(figures['bytes'])}), {figures['rows']} rows"]
+
+    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+        """What goes, in all and by partition."""
+        rows: Sequence[Mapping[str, Any]] = figures["rows"]
+        total = f"{len(rows)} partition{'' if len(rows) == 1 else 's'} of table {table}"
+        amount = f"{count(rows_of(rows))} rows, {about_size(sum(row['bytes'] for row in rows))}"
+        fate = (
+            "Queries that begin after it do not see them; their objects are deleted after the "
+            "clean-up's grace and cannot be brought back then."
+        )
+        parts = f"{sum(row['parts'] for row in rows):,} parts"
+        text = [
+            f"**{amount}** in {parts} go in one transaction. {fate}",
+            "",
+            *partition_table(rows),
+            "",
+            "A partition that changes before the removal stops it: then nothing is removed.",
+        ]
+        return f"Remove {total}?", "\n".join(text)
+
+
+class ListPartitions(PlanOperation):
+    """Lists what can be picked; the last task of a dry run, and of an empty table.
+
+    XCom: totals and ``seq``; under ``LISTED`` a row for each partition, with its version.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """List. Skips what comes after where nobody need be asked."""
+        with airflow_failures():
+            self.work.refuse_unknown(context["dag_run"].conf or {})
+            globs = partition_globs(context["params"].get("partitions"))
+            answer_within(context["params"])  # before anybody is asked
+            table = open_in_task(self.table)
+            seq = newest_transaction(table)
+            found = chosen(table, globs)
+        now = table.clock.now_ms()
+        rows = [row_of(info, now) for info in found[:MOST_LISTED]]
+        figures = {
+            "seq": seq,
+            "partitions": len(found),
+            "unlisted": len(found) - len(rows),
+            "parts": sum(info.parts for info in found),
+            "bytes": sum(info.bytes for info in found),
+            "dry_run": self.work.is_dry_run(context),
+        }
+        context["ti"].xcom_push(LISTED, rows)
+        for line in list_lines(figures, rows):
+            _LOG.info(line)
+        if not rows:
+            self._skip(context, figures, "the table has no partition")
+        if figures["dry_run"]:
+            self._skip(context, figures, "a dry run ends here")
+        return figures
+
+
+class ApproveRemoval(Approve):
+    """Approval of what was picked, with the totals of just that."""
+
+    def figures(self, context: Context) -> dict[str, Any]:
+        """Rows of the partitions that were picked."""
+        return {"rows": picked_rows(context)}
+
+
+def picked_rows(context: Context) -> list[dict[str, Any]]:
+    """Rows of ``list`` that ``pick`` picked, in the order of the list."""
+    ti = context["ti"]
+    picked = set(ti.xcom_pull(task_ids="pick")["picked"])
+    return [row for row in ti.xcom_pull(task_ids="list", key=LISTED) if row["name"] in picked]
+
+
+def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
+    """The partitions that any of the globs matches. Raises UsageError for one that matches none."""
+    from firnline.operations.drop import list_partitions
+
+    found = list_partitions(table)
+    for glob in globs:
+        if not any(fnmatchcase(info.partition, glob) for info in found):
+            raise UsageError(
+                f"no partition of the table matches {glob!r}",
+                next_step="see `firnline drop` for those that there are",
+            )
+    return [i for i in found if not globs or any(fnmatchcase(i.partition, g) for g in globs)]
+
+
+def newest_transaction(table: Table) -> int:
+    """Sequence number of the newest transaction, 0 where there is none. One LIST and one GET."""
+    from firnline.history import history
+
+    return next((header.seq for header in history(table, 1)), 0)
+
+
+def row_of(info: PartitionInfo, now_ms: int) -> dict[str, Any]:
+    """One partition as a person picks it."""
+    return {
+        "name": info.partition or _NO_PARTITION,
+        "partition": info.partition,
+        "parts": info.parts,
+        "rows": info.rows,
+        "bytes": info.bytes,
+        "age": about_duration(max(0, now_ms - info.newest_ms)),
+        "version": info.version,
+    }
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """Rows in all; None when nobody counted those of some partition."""
+    known = [row["rows"] for row in rows]
+    return None if None in known else sum(known)
+
+
+def list_lines(figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The list for the task's log."""
+    size = about_size(figures["bytes"])
+    lines = [f"{figures['partitions']} partitions, {figures['parts']} parts, {size}"]
+    lines += [
+        f"{row['name']}: {row['parts']} parts, {count(row['rows'])} rows, "
+        f"{about_size(row['bytes'])}, newest rows added {row['age']} ago"
+        for row in rows[:_LOGGED]
+    ]
+    more = figures["partitions"] - min(len(rows), _LOGGED)
+    return lines + ([f"and {more} more"] if more > 0 else [])
