@@ -1,29 +1,71 @@
-"""From a merge plan to kernel tasks, and from kernel results to a change of the table."""
+"""From planned groups to kernel tasks, and from kernel results to a change of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask, SortKey
+from firnline.kernel.model import KernelInput, KernelResult, KernelTask, KeyFile, SortKey
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
 from firnline.part_metadata import PartMetadata
 from firnline.plan.merge import PlannedGroup
 from firnline.predicate import parse_json, to_sql
+from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 from firnline.table import Table
 from firnline.transaction import Change
 
+MERGE_SOURCE = "source_files"
+"""What ``merge.sql`` calls the rows of a group."""
 
-def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGroup) -> KernelTask:
-    """One group as a kernel takes it."""
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does with the rows of a group, beyond putting its parts together."""
+
+    op: str = "merge"
+    """The operation; also the ``writer`` in the metadata of the new parts."""
+    hides: tuple[Delete, ...] = ()
+    """Deletes of the very transaction that brings the new parts: applied to every input, beside
+    those that are pending. The caller picks the groups that they are about."""
+    keep: str | None = None
+    query: str | None = None
+    source: str = "_rows"
+    time_limit_ms: int | None = None
+    keys: KeyFile | None = None
+    only_touched: bool = False
+    """The rest as in ``KernelTask``."""
+
+
+def merge_work(settings: TableSettings) -> Work:
+    """What a merge does: ``merge.sql``, when the table has one."""
+    if settings.merge.sql is None:
+        return Work()
+    limit = settings.rewrite.time_limit
+    return Work(query=settings.merge.sql, source=MERGE_SOURCE, time_limit_ms=limit)
+
+
+def kernel_task(
+    table: Table, snapshot: Snapshot, number: int, group: PlannedGroup, work: Work | None = None
+) -> KernelTask:
+    """One group as a kernel takes it.
+
+    Args:
+        table: the table.
+        snapshot: what the group was planned on.
+        number: of the group, repeated in its result.
+        group: its parts, in insertion order.
+        work: what to do with the rows; None for the table's merge.
+    """
     settings, policy = table.settings, table.settings.merge
+    work = work or merge_work(settings)
     schema = snapshot.schema
     return KernelTask(
         group=number,
         partition=group.partition,
-        inputs=tuple(_input(snapshot, group, marker) for marker in group.parts),
+        inputs=tuple(_input(snapshot, group, marker, work) for marker in group.parts),
         columns=tuple(schema.items()),
         sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
         stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
@@ -32,7 +74,7 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
         metadata=PartMetadata(
             table=table.paths.prefix,
             partition=group.partition,
-            writer="merge",
+            writer=work.op,
             q=snapshot.seq,
             o=_insertion_order(group.parts),
             replaces=tuple(table.paths.parse_part(m.p).name for m in group.parts),
@@ -42,16 +84,23 @@ def kernel_task(table: Table, snapshot: Snapshot, number: int, group: PlannedGro
         threads=policy.kernel_threads,
         row_group_rows=policy.row_group_rows,
         compression_level=policy.compression_level,
+        query=work.query,
+        source=work.source,
+        time_limit_ms=work.time_limit_ms,
+        keep=work.keep,
+        keys=work.keys,
+        only_touched=work.only_touched,
     )
 
 
-def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker) -> KernelInput:
+def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) -> KernelInput:
     pending = snapshot.pending_deletes(marker, group.partition) if group.deletes else []
     return KernelInput(
         key=marker.p,
         bytes=marker.b,
         rows=marker.n,
-        where_hidden=hidden_condition(pending, snapshot.schema),
+        where_hidden=hidden_condition([*pending, *work.hides], snapshot.schema),
+        order=marker.order(),
     )
 
 
@@ -67,40 +116,77 @@ def _insertion_order(parts: Sequence[Marker]) -> tuple[int, int]:
     return min(o[0] for o in orders), max(o[1] for o in orders)
 
 
-def change_of(snapshot: Snapshot, done: Sequence[tuple[PlannedGroup, KernelResult]]) -> Change:
+def change_of(
+    snapshot: Snapshot,
+    done: Sequence[tuple[PlannedGroup, KernelResult]],
+    *,
+    op: str = "merge",
+    deletes: Sequence[Delete] = (),
+) -> Change:
     """One transaction for several completed groups.
+
+    Inputs that a kernel left as they are (``untouched``) are not replaced.
 
     Args:
         snapshot: what the groups were planned on: its newest transaction is the data sequence of
             the new parts, so that a delete committed since then still applies to them.
         done: groups and their results, none of them failed.
+        op: the operation.
+        deletes: records that the transaction adds, and that the new parts name as applied
+            (``Work.hides``).
     """
+    applied = tuple(sorted(d.id for d in deletes)) or None
+    touched = [(touched_parts(group, result), result) for group, result in done]
     adds = [
-        _marker(part, snapshot.seq, _insertion_order(group.parts))
-        for group, result in done
+        _marker(part, snapshot.seq, _insertion_order(parts), applied)
+        for parts, result in touched
         for part in result.parts
     ]
-    results = [result for _, result in done]
-    replaced = [m for group, _ in done for m in group.parts]
+    replaced = [m for parts, _ in touched for m in parts]
     return Change(
-        op="merge",
+        op=op,
         replaces=tuple(m.p for m in replaced),
         adds=tuple(adds),
-        counts=Counts(
-            parts_in=len(replaced),
-            parts_out=len(adds),
-            rows_in=sum(r.rows_in for r in results),
-            rows_out=sum(p.rows for r in results for p in r.parts),
-            rows_deleted=sum(r.rows_deleted for r in results),
-            rows_deduplicated=sum(r.rows_deduplicated for r in results),
-            bytes_in=sum(m.b for m in replaced),
-            bytes_out=sum(m.b for m in adds),
+        counts=_counts(replaced, adds, [result for _, result in touched]),
+        partitions=tuple(
+            sorted({g.partition for (g, _), (parts, _) in zip(done, touched, strict=True) if parts})
         ),
-        partitions=tuple(sorted({group.partition for group, _ in done})),
+        deletes=tuple(deletes),
     )
 
 
-def _marker(part: WrittenPart, q: int, order: tuple[int, int]) -> Marker:
+def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
+    """The parts of a group that its output replaces."""
+    left = frozenset(result.untouched)
+    return [m for m in group.parts if m.p not in left]
+
+
+def _counts(
+    replaced: Sequence[Marker], adds: Sequence[Marker], results: Sequence[KernelResult]
+) -> Counts:
+    return Counts(
+        parts_in=len(replaced),
+        parts_out=len(adds),
+        rows_in=sum(r.rows_in for r in results),
+        rows_out=sum(p.rows for r in results for p in r.parts),
+        rows_deleted=sum(r.rows_deleted for r in results),
+        rows_deduplicated=sum(r.rows_deduplicated for r in results),
+        rows_removed=sum(r.rows_removed for r in results),
+        bytes_in=sum(m.b for m in replaced),
+        bytes_out=sum(m.b for m in adds),
+    )
+
+
+def _marker(
+    part: WrittenPart, q: int, order: tuple[int, int], applied: tuple[str, ...] | None
+) -> Marker:
     return Marker(
-        p=part.key, b=part.bytes, t=0, n=part.rows, q=q, o=order, s=stats_json(part.stats)
+        p=part.key,
+        b=part.bytes,
+        t=0,
+        n=part.rows,
+        q=q,
+        d=applied,
+        o=order,
+        s=stats_json(part.stats),
     )

@@ -1,0 +1,133 @@
+"""Replacing parts outside of a merge: what rewrite, delete and erase share.
+
+How an operation uses it:
+
+1. plan ``PlannedGroup``s on ``base.snapshot`` (parts in insertion order, with the deletes that are
+   pending on them; for a table with a primary key the groups contiguous in that order),
+2. make a task of each: ``kernel_task(table, base.snapshot, number, group, Work(op=…, …))``,
+3. loop over ``run_groups``: a partition at a time, all of its groups done or none,
+4. ``change_of(base.snapshot, partition.done, op=…, deletes=…)``: one partition, or several put
+   together. Inputs without a hidden row (``only_touched``) are not replaced. New parts have the
+   base as their sequence and name ``deletes`` as applied. ``is_nothing`` says of a change that it
+   replaces nothing: then there is nothing to commit, unless it brings a delete record,
+5. ``commit_or_discard``: a partition of which no row is left needs nothing special, its parts are
+   tombstoned and none is added. On ``CommitConflictError`` take a new base and plan again.
+
+Outputs that are known not to be committed are deleted at once; where that is not known (a crash,
+an unknown answer to the commit) they are left to the orphan sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from firnline.errors import (
+    CommitConflictError,
+    CommitExpiredError,
+    FirnlineError,
+    InvariantError,
+    RowCountMismatchError,
+)
+from firnline.kernel.engine import Engine
+from firnline.kernel.model import KernelResult, KernelTask
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.committer import Done, discard
+from firnline.operations.merge import Failure
+from firnline.plan.merge import PlannedGroup
+from firnline.table import Table
+from firnline.transaction import Base, Change, Committed, commit
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """All groups of one partition: either every one is done, or some failed."""
+
+    partition: str
+    done: tuple[Done, ...]
+    """Empty when a group failed: the outputs of the others are deleted already."""
+    failures: tuple[Failure, ...]
+
+
+def run_groups(
+    table: Table,
+    engine: Engine,
+    work: Sequence[tuple[PlannedGroup, KernelTask]],
+    on_result: Callable[[PlannedGroup, KernelResult], None] = lambda _group, _result: None,
+) -> Generator[PartitionResult | None]:
+    """Run tasks and give partitions back as they complete, in any order.
+
+    None comes at least once a second while no partition completes, for callers that go by the
+    clock. Closing the iterator cancels what runs and deletes the outputs of partitions that are
+    not complete; those of a partition that was given back are the caller's.
+
+    Args:
+        table: the table; the kernels' requests are added to its store's counters.
+        engine: runs the kernels.
+        work: groups with their tasks; ``task.group`` is the place in this sequence.
+        on_result: called for every group, failed ones too.
+    """
+    waiting: dict[str, int] = defaultdict(int)
+    for group, _ in work:
+        waiting[group.partition] += 1
+    results: dict[str, list[Done]] = defaultdict(list)
+    running = engine.run([task for _, task in work])
+    try:
+        for result in running:
+            if result is None:
+                yield None
+                continue
+            table.store.counters.add(result.requests)
+            group = work[result.group][0]
+            on_result(group, result)
+            results[group.partition].append((group, result))
+            if len(results[group.partition]) == waiting[group.partition]:
+                yield _complete(table, group.partition, results.pop(group.partition))
+    except (Exception, GeneratorExit):
+        if isinstance(running, Generator):
+            running.close()
+        # Not on a crash: whoever dies deletes nothing, and tests die here by a BaseException.
+        discard(table, [done for batch in results.values() for done in batch])
+        raise
+
+
+def _complete(table: Table, partition: str, batch: list[Done]) -> PartitionResult:
+    failures = tuple(_failure(group, result) for group, result in batch if result.error is not None)
+    if not failures:
+        return PartitionResult(partition, tuple(sorted(batch, key=lambda d: d[1].group)), ())
+    discard(table, batch)
+    return PartitionResult(partition, (), failures)
+
+
+def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
+    message = f"{result.error}; {result.error_next_step}"
+    _LOG.error("partition %s: %s", group.partition, message)
+    return Failure(
+        partition=group.partition,
+        error=result.error_type or FirnlineError.__name__,
+        message=message,
+        key=result.error_key,
+    )
+
+
+def is_nothing(change: Change) -> bool:
+    """Whether a change replaces nothing and adds nothing: no input was touched."""
+    return not (change.replaces or change.adds or change.deletes)
+
+
+def commit_or_discard(
+    table: Table, base: Base, change: Change, run: RunIdentity, done: Sequence[Done]
+) -> Committed:
+    """Commit, or delete the outputs of ``done`` when it is certain that nothing was committed.
+
+    Raises what ``transaction.commit`` raises.
+    """
+    try:
+        return commit(table, base, change, run)
+    except (CommitConflictError, CommitExpiredError, InvariantError, RowCountMismatchError):
+        discard(table, done)
+        raise
