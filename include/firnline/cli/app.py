@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from firnline.cli import append, drop, history, merge, parts, plan, settings, snapshot, ttl
+from firnline.cli import (
+    append,
+    cleanup,
+    drop,
+    history,
+    merge,
+    parts,
+    plan,
+    settings,
+    snapshot,
+    sweep,
+    ttl,
+)
 from firnline.cli.failures import PIPE_CLOSED, Manner, stopped_reading, tell, usage
 from firnline.errors import FirnlineError
 
@@ -60,7 +72,20 @@ def root(
     """Set up above; the version is printed by its callback."""
 
 
-for group in (append, parts, plan, merge, drop, ttl, history, snapshot, settings):
+_GROUPS = (
+    append,
+    parts,
+    plan,
+    merge,
+    drop,
+    ttl,
+    cleanup,
+    sweep,
+    history,
+    snapshot,
+    settings,
+)
+for group in _GROUPS:
     app.add_typer(group.commands)
 
 

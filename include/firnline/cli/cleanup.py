@@ -1,0 +1,178 @@
+"""``firnline cleanup``: deletes what was replaced and whose grace is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.delete_progress import deleting
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from firnline.operations.cleanup import CleanupOptions
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "cleanup",
+    [
+        "firnline cleanup flights --dry-run",
+        "firnline cleanup flights --max-deletes 100000",
+    ],
+)
+def cleanup(
+    table: TableArgument,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    max_deletes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-deletes",
+            metavar="N",
+            min=1,
+            help="Delete at most this many objects; without it the table's "
+            "cleanup.max_deletes_per_run.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Delete what was replaced, once its grace is over.
+
+    Data parts, log files that others carry, old transactions. Nothing that a reader may still use
+    goes: cleanup.grace of the settings. States before that can no longer be read. Under Airflow
+    the DAG tombstone_cleanup__TABLE does the same.
+    """
+    from firnline.operations.cleanup import CleanupOptions, preview
+
+    opened = open_target(table, settings)
+    require_table(opened)
+    options = CleanupOptions(max_deletes=max_deletes, dry_run=dry_run)
+    if dry_run:
+        plan = preview(opened, options)
+        data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
+        output.show(data, as_json, _render_plan)
+    else:
+        _clean_up(opened, options, as_json)
+
+
+def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
+    """Run it and print the report, of a run with failures too. Raises RunFailedError."""
+    from firnline.operations.cleanup import CleanupFailedError, run_cleanup
+
+    name = table.settings.name
+    try:
+        with (
+            when_stopped(
+                f"stopped; what was deleted had no reader any more, {name} reads as before",
+                next_step="run the same command again to go on",
+            ),
+            deleting("cleaning up", name, table.clock, silent=as_json) as tell,
+        ):
+            report = run_cleanup(table, options, identity(table), tell)
+    except CleanupFailedError as error:
+        output.show(error.report.to_json(), as_json, _render)
+        if as_json:
+            raise
+        raise RunFailedError(
+            f"{error.report.failed} objects of {name} could not be deleted, for the reasons above",
+            next_step="see that the credentials may delete there and run it again",
+        ) from error
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    count = data["parts"] + data["log_files"] + data["txn_files"]
+    if count:
+        output.line(
+            f"{counted(count, 'object')} would be deleted, {about_size(data['bytes'])}: "
+            f"{counted(data['parts'], 'data part')}, {counted(data['log_files'], 'log file')}, "
+            f"{counted(data['txn_files'], 'old transaction')}."
+        )
+    else:
+        output.line(f"Nothing to clean up in {data['table']}.")
+    _render_waiting(data["waiting"])
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    number = output.number
+    count = data["parts"] + data["log_files"] + data["txn_files"]
+    show_failures(data["failures"], data["failed"])
+    if not count and not data["failed"]:
+        output.line(f"Nothing to clean up in {data['table']}.")
+    else:
+        output.pairs(
+            [
+                ("deleted", counted(data["parts"], "data part")),
+                ("", counted(data["log_files"], "log file")),
+                ("", counted(data["txn_files"], "old transaction")),
+                ("bytes", about_size(data["bytes"])),
+                ("readable", f"after {output.when(data['purged'])}" if data["purged"] else "?"),
+                ("transaction", ", ".join(map(number, data["transactions"])) or "none"),
+                ("requests", requests_text(data["requests"])),
+                ("time", about_duration(round(data["seconds"] * 1000))),
+            ]
+        )
+    _render_waiting(data["waiting"])
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 object``, ``2,000 objects``."""
+    return f"{output.number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def show_failures(failures: list[dict[str, str]], count: int) -> None:
+    """A row for each of the first objects that could not be deleted."""
+    if not failures:
+        return
+    columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]
+    output.table(columns, ([f["key"], f["message"]] for f in failures))
+    if count > len(failures):
+        output.line(f"and {output.number(count - len(failures))} more")
+    output.line()
+
+
+def _render_waiting(waiting: list[dict[str, Any]]) -> None:
+    from firnline.units import about_size
+
+    if not waiting:
+        return
+    output.line()
+    columns = [
+        output.Column("waits", number=True),
+        output.Column("what"),
+        output.Column("bytes", number=True),
+        output.Column("from"),
+        output.Column("until"),
+        output.Column("because", wrap=True),
+    ]
+    rows = [
+        [
+            output.number(one["count"]),
+            one["what"],
+            about_size(one["bytes"]),
+            "-" if one["first_ms"] is None else output.when(one["first_ms"]),
+            "-" if one["last_ms"] is None else output.when(one["last_ms"]),
+            one["reason"],
+        ]
+        for one in waiting
+    ]
+    output.table(columns, rows)

@@ -1,0 +1,174 @@
+"""``firnline sweep``: lists the objects that no log file names; with --delete deletes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.cleanup import counted, show_failures
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.delete_progress import deleting
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from firnline.operations.sweep import SweepOptions
+    from firnline.table import Table
+
+commands = typer.Typer()
+_SHOWN = 50
+
+
+@command(
+    commands,
+    "sweep",
+    [
+        "firnline sweep flights",
+        "firnline sweep flights --older-than 7d --delete",
+        "firnline sweep flights --delete --key flights/_data/d=1/old.parquet",
+    ],
+)
+def sweep(
+    table: TableArgument,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete them; without it they are only listed.")
+    ] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Age of an orphan, as 7d, at least 24h; without it the table's orphan_grace.",
+        ),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            help="With --delete: only this key of the list; may be repeated. What has a foreign "
+            "name goes in no other way.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """List objects that no log file names; with --delete delete them.
+
+    Dead runs and appends leave them behind, also as uploads that were never completed. Younger
+    ones than orphan_grace (24h at least) may belong to somebody who is still at work. Under
+    Airflow the DAG orphan_sweep__TABLE asks before it deletes.
+    """
+    from firnline.operations.sweep import SweepOptions, preview
+    from firnline.units import parse_duration
+
+    opened = open_target(table, settings)
+    options = SweepOptions(
+        older_than=None if older_than is None else parse_duration(older_than),
+        dry_run=not delete,
+        approved=tuple(keys) if keys else None,
+    )
+    if delete:
+        _sweep(opened, options, as_json)
+    else:
+        plan = preview(opened, options)
+        data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
+        output.show(data, as_json, _render_plan)
+
+
+def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
+    """Run it and print the report, of a run with failures too. Raises RunFailedError."""
+    from firnline.operations.sweep import SweepFailedError, run_sweep
+
+    name = table.settings.name
+    try:
+        with (
+            when_stopped(
+                f"stopped; what was deleted was named by nobody, {name} reads as before",
+                next_step="run the same command again to go on",
+            ),
+            deleting("sweeping", name, table.clock, silent=as_json) as tell,
+        ):
+            report = run_sweep(table, options, identity(table), tell)
+    except SweepFailedError as error:
+        output.show(error.report.to_json(), as_json, _render)
+        if as_json:
+            raise
+        raise RunFailedError(
+            f"{error.report.failed} orphans of {name} could not be deleted, for the reasons above",
+            next_step="see that the credentials may delete there and run it again",
+        ) from error
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    number, orphans = output.number, data["orphans"]
+    if orphans:
+        columns = [
+            output.Column("orphan", wrap=True),
+            output.Column("what"),
+            output.Column("bytes", number=True),
+            output.Column("age", number=True),
+        ]
+        rows = [
+            [
+                one["key"],
+                one["kind"],
+                "?" if one["kind"] == "upload" else about_size(one["bytes"]),
+                about_duration(one["age"]),
+            ]
+            for one in orphans[:_SHOWN]
+        ]
+        count, whole = len(orphans) + data["more"], data["bytes"] + data["more_bytes"]
+        output.table(columns, rows, [f"{number(count)} in all", "", about_size(whole), ""])
+        output.line()
+        if count > _SHOWN:
+            output.line(f"The first {_SHOWN} are shown; --json lists {number(len(orphans))}.")
+        output.line(f"`firnline sweep {data['table']} --delete` deletes them.")
+        foreign = sum(one["kind"] == "foreign" for one in orphans)
+        if foreign:
+            output.line(
+                f"But {number(foreign)} with names that firnline does not give: "
+                "those go only by --key."
+            )
+    else:
+        output.line(f"No orphans in {data['table']}.")
+    _render_young(data, about_duration(data["grace"]))
+
+
+def _render_young(data: dict[str, Any], grace: str) -> None:
+    from firnline.units import about_size
+
+    if data["young"]:
+        output.line(
+            f"{counted(data['young'], 'object')} ({about_size(data['young_bytes'])}) that nobody "
+            f"names, not older than {grace}: somebody may still be at work there."
+        )
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    number = output.number
+    show_failures(data["failures"], data["failed"])
+    if not data["orphans"]:
+        output.line(f"No orphans in {data['table']}.")
+    else:
+        output.pairs(
+            [
+                ("orphans", f"{number(data['orphans'])}, {about_size(data['orphan_bytes'])}"),
+                ("deleted", f"{number(data['deleted'])}, {about_size(data['bytes'])}"),
+                ("of them uploads", number(data["uploads_aborted"])),
+                *((f"left: {number(count)}", why) for why, count in data["left"].items()),
+                ("requests", requests_text(data["requests"])),
+                ("time", about_duration(round(data["seconds"] * 1000))),
+            ]
+        )
+    if data["gone"]:
+        output.line(f"{counted(data['gone'], 'key')} given that is no orphan (any more).")
+    _render_young(data, "orphan_grace")
