@@ -193,10 +193,14 @@ class _State:
 
     def _instant(self, column: str, wall_ms: int) -> int:
         kind = self.snapshot.schema.get(column)
-        if kind is None:  # nobody says whether its times have a zone
-            return max(wall_ms, latest_instant(wall_ms, self.ttl.time_zone))
-        zone = "UTC" if normalise(kind) in _ZONED else self.ttl.time_zone
-        return latest_instant(wall_ms, zone)
+        zone = self.ttl.time_zone
+        if kind is None:  # nobody says whether it has a zone, or is a date
+            wall_ms = _end_of_day(wall_ms)
+            return max(wall_ms, latest_instant(wall_ms, zone))
+        kind = normalise(kind)
+        if kind in _ZONED:
+            return wall_ms
+        return latest_instant(_end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
 
     def by_column(self, partition: str) -> Removal | None:
         """The parts whose statistics prove every row past."""
@@ -230,6 +234,11 @@ class _State:
         self.undecided.append(
             Undecided(partition=partition, parts=len(markers), bytes=size, reason=reason)
         )
+
+
+def _end_of_day(wall_ms: int) -> int:
+    # A date lasts as long as its day, also where hour(date) says that it is hour 0.
+    return -(-wall_ms // DAY_MS) * DAY_MS
 
 
 def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
