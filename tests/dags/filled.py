@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,14 +18,16 @@ PARTITIONS = ("day=a", "day=b")
 Row = tuple[int, str]
 
 
-def fill(table: Table, appends: int, rows: int = 50) -> None:
-    """``appends`` log files, each with a part of ``rows`` rows in every partition of two."""
+def fill(
+    table: Table, appends: int, rows: int = 50, partitions: Sequence[str] = PARTITIONS
+) -> None:
+    """``appends`` log files, each with a part of ``rows`` rows in every partition."""
     ids = SystemIds()
     for number in range(appends):
         t = table.clock.now_ms() - 60_000 + number
         markers = [
             _part(table, partition, ids.uuid7(t), t, range(number * rows, (number + 1) * rows))
-            for partition in PARTITIONS
+            for partition in partitions
         ]
         content = LogContent(t=t, schema={"k": "BIGINT", "day": "VARCHAR"}, markers=markers)
         table.store.put_new(

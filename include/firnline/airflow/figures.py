@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from firnline.units import about_size
@@ -10,17 +11,20 @@ from firnline.units import about_size
 SHOWN = 50
 """Entries of a list that XCom and log name; a first run on a large table has thousands."""
 _LISTED = 10
+_YEAR_2000 = 946_684_800_000
+"""Milliseconds: below it a figure is a duration, from it on a time."""
 
 
 def shortened(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data with every list and mapping cut to ``SHOWN`` entries.
 
-    A cut one ``x`` gets a neighbour ``x_in_all``: how many there are.
+    A cut one ``x`` gets a neighbour ``x_in_all``, how many there are, unless ``x_count`` says it.
     """
     short: dict[str, Any] = {}
     for name, value in figures.items():
         short[name] = _cut(value)
-        if isinstance(value, list | tuple | dict) and len(value) > SHOWN:
+        is_cut = isinstance(value, list | tuple | dict) and len(value) > SHOWN
+        if is_cut and f"{name}_count" not in figures:
             short[f"{name}_in_all"] = len(value)
     return short
 
@@ -43,9 +47,9 @@ def figure_lines(figures: Mapping[str, Any]) -> list[str]:
             lines += [f"{label}: {key}: {_text(str(key), each)}" for key, each in value.items()]
         elif isinstance(value, list | tuple):
             lines += [f"{label}: {_text(name, each)}" for each in value[:_LISTED]]
-            more = figures.get(f"{name}_in_all", len(value)) - _LISTED
-            lines += [f"{label}: and {more} more"] if more > 0 else []
-        elif value is not None and value != "":
+            count = figures.get(f"{name}_count", figures.get(f"{name}_in_all", len(value)))
+            lines += [f"{label}: and {count - _LISTED} more"] if count > _LISTED else []
+        elif value is not None and value != "" and not name.endswith("_in_all"):
             lines.append(f"{label}: {_text(name, value)}")
     return lines
 
@@ -53,5 +57,15 @@ def figure_lines(figures: Mapping[str, Any]) -> list[str]:
 def _text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_text(str(key), each)}" for key, each in value.items())
-    is_size = isinstance(value, int) and (name == "bytes" or name.startswith("bytes_"))
-    return about_size(value) if is_size else str(value)
+    is_size = name == "bytes" or name.startswith("bytes_") or name.endswith("_bytes")
+    if isinstance(value, int) and not isinstance(value, bool):
+        if is_size:
+            return about_size(value)
+        if name.endswith("_ms") and value > _YEAR_2000:
+            return f"{time_text(value)} UTC"
+    return str(value)
+
+
+def time_text(unix_ms: int) -> str:
+    """``2026-11-21 11:09:03`` of a time in UTC."""
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

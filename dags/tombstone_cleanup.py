@@ -1,0 +1,36 @@
+"""### Delete the objects of a table that nobody needs any more.
+
+One DAG for each table of the settings file. It runs by the clock (`cleanup.schedule` of the table,
+UTC) and by hand.
+
+1. `plan` reads the whole log and says what would be deleted: parts that were replaced or dropped
+   and log files that others carry, once the grace is over (`cleanup.grace`), and old transactions.
+   Its log and XCom also say what waits, and until when. With nothing to do the run ends here.
+2. `tombstone_cleanup` deletes in batches, at a bounded rate, and then confirms it in the log with
+   one transaction. It holds the only slot of the pool `<table>.cleanup`, and runs beside merges.
+
+**By hand** a run only plans unless `dry_run` is switched off: what is deleted stays deleted. Runs
+of the clock delete. `max_deletes` bounds the objects of one run.
+
+**When it fails,** the end of the task's log says what, and what to do next. Nothing is forgotten
+before its deletion was confirmed: the next run goes on where this one ended. Errors that may pass
+are tried again three times, all others fail at once.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.cleanup import CleanupWork
+from firnline.airflow.dags import operation_dag, plan_then_run
+from firnline.airflow.tables import clock_of, tables_of
+
+CLEANUP = CleanupWork()
+
+for table in tables_of("tombstone_cleanup"):
+    with operation_dag(
+        CLEANUP,
+        table,
+        doc=__doc__,
+        title=f"Delete the objects of {table.name} that nobody needs any more",
+        schedule=clock_of(table.cleanup.schedule),
+    ):
+        plan_then_run(CLEANUP, table)

@@ -1,0 +1,37 @@
+"""### Drop the partitions of a table that are past their time to live.
+
+One DAG for each table with a `ttl` section in the settings file. It runs by the clock
+(`ttl.schedule` of the table, UTC) and by hand.
+
+1. `plan` reads the table's log and says which partitions are wholly older than `ttl.keep`, and why
+   others stay. A partition that nobody can date is reported and never dropped. With nothing to do
+   the run ends here.
+2. `ttl` decides again on the newest state and drops in one transaction, while it holds the only
+   slot of the pool `<table>.merge`. No JVM starts. The clean-up deletes the objects after its
+   grace; until then readers that began earlier go on undisturbed.
+
+**By hand** a run only plans unless `dry_run` is switched off. Runs of the clock drop. `partitions`
+are globs (`d=2013-*`) over those to look at.
+
+**When it fails,** the end of the task's log says what, and what to do next. The table is as it was
+or all of it is dropped, nothing between. Errors that may pass (the store cannot be reached, a rival
+was faster) are tried again three times, all others fail at once.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import operation_dag, plan_then_run
+from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.ttl import TtlWork
+
+TTL = TtlWork()
+
+for table in tables_of("ttl"):
+    with operation_dag(
+        TTL,
+        table,
+        doc=__doc__,
+        title=f"Drop the partitions of {table.name} that are past their time to live",
+        schedule=clock_of(table.ttl.schedule if table.ttl else None),
+    ):
+        plan_then_run(TTL, table)

@@ -1,0 +1,90 @@
+"""The clean-up of tombstones as work of a DAG. ``dags/tombstone_cleanup.py`` makes the DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.figures import time_text
+from firnline.airflow.params import count_param
+from firnline.airflow.work import InTaskWork
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.cleanup import CleanupOptions, CleanupReport
+    from firnline.plan.cleanup import CleanupPlan
+    from firnline.table import Table
+
+
+class CleanupWork(InTaskWork["CleanupOptions", "CleanupReport"]):
+    """Objects that nobody needs any more are deleted."""
+
+    operation = "tombstone_cleanup"
+    noun = "a clean-up"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """A bound on what one run deletes."""
+        return {
+            "max_deletes": count_param(
+                "Objects to delete at most",
+                "The rest waits for the next run. "
+                "Empty: `cleanup.max_deletes_per_run` of the table's settings.",
+            )
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> CleanupOptions:
+        """As they were given: Airflow has checked all that can be wrong with them."""
+        from firnline.operations.cleanup import CleanupOptions
+
+        return CleanupOptions(max_deletes=params.get("max_deletes"), dry_run=dry_run)
+
+    def preview(self, table: Table, options: CleanupOptions) -> CleanupPlan:
+        """What would be deleted, and until when the rest waits."""
+        from firnline.operations.cleanup import preview
+
+        return preview(table, options)
+
+    def run(
+        self,
+        table: Table,
+        options: CleanupOptions,
+        run: RunIdentity,
+        on_progress: Callable[[object], None],
+    ) -> CleanupReport:
+        """Delete, then confirm it in the log."""
+        from firnline.operations.cleanup import run_cleanup
+
+        return run_cleanup(table, options, run, on_progress)
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, and what waits until when."""
+        return [f"to delete: {_amounts(figures)}", *_waiting_lines(figures)]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, and what waits until when."""
+        not_deleted = [f"not deleted: {figures['failed']} objects"] if figures["failed"] else []
+        return [f"deleted: {_amounts(figures)}", *not_deleted, *_waiting_lines(figures)]
+
+    def changed(self, figures: Mapping[str, Any]) -> bool:
+        """Log files go without a transaction."""
+        return any(figures[name] for name in ("parts", "log_files", "txn_files"))
+
+
+def _amounts(figures: Mapping[str, Any]) -> str:
+    kinds = (("parts", "parts"), ("log_files", "log files"), ("txn_files", "transactions"))
+    each = ", ".join(f"{figures[name]} {text}" for name, text in kinds)
+    return f"{each} ({about_size(figures['bytes'])})"
+
+
+def _waiting_lines(figures: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for each in figures["waiting"]:
+        until = each["last_ms"]
+        when = "" if until is None else f" (the last of them until {time_text(until)} UTC)"
+        size = about_size(each["bytes"])
+        lines.append(f"{each['count']} {each['what']} ({size}) stay: {each['reason']}{when}")
+    return lines

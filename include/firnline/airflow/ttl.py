@@ -1,0 +1,81 @@
+"""The end of rows by their age as work of a DAG. ``dags/ttl.py`` makes the DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.figures import time_text
+from firnline.airflow.params import partition_globs, partitions_param
+from firnline.airflow.work import InTaskWork
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.drop import DropReport
+    from firnline.operations.ttl import TtlOptions
+    from firnline.plan.ttl import TtlPlan
+    from firnline.table import Table
+
+
+class TtlWork(InTaskWork["TtlOptions", "DropReport"]):
+    """Partitions whose whole span is past are dropped."""
+
+    operation = "ttl"
+    noun = "a TTL run"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """Which partitions to look at."""
+        return {"partitions": partitions_param()}
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> TtlOptions:
+        """Raises UsageError: partitions are no list of globs."""
+        from firnline.operations.ttl import TtlOptions
+
+        return TtlOptions(partitions=partition_globs(params.get("partitions")), dry_run=dry_run)
+
+    def preview(self, table: Table, options: TtlOptions) -> TtlPlan:
+        """What is past, and what nobody can date."""
+        from firnline.operations.ttl import preview
+
+        return preview(table, options)
+
+    def run(
+        self,
+        table: Table,
+        options: TtlOptions,
+        run: RunIdentity,
+        on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
+    ) -> DropReport:
+        """Drop what is past, in one transaction."""
+        from firnline.operations.ttl import run_ttl
+
+        return run_ttl(table, options, run)
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, each partition that goes, and why the others stay."""
+        total = f"{figures['parts']} parts ({about_size(figures['bytes'])})"
+        before = f"what ended before {time_text(figures['cutoff_ms'])} UTC goes"
+        lines = [f"as of transaction {figures['seq']}: {before}: {total}, {_rows(figures)}"]
+        lines += [
+            f"goes: {each['partition'] or '(none)'}: {each['parts']} parts, {each['rows']} rows"
+            for each in figures["partitions"]
+        ]
+        more = figures.get("partitions_in_all", 0) - len(figures["partitions"])
+        lines += [f"and {more} partitions more"] if more > 0 else []
+        return lines + [f"{count} stay: {why}" for why, count in figures["kept"].items()]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, and why the others stay."""
+        gone = f"{figures['partition_count']} partitions, {figures['parts']} parts"
+        dropped = f"dropped: {gone} ({about_size(figures['bytes'])}), {_rows(figures)}"
+        return [dropped, *(f"{count} stay: {why}" for why, count in figures["kept"].items())]
+
+
+def _rows(figures: Mapping[str, Any]) -> str:
+    uncounted = figures["parts_without_rows"]
+    more = f" and those of {uncounted} parts that do not say how many" if uncounted else ""
+    return f"{figures['rows']} rows{more}"

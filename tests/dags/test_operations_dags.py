@@ -1,0 +1,145 @@
+"""What all DAGs of all operations have in common, and how many of them Airflow can take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firnline.pools import pool_of_dag
+from firnline.settings_operations import ALL_OPERATIONS
+from firnline_dev.bootstrap import REPO
+from tests.dags.parsing import HEAVY, parse
+
+OPERATIONS = sorted(path.stem for path in (REPO / "dags").glob("*.py"))
+READING = ("verify",)
+"""Operations that change nothing and tell no asset."""
+TABLES = """
+defaults:
+  alerts: {notifier: some.where.Notifier, merge_deadline: 6h}
+tables:
+  plain: {root: 'file:///tmp/plain', alerts: {notifier: null, merge_deadline: null}}
+  aging:
+    root: 'file:///tmp/aging'
+    ttl: {keep: 90d, partition: 'd=(?P<day>.*)', schedule: '11 3 * * *'}
+    cleanup: {schedule: '7 4 * * *'}
+  few: {root: 'file:///tmp/few', operations: [merge, ttl, tombstone_cleanup]}
+  # Airflow's pages and URLs have to bear it too.
+  a__b.c-d: {root: 'file:///tmp/odd'}
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return parse(tmp_path_factory.mktemp("home"), TABLES)
+
+
+def test_every_file_is_an_operation() -> None:
+    assert set(OPERATIONS) <= set(ALL_OPERATIONS)
+
+
+def test_every_table_has_a_dag_of_each_operation_that_it_enables(parsed: Any) -> None:
+    assert parsed["errors"] == {}
+    few = {"merge", "tombstone_cleanup"}
+    expected = [
+        f"{operation}__{table}"
+        for table in ("plain", "aging", "few", "a__b.c-d")
+        for operation in OPERATIONS
+        if (operation != "ttl" or table == "aging") and (table != "few" or operation in few)
+    ]
+    assert parsed["ids"] == sorted(expected)
+
+
+def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None:
+    # parse() refuses connections; boto3 is what Airflow itself loads to look at an s3:// asset.
+    assert not set(parsed["modules"]) & {*HEAVY, "boto3", "botocore"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_works_on_a_table_holds_its_pool_and_nothing_else_does(
+    parsed: Any, operation: str
+) -> None:
+    for table in ("aging", "few", "a__b.c-d"):
+        dag = parsed["dags"].get(f"{operation}__{table}")
+        if dag is None:
+            continue
+        pool = pool_of_dag(f"{operation}__{table}")
+        held = {task for task, found in dag["pools"].items() if found == pool}
+        assert held, "no task holds the pool"
+        others = {found for task, found in dag["pools"].items() if task not in held}
+        assert others <= {"default_pool"}
+        told = {task for task, outlets in dag["outlets"].items() if outlets}
+        assert bool(told) is (operation not in READING)
+        assert all(dag["inlets"][task] == [[table, dag["inlets"][task][0][1]]] for task in held)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
+    parsed: Any, operation: str
+) -> None:
+    dag = parsed["dags"][f"{operation}__aging"]
+    assert dag["file"].endswith(f"dags/{operation}.py")
+    assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (1, False, "firnline")
+    assert dag["tags"] == sorted(["firnline", operation, "aging"])
+    waiting = {"pick", "approve"}  # for a person, who is given a time of their own
+    assert set(dag["timeouts"]) <= waiting
+    assert dag["doc"].startswith("### ")
+    assert "**When " in dag["doc"]
+    assert dag["size"] < 12_000  # characters of JSON in Airflow's database, for each table
+
+
+def test_what_cannot_be_taken_back_starts_as_a_dry_run(parsed: Any) -> None:
+    starts = {
+        operation: parsed["dags"][f"{operation}__aging"]["params"].get("dry_run", [None])[0]
+        for operation in OPERATIONS
+    }
+    assert {name: default for name, default in starts.items() if default is not True} == {
+        name: default
+        for name, default in {"merge": False, "verify": None}.items()
+        if name in OPERATIONS
+    }
+
+
+def test_the_clock_starts_what_has_a_schedule(parsed: Any) -> None:
+    times = {name: json.dumps(parsed["dags"][f"{name}__aging"]["timetable"]) for name in OPERATIONS}
+    assert "7 4 * * *" in times["tombstone_cleanup"]
+    assert "11 3 * * *" in times["ttl"]
+
+
+def test_who_asked_for_alerts_gets_them(parsed: Any) -> None:
+    for operation in OPERATIONS:
+        told = parsed["dags"][f"{operation}__aging"]
+        assert told["on_failure"] is True
+        assert told["deadline"] is (operation == "merge")
+        if operation != "ttl":
+            plain = parsed["dags"][f"{operation}__plain"]
+            assert (plain["on_failure"], plain["deadline"]) == (False, False)
+
+
+def thousand(settings: str = "") -> str:
+    tables = [f"  t{i:04d}: {{root: 's3://bucket/t{i:04d}'}}" for i in range(1000)]
+    return "\n".join(["defaults:", f"  {settings}", "tables:", *tables])
+
+
+FLEET = "ttl: {keep: 90d, partition: 'd=(?P<day>.*)'}"
+
+
+def test_a_thousand_tables_are_parsed_long_before_airflow_gives_up(tmp_path: Path) -> None:
+    found = parse(tmp_path, thousand(FLEET))
+    assert found["errors"] == {}
+    assert len(found["ids"]) == 1000 * len(OPERATIONS)
+    assert not set(found["modules"]) & set(HEAVY)
+    # It gives a file up after 30 s; measured figures: docs/airflow.md, "Many tables".
+    print(found["files"])
+    assert {name for name, seconds in found["files"].items() if seconds > 25} == set()
+
+
+def test_a_task_that_starts_makes_its_own_dag_only(tmp_path: Path) -> None:
+    found = parse(tmp_path, thousand(FLEET), _AIRFLOW_PARSING_CONTEXT_DAG_ID="merge__t0500")
+    assert found["ids"] == ["merge__t0500"]
+    # Airflow parses the task's own file only.
+    assert found["files"]["merge.py"] < 5
+    other = parse(tmp_path, thousand(FLEET), _AIRFLOW_PARSING_CONTEXT_DAG_ID="someone_s_dag")
+    assert (other["ids"], other["errors"]) == ([], {})

@@ -1,0 +1,55 @@
+"""What Airflow gives a task, as far as ours ask for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from firnline.airflow.work import Work
+
+
+class XComs:
+    """A task instance: its tries, and what was pushed and can be pulled."""
+
+    def __init__(self, earlier: Mapping[str, Any]) -> None:
+        self.try_number = 1
+        self.earlier = earlier
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+    def xcom_pull(self, task_ids: str) -> Any:
+        return self.earlier.get(task_ids)
+
+
+def run_context(
+    work: Work[Any],
+    conf: Mapping[str, Any] | None = None,
+    run_type: str = "manual",
+    table: str = "t",
+    **earlier: Any,
+) -> Any:
+    """The context of a run of this work's DAG.
+
+    Args:
+        work: its params' defaults are those of the run.
+        conf: what it was triggered with.
+        run_type: ``manual``, ``scheduled`` and so on; the run id is ``<run_type>__1``.
+        table: the DAG is ``<operation>__<table>``.
+        earlier: XCom of earlier tasks by task id.
+    """
+    defaults = {name: param.value for name, param in work.all_params().items()}
+    return {
+        "dag": SimpleNamespace(dag_id=f"{work.operation}__{table}"),
+        "dag_run": SimpleNamespace(
+            conf=dict(conf) if conf else None, run_type=run_type, triggering_user_name="ana"
+        ),
+        "params": {**defaults, **(conf or {})},
+        "run_id": f"{run_type}__1",
+        "ti": XComs(earlier),
+        "outlet_events": defaultdict(SimpleNamespace),
+        "triggering_asset_events": {},
+    }

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
+
+from firnline.airflow.cleanup import CleanupWork
+from firnline.airflow.dags import operation_dag, plan_then_run
+from firnline.airflow.merge import MergeWork
+from firnline.airflow.tables import asset_of
+from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
+from firnline.airflow.ttl import TtlWork
+from firnline.airflow.work import InTaskWork
+from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
+from firnline.history import history
+from firnline.settings import TableSettings
+from firnline.table import Table, open_table
+from tests.dags.filled import fill, live_keys
+from tests.support.airflow_context import run_context
+from tests.support.tables import loaded
+from tests.support.world import SetClock
+
+TTL = TtlWork()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TableSettings:
+    """A table of two partitions, one of them long past."""
+    text = (
+        f"tables: {{t: {{root: 'file://{tmp_path}/t', "
+        "ttl: {keep: 1h, partition: 'day=(?P<day>.*)'}}}"
+    )
+    return loaded(tmp_path, text).table("t")
+
+
+@pytest.fixture
+def table(settings: TableSettings) -> Table:
+    table = open_table(settings)
+    fill(table, 2, partitions=("day=2020-01-01", "day=later"))
+    return table
+
+
+def tasks(work: InTaskWork[Any, Any], settings: TableSettings) -> tuple[Any, Any]:
+    with operation_dag(work, settings, doc="", title="t"):
+        return plan_then_run(work, settings)
+
+
+def test_a_plan_hands_on_its_figures_and_says_them(
+    table: Table, settings: TableSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan, _ = tasks(TTL, settings)
+    with caplog.at_level(logging.INFO):
+        figures = plan.execute(run_context(TTL, {"dry_run": False}))
+    assert (figures["seq"], figures["parts"], figures["dry_run"]) == (0, 2, False)
+    assert "goes: day=2020-01-01: 2 parts, 100 rows" in caplog.messages
+
+
+def test_a_dry_run_ends_with_its_plan(table: Table, settings: TableSettings) -> None:
+    plan, run = tasks(TTL, settings)
+    context = run_context(TTL)
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        plan.execute(context)
+    assert list(skipped.value.tasks) == [run.task_id]
+    assert context["ti"].pushed["return_value"]["dry_run"] is True
+    assert len(live_keys(table)) == 4
+
+
+def test_with_nothing_to_do_a_run_ends_with_its_plan(
+    table: Table, settings: TableSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan, _ = tasks(TTL, settings)
+    context = run_context(TTL, {"partitions": ["day=later"], "dry_run": False})
+    with pytest.raises(DownstreamTasksSkipped), caplog.at_level(logging.INFO):
+        plan.execute(context)
+    assert context["ti"].pushed["return_value"]["parts"] == 0
+    assert "t: nothing to do" in caplog.messages
+
+
+def test_what_is_done_in_the_task_stands_in_history_xcom_and_event(
+    table: Table, settings: TableSettings
+) -> None:
+    plan, run = tasks(TTL, settings)
+    context = run_context(TTL, run_type="scheduled")
+    context = run_context(TTL, run_type="scheduled", plan=plan.execute(context))
+    figures = run.execute(context)
+    (header,) = history(table)
+    assert (header.run.dag_id, header.run.run_id) == ("ttl__t", "scheduled__1")
+    assert figures["transactions"] == [header.seq]
+    assert figures["counts"]["parts_in"] == figures["parts"] == 2
+    assert context["outlet_events"][asset_of(settings)].extra == figures
+    assert len(live_keys(table)) == 2
+
+
+def test_a_second_try_reports_what_the_first_committed(
+    table: Table, settings: TableSettings
+) -> None:
+    _, run = tasks(TTL, settings)
+    run.execute(run_context(TTL, run_type="scheduled", plan={"seq": 0}))
+    again = run.execute(run_context(TTL, run_type="scheduled", plan={"seq": 0}))
+    assert again["parts"] == 0
+    assert again["transactions"] == [1]
+    assert again["counts"]["parts_in"] == 2
+
+
+def test_a_task_that_finds_nothing_any_more_skips_itself_and_tells_no_asset(
+    table: Table, settings: TableSettings
+) -> None:
+    _, run = tasks(TTL, settings)
+    conf = {"partitions": ["day=later"], "dry_run": False}
+    context = run_context(TTL, conf, plan={"seq": 0})
+    with pytest.raises(AirflowSkipException, match="t: nothing was to be done any more"):
+        run.execute(context)
+    assert context["ti"].pushed["return_value"]["transactions"] == []
+
+
+class Report:
+    """Of a work that failed half-way."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"table": "t", "parts": 1}
+
+
+class FailedError(RunFailedError):
+    """Carries a report."""
+
+    def __init__(self) -> None:
+        super().__init__("1 of 2 is done", next_step="look at the other")
+        self.report = Report()
+
+
+class Failing(InTaskWork[None, Report]):
+    """Fails as it is told."""
+
+    operation = "rebuild"
+    noun = "a failure"
+
+    def __init__(self, error: FirnlineError) -> None:
+        self.error = error
+
+    def options(self, params: Any, *, dry_run: bool) -> None:
+        return None
+
+    def preview(self, table: Table, options: None) -> Any:
+        raise self.error
+
+    def run(self, table: Table, options: None, run: Any, on_progress: Any) -> Report:
+        raise self.error
+
+
+def test_a_run_that_fails_half_way_hands_on_what_it_did(
+    table: Table, settings: TableSettings
+) -> None:
+    work = Failing(FailedError())
+    _, run = tasks(work, settings)
+    context = run_context(work, plan=None)
+    with pytest.raises(AirflowFailException, match=r"^1 of 2 is done; look at the other$"):
+        run.execute(context)
+    assert context["ti"].pushed["return_value"]["parts"] == 1
+    assert context["ti"].pushed["return_value"]["transactions"] == []
+
+
+def test_only_what_may_pass_is_tried_again(table: Table, settings: TableSettings) -> None:
+    work = Failing(CommitConflictError("a rival was faster", next_step="run again"))
+    for task in tasks(work, settings):
+        with pytest.raises(AirflowException, match="a rival was faster") as raised:
+            task.execute(run_context(work))
+        assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_report_of_nothing_skips_itself(table: Table, settings: TableSettings) -> None:
+    work = MergeWork()
+    report = ReportRun(task_id="report", work=work, table=settings, asset=asset_of(settings))
+    context = run_context(work, plan={"seq": 0})
+    with pytest.raises(AirflowSkipException, match="this run committed nothing to t"):
+        report.execute(context)
+    assert context["ti"].pushed["return_value"]["transactions"] == []
+
+
+def test_what_is_written_is_an_inlet_and_an_outlet_of_its_task(settings: TableSettings) -> None:
+    plan, run = tasks(CleanupWork(), settings)
+    assert (plan.inlets, plan.outlets) == ([], [])
+    assert run.inlets == run.outlets == [asset_of(settings)]
+
+
+def test_progress_is_told_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    tell = progress_log(clock)
+    with caplog.at_level(logging.INFO):
+        for number in range(25):
+            clock.advance(1_000)
+            tell(number)
+    assert caplog.messages == ["9", "19"]
+
+
+def test_tasks_hold_the_pool_of_their_table_and_may_be_tried_again(
+    settings: TableSettings,
+) -> None:
+    plan, run = tasks(CleanupWork(), settings)
+    assert isinstance(run, RunInTask)
+    assert (plan.pool, run.pool) == ("default_pool", "t.cleanup")
+    assert (plan.retries, run.retries) == (3, 3)
+    assert plan.execution_timeout < run.execution_timeout

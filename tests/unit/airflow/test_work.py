@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from firnline.airflow.cleanup import CleanupWork
+from firnline.airflow.merge import MergeWork
+from firnline.airflow.ttl import TtlWork
+from firnline.airflow.work import Work, pool_of, run_identity
+from firnline.errors import UsageError
+from tests.support.airflow_context import run_context
+from tests.support.world import make_world
+
+MERGE, CLEANUP, TTL = MergeWork(), CleanupWork(), TtlWork()
+
+
+@pytest.mark.parametrize(
+    ("work", "pool"), [(MERGE, "t.merge"), (CLEANUP, "t.cleanup"), (TTL, "t.merge")]
+)
+def test_every_kind_of_work_has_a_pool_of_its_table(work: Work[Any], pool: str) -> None:
+    assert pool_of(work, make_world().settings) == pool
+
+
+@pytest.mark.parametrize(
+    ("run_type", "conf", "expected"),
+    [
+        ("manual", {}, True),
+        ("manual", {"dry_run": False}, False),
+        ("operator_triggered", {}, True),
+        ("backfill", {}, True),
+        ("scheduled", {}, False),
+        ("asset_triggered", {}, False),
+        ("scheduled", {"dry_run": True}, True),
+    ],
+)
+@pytest.mark.parametrize("work", [CLEANUP, TTL], ids=["clean-up", "ttl"])
+def test_what_cannot_be_taken_back_is_a_dry_run_for_people_and_not_for_the_clock(
+    work: Work[Any], run_type: str, conf: dict[str, Any], expected: bool
+) -> None:
+    assert work.asked(run_context(work, conf, run_type)).dry_run is expected
+
+
+def test_a_merge_is_a_dry_run_only_when_told_so() -> None:
+    assert MERGE.asked(run_context(MERGE)).dry_run is False
+    assert MERGE.asked(run_context(MERGE, {"dry_run": True})).dry_run is True
+
+
+def test_a_mistyped_param_is_refused_instead_of_ignored() -> None:
+    with pytest.raises(UsageError) as merge:
+        MERGE.asked(run_context(MERGE, {"dryrun": True, "max": "1GiB"}))
+    assert str(merge.value) == (
+        "a merge has no param dryrun, max; use partitions, max_bytes, dry_run"
+    )
+    with pytest.raises(UsageError, match="a clean-up has no param partitions; use max_deletes"):
+        CLEANUP.asked(run_context(CLEANUP, {"partitions": []}, "scheduled"))
+
+
+def test_a_run_says_who_it_is() -> None:
+    run = run_identity(run_context(TTL))
+    assert (run.dag_id, run.run_id, run.try_number, run.user) == ("ttl__t", "manual__1", 1, "ana")
+    assert run.host
