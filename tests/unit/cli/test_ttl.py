@@ -1,0 +1,93 @@
+"""``firnline ttl``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import LogOnlyTable, Outcome, content_of, settings_file
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LogOnlyTable:
+    made = LogOnlyTable(tmp_path / "events")
+    made.append({"d=2013-01-01": [1_000, 3_000], "d=2013-01-02": [2_000], "d=2999-01-01": [5]})
+    made.append({"d=soon": [7]})
+    return made
+
+
+@pytest.fixture
+def settings(table: LogOnlyTable, tmp_path: Path) -> Path:
+    ttl = r"{keep: 90d, partition: 'd=(?P<day>\d{4}-\d{2}-\d{2})'}"
+    return settings_file(tmp_path, f"tables: {{events: {{root: '{table.root}', ttl: {ttl}}}}}")
+
+
+def test_a_dry_run_says_what_goes_and_why_the_rest_stays(
+    firnline: Firnline, table: LogOnlyTable, settings: Path
+) -> None:
+    before = content_of(table.folder)
+    data = firnline("ttl", "events", "--dry-run", "--json", "--settings", settings).data
+    assert [p["partition"] for p in data["partitions"]] == ["d=2013-01-01", "d=2013-01-02"]
+    assert data["kept"] == {
+        "is not wholly past": 1,
+        "its name does not match ttl.partition": 1,
+    }
+    assert [u["partition"] for u in data["undecided"]] == ["d=soon"]
+    lines = firnline("ttl", "events", "--dry-run", "--settings", settings).out.splitlines()
+    assert lines[2].split() == ["d=2013-01-01", "2", "20", "3.9", "KiB", "2013-01-02", "00:00:00Z"]
+    assert lines[-1].startswith(
+        "3 parts with 30 rows (5.9 KiB) of events would go: all rows before"
+    )
+    assert any(line.split()[:2] == ["d=soon", "1"] for line in lines)
+    assert content_of(table.folder) == before
+
+
+def test_ttl_drops_what_is_past_and_a_second_run_finds_nothing(
+    firnline: Firnline, table: LogOnlyTable, settings: Path
+) -> None:
+    shown = firnline("ttl", "events", "--settings", settings)
+    assert shown.code == 0
+    assert "dropped      3 parts" in shown.out
+    assert "partitions   d=2013-01-01, d=2013-01-02\n" in shown.out
+    parts = firnline("parts", table.root, "--json").data["partitions"]
+    assert [p["partition"] for p in parts] == ["d=2999-01-01", "d=soon"]
+    again = firnline("ttl", "events", "--settings", settings)
+    assert again.out.splitlines()[-1] == (
+        "Nothing to drop in events: `firnline ttl events --dry-run` says why."
+    )
+    nothing = firnline("ttl", "events", "--dry-run", "--settings", settings).out
+    assert "Nothing in events is wholly before " in nothing
+    data = firnline("ttl", "events", "--json", "--settings", settings).data
+    assert (data["transaction"], data["parts"]) == (None, 0)
+
+
+def test_globs_bound_a_run(firnline: Firnline, table: LogOnlyTable, settings: Path) -> None:
+    data = firnline("ttl", "events", "--partitions", "*-02", "--json", "--settings", settings).data
+    assert data["partitions"] == ["d=2013-01-02"]
+
+
+def test_a_table_without_ttl_is_told_how_to_get_one(
+    firnline: Firnline, table: LogOnlyTable
+) -> None:
+    shown = firnline("ttl", table.root)
+    assert shown.code == 2
+    assert shown.sentence == (
+        "table events has no ttl: its rows are kept for ever; "
+        "set ttl.keep for the table in the settings file"
+    )
+
+
+def test_ctrl_c_says_what_is_safe(
+    firnline: Firnline, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firnline.operations.ttl.run_ttl", stopped)
+    shown = firnline("ttl", "events", "--settings", settings)
+    assert shown.code == 130
+    assert "went in one transaction or not at all" in shown.sentence
