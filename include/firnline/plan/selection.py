@@ -59,6 +59,16 @@ class Selected:
         return sum(group.bytes for group in self.groups)
 
     @property
+    def excluded(self) -> int:
+        """Parts that statistics prove to hold no matching row."""
+        return sum(part.reason == NO_ROW for part in self.left_alone)
+
+    @property
+    def hidden(self) -> int:
+        """Parts that may hold matching rows and stay until a merge."""
+        return sum(part.reason == HIDDEN for part in self.left_alone)
+
+    @property
     def requests(self) -> int:
         """Upper estimate of store requests; log reads and further commits not counted."""
         uploads = sum(
@@ -127,13 +137,15 @@ def select(
                 dropped.append((partition, marker))
             else:
                 ready.append(marker)
-        groups += _group(settings, partition, ready)
+        groups += _group(snapshot, settings, partition, ready)
     return Selected(
         seq=snapshot.seq, groups=tuple(groups), dropped=tuple(dropped), left_alone=tuple(left)
     )
 
 
-def _group(settings: TableSettings, partition: str, ready: list[Marker]) -> list[PlannedGroup]:
+def _group(
+    snapshot: Snapshot, settings: TableSettings, partition: str, ready: list[Marker]
+) -> list[PlannedGroup]:
     """Parts that are read together; the rows of those that are touched become one part.
 
     With a primary key every part stays by itself: an untouched part between two that became one
@@ -144,7 +156,12 @@ def _group(settings: TableSettings, partition: str, ready: list[Marker]) -> list
     most = 1 if settings.primary_key else policy.max_parts_per_group
     tier = tiers.Tier(policy.target_size, 1, most)
     runs = tiers.group_in_order([m.b for m in ordered], tier)
-    return [PlannedGroup(partition, tuple(ordered[i] for i in run)) for run in runs]
+    groups: list[PlannedGroup] = []
+    for run in runs:
+        parts = tuple(ordered[i] for i in run)
+        pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
+        groups.append(PlannedGroup(partition, parts, tuple(pending.values())))
+    return groups
 
 
 def untouched(selected: Selected) -> Selected:

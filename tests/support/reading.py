@@ -1,0 +1,50 @@
+"""Reads rows as a reader of this format must, and as a v1 client does: written from the rules."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from firnline.predicate import parse_json
+from firnline.predicate_logic import evaluate
+from firnline.snapshot import Snapshot, read_snapshot
+from firnline.table import Table
+
+Row = dict[str, Any]
+
+
+def part_rows(table: Table, key: str) -> list[Row]:
+    """All rows of an object."""
+    found: list[Row] = pq.read_table(
+        io.BytesIO(table.store.get(key)), partitioning=None
+    ).to_pylist()
+    return found
+
+
+def visible_rows(table: Table, snapshot: Snapshot | None = None) -> list[Row]:
+    """Rows of live parts that no delete hides."""
+    state = snapshot or read_snapshot(table.store, table.paths)
+    rows: list[Row] = []
+    for partition, markers in state.partitions.items():
+        for marker in markers:
+            trees = [parse_json(d.where) for d in state.pending_deletes(marker, partition)]
+            rows += [
+                row
+                for row in part_rows(table, marker.p)
+                if not any(evaluate(tree, row, state.schema) for tree in trees)
+            ]
+    return rows
+
+
+def visible_ids(table: Table, column: str = "id") -> Counter[Any]:
+    """How often each value of a column is visible."""
+    return Counter(row.get(column) for row in visible_rows(table))
+
+
+def stored_ids(table: Table, column: str = "id") -> Counter[Any]:
+    """How often each value stands in live parts, hidden or not: what a v1 client reads."""
+    live = read_snapshot(table.store, table.paths).live
+    return Counter(row.get(column) for key in live for row in part_rows(table, key))
