@@ -71,25 +71,24 @@ def longest(table: TableSettings) -> timedelta:
     return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
 
 
-def plan_then_run(
-    work: InTaskWork[Any, Any], table: TableSettings, run_task_id: str | None = None
-) -> tuple[PlanOperation, RunInTask]:
-    """``plan`` outside the pool, then the work in the pool, in the task itself.
-
-    Args:
-        work: what to do.
-        table: on which table.
-        run_task_id: of the second task; the operation's name unless given.
-    """
-    plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
-    run = RunInTask(
-        task_id=run_task_id or work.operation,
+def run_only(work: InTaskWork[Any, Any], table: TableSettings) -> RunInTask:
+    """The work in the pool, in the task itself; its id is the operation's name."""
+    return RunInTask(
+        task_id=work.operation,
         work=work,
         table=table,
         asset=asset_of(table),
         pool=pool_of(work, table),
         execution_timeout=longest(table),
     )
+
+
+def plan_then_run(
+    work: InTaskWork[Any, Any], table: TableSettings
+) -> tuple[PlanOperation, RunInTask]:
+    """``plan`` outside the pool, then as ``run_only``."""
+    plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
+    run = run_only(work, table)
     plan >> run
     return plan, run
 

@@ -15,27 +15,37 @@ from firnline.units import parse_size
 _SIZE_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$"
 
 
-def partitions_param(description: str = "Empty: all partitions.") -> Param:
-    """Globs over partitions."""
+def globs_param(title: str, description_md: str) -> Param:
+    """A list of globs, or nothing."""
     return Param(
         None,
         type=["array", "null"],
         items={"type": "string", "minLength": 1},
-        title="Partitions",
-        description_md="Globs over partitions, one a line, such as `ts_month=2013-*`. "
-        + description,
+        title=title,
+        description_md=description_md,
     )
+
+
+def globs(name: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was triggered with
+    """What the ``globs_param`` of this name was given. Raises UsageError."""
+    given = value or []
+    if not isinstance(given, list) or not all(isinstance(glob, str) for glob in given):
+        raise UsageError(
+            f"{name} is no list of globs: {given!r}",
+            next_step='write it as ["ts_month=2013-*"], or leave it empty',
+        )
+    return tuple(given)
+
+
+def partitions_param(description: str = "Empty: all partitions.") -> Param:
+    """Globs over partitions."""
+    example = "Globs over partitions, one a line, such as `ts_month=2013-*`. "
+    return globs_param("Partitions", example + description)
 
 
 def partition_globs(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was triggered with
     """What ``partitions_param`` was given. Raises UsageError."""
-    globs = value or []
-    if not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
-        raise UsageError(
-            f"partitions is no list of globs: {globs!r}",
-            next_step='write it as ["ts_month=2013-*"], or leave it empty for all',
-        )
-    return tuple(globs)
+    return globs("partitions", value)
 
 
 def size_param(title: str, description_md: str) -> Param:

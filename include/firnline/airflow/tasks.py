@@ -61,10 +61,10 @@ class PlanOperation(BaseOperator):
         figures = {**shortened(self.work.plan_figures(plan)), "dry_run": dry_run}
         for line in self.work.plan_lines(figures):
             _LOG.info(line)
-        if plan.nothing_to_do:
-            self._skip(context, figures, "nothing to do")
         if dry_run:
             self._skip(context, figures, "a dry run ends here")
+        if self.work.is_idle(plan):
+            self._skip(context, figures, "nothing to do")
         return figures
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
@@ -115,18 +115,16 @@ class RunInTask(BaseOperator):
         with airflow_failures():
             options = self.work.asked(context)
             table = open_in_task(self.table)
+            run, progress = run_identity(context), progress_log(table.clock)
             try:
-                report = self.work.run(
-                    table, options, run_identity(context), progress_log(table.clock)
-                )
+                report = self.work.run(table, options, run, progress)
                 figures = self._tell(context, table, report)
                 self.work.verdict(report)
             except FirnlineError as error:
                 if (partly := getattr(error, "report", None)) is not None:
-                    context["ti"].xcom_push("return_value", self._tell(context, table, partly))
+                    self._tell(context, table, partly)
                 raise
         if not self.work.changed(figures):
-            context["ti"].xcom_push("return_value", figures)
             raise AirflowSkipException(f"{self.table.name}: nothing was to be done any more")
         return figures
 
@@ -137,6 +135,8 @@ class RunInTask(BaseOperator):
             context["outlet_events"][self.asset].extra = figures
         for line in self.work.report_lines(figures):
             _LOG.info(line)
+        # Now: a task that fails or skips itself returns nothing.
+        context["ti"].xcom_push("return_value", figures)
         return figures
 
 

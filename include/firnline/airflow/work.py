@@ -80,9 +80,13 @@ class Work(ABC, Generic[OptionsT]):
             dry_run: what ``is_dry_run`` made of the param of that name.
         """
 
-    @abstractmethod
     def preview(self, table: Table, options: OptionsT) -> Plan:
-        """The plan; nothing is done. Raises FirnlineError."""
+        """The plan; nothing is done. Raises FirnlineError. Work that only looks has none."""
+        raise NotImplementedError(f"{self.noun} of {table.settings.name} is not planned: {options}")
+
+    def is_idle(self, plan: Plan) -> bool:
+        """Whether a run ends with this plan."""
+        return plan.nothing_to_do
 
     def plan_figures(self, plan: Plan) -> dict[str, Any]:
         """The plan as plain data; what is too long for XCom is cut afterwards."""

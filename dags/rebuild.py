@@ -1,0 +1,35 @@
+"""### Write the log of a table anew, from its parts and its transactions.
+
+One DAG for each table of the settings file, started by hand only: for a table whose log was lost or
+damaged. It refuses a table whose log reads and lacks nothing, unless `force` is set.
+
+1. `plan` reads what is left and says which parts the log would name: those that a transaction or a
+   log file names, and those whose footers and age prove that they were in the table. Its XCom lists
+   under `undecided` the objects of which somebody has to decide.
+2. `rebuild` decides again and writes the log in one transaction, while it holds the only slot of
+   the pool `<table>.cleanup`.
+
+A run only plans unless `dry_run` is switched off. `include` and `exclude` are globs over keys or
+file names that decide on undecided objects; while there are any, nothing is written. Stop the
+writers of the table meanwhile: an append under way may give up and take its parts back.
+
+**When it fails,** the end of the task's log says what, and what to do next. A run that died is
+finished by the next one.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import operation_dag, plan_then_run
+from firnline.airflow.rebuild import RebuildWork
+from firnline.airflow.tables import tables_of
+
+REBUILD = RebuildWork()
+
+for table in tables_of("rebuild"):
+    with operation_dag(
+        REBUILD,
+        table,
+        doc=__doc__,
+        title=f"Write the log of {table.name} anew, from its parts and its transactions",
+    ):
+        plan_then_run(REBUILD, table)

@@ -1,0 +1,33 @@
+"""### Check that a table's log, its transactions and its objects fit together.
+
+One DAG for each table of the settings file. It runs by the clock (`verify.schedule` of the table,
+UTC, weekly unless set) and by hand. It changes nothing.
+
+`verify` reads the whole log and every transaction, lists all objects and compares: parts whose
+object is missing or has another size, log files from the future, gaps in the transactions, orphans,
+and what a client of log version 1 would see. With `deep` it reads the footer of every live part
+too, one request for each. It holds the only slot of the pool `<table>.cleanup`, so that nothing is
+deleted meanwhile.
+
+**When it fails,** the last line of its log is the first finding and what to do about it; all
+findings are in the log and in the task's XCom. Notes alone do not fail it. Errors that may pass
+(the store cannot be reached) are tried again three times.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import operation_dag, run_only
+from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.verify import VerifyWork
+
+VERIFY = VerifyWork()
+
+for table in tables_of("verify"):
+    with operation_dag(
+        VERIFY,
+        table,
+        doc=__doc__,
+        title=f"Check that log and objects of {table.name} fit together",
+        schedule=clock_of(table.verify.schedule),
+    ):
+        run_only(VERIFY, table)

@@ -1,0 +1,77 @@
+"""The check of a table as work of a DAG. ``dags/verify.py`` makes the DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.params import flag_param
+from firnline.airflow.work import InTaskWork
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.verify import VerifyOptions, VerifyReport
+    from firnline.table import Table
+
+
+class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
+    """The log, the transactions and the objects are compared with each other."""
+
+    operation = "verify"
+    noun = "a check"
+    has_dry_run = False
+    changes_table = False
+
+    def params(self) -> dict[str, Param]:
+        """How deep."""
+        return {
+            "deep": flag_param(
+                "Deep", "Read the footer of every live part too: one request for each."
+            )
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
+        """How deep; it never changes anything."""
+        from firnline.operations.verify import VerifyOptions
+
+        return VerifyOptions(deep=bool(params.get("deep")))
+
+    def run(
+        self,
+        table: Table,
+        options: VerifyOptions,
+        run: RunIdentity,  # noqa: ARG002 - it leaves nothing in the history
+        on_progress: Callable[[object], None],
+    ) -> VerifyReport:
+        """Look at everything; what is found is in the report."""
+        from firnline.operations.verify import run_verify
+
+        return run_verify(table, options, on_progress=on_progress)
+
+    def verdict(self, report: VerifyReport) -> None:
+        """Raises FindingsError: notes apart, what is found fails the run."""
+        from firnline.operations.verify import refuse_findings
+
+        refuse_findings(report)
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """What was looked at, and what was found."""
+        checked, found = figures["checked"], figures["severities"]
+        each = (
+            f"{checked['log_files']} log files",
+            f"{checked['transactions']} transactions",
+            f"{checked['live_parts']} live and {checked['dead_parts']} dead parts",
+            f"{checked['objects']} objects ({about_size(checked['bytes'])})",
+            f"{checked['footers']} footers",
+        )
+        counts = ", ".join(f"{count} {severity}s" for severity, count in found.items())
+        lines = [f"checked: {', '.join(each)}", f"found: {counts or 'nothing'}"]
+        lines += [
+            f"{finding['severity']}: {finding['object']} {finding['sentence']}"
+            for finding in figures["findings"]
+        ]
+        more = figures.get("findings_in_all", 0) - len(figures["findings"])
+        return [*lines, f"and {more} more"] if more > 0 else lines
