@@ -1,0 +1,261 @@
+"""The shell of a Spark job: arguments, credentials, the session, the report, the one error line.
+
+    spark-submit spark_jobs/rewrite.py flights --run-id=… --options='{"where": "carrier = 1"}'
+
+What to do is the JSON of the operation's options, in ``--options`` or, where it must stand in no
+argument list, in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the
+environment of the driver, never from arguments. The report is the last line on stdout, as JSON. A
+failure is one line of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit
+code 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from firnline.errors import FirnlineError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from firnline.kernel.engine import Engine
+    from firnline.log.txn_file import RunIdentity
+    from firnline.settings import TableSettings
+    from firnline.store.access import StoreAccess
+    from firnline.table import Table
+
+ACCESS_VARIABLE = "FIRNLINE_STORE_ACCESS"
+"""``StoreAccess.to_json`` of the table's Airflow connection, when it has one."""
+OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
+OptionsT = TypeVar("OptionsT")
+
+
+class Report(Protocol):
+    """What a plan and a report can do."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[OptionsT]):
+    """What a job runs. Made by ``Job.load``: its imports cost time that the JVM can start in."""
+
+    options: type[OptionsT]
+    """A msgspec.Struct with a field ``dry_run``."""
+    preview: Callable[[Table, OptionsT], Report] | None
+    """The plan; None where ``run`` takes care of a dry run."""
+    run: Callable[[Table, Callable[[], Engine], OptionsT, RunIdentity], Report]
+    """Do it. An error with a ``report`` has that printed before it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[OptionsT]):
+    """A program in ``spark_jobs/``."""
+
+    name: str
+    """Of the file."""
+    description: str
+    load: Callable[[], Operation[OptionsT]]
+    arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    """Adds arguments of its own, for people."""
+    from_arguments: Callable[[argparse.Namespace], dict[str, Any]] | None = None
+    """Fields of the options that those say."""
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Run the job; returns the exit code."""
+        debug = "--debug" in arguments
+        try:
+            self._run(self._parser().parse_args(arguments))
+        except Exception as error:  # noqa: BLE001 -- the last place where it becomes one sentence
+            return _tell(error, debug=debug)
+        return 0
+
+    def _parser(self) -> argparse.ArgumentParser:
+        parser = _Parser(self.name, description=self.description)
+        parser.add_argument("table", help="name in the settings file, or a root URL")
+        parser.add_argument("--settings", type=Path, help="settings file ($FIRNLINE_TABLES)")
+        parser.add_argument("--options", metavar="JSON", help=f"what to do (${OPTIONS_VARIABLE})")
+        if self.arguments is not None:
+            self.arguments(parser)
+        parser.add_argument("--dry-run", action="store_true", help="print the plan only")
+        parser.add_argument("--scratch", help="local folder on the executors")
+        parser.add_argument("--master", help="Spark master when this is run without spark-submit")
+        parser.add_argument("--remote", help="Spark Connect server, sc://host:15002")
+        parser.add_argument("--dag-id", default="")
+        parser.add_argument("--run-id", default="")
+        parser.add_argument("--try-number", type=int, default=0)
+        parser.add_argument("--user", default="")
+        parser.add_argument("--debug", action="store_true", help="tracebacks")
+        return parser
+
+    def _run(self, given: argparse.Namespace) -> None:
+        from firnline.settings import find_table
+        from firnline.store.access import StoreAccess
+        from firnline.table import open_table
+
+        settings = find_table(given.table, given.settings)
+        text = os.environ.get(ACCESS_VARIABLE)
+        access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
+        table = open_table(settings, access)
+        fields = _fields(given)
+        if self.from_arguments is not None:
+            fields |= self.from_arguments(given)
+        if fields.get("dry_run"):
+            operation = self.load()
+            options = _convert(fields, operation.options)
+            if operation.preview is not None:
+                _print(operation.preview(table, options))
+                return
+        spark = _Spark(self.name, settings, access, given)
+        try:
+            operation = self.load()
+            options = _convert(fields, operation.options)
+            _print(operation.run(table, spark.engine, options, _identity(given)))
+        except FirnlineError as error:
+            report = getattr(error, "report", None)
+            if report is not None:
+                _print(report)
+            raise
+        finally:
+            spark.stop()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, next_step=f"see {self.prog} --help")
+
+
+def _fields(given: argparse.Namespace) -> dict[str, Any]:
+    """The options as they were written."""
+    text = os.environ.get(OPTIONS_VARIABLE)
+    if given.options is not None and text is not None:
+        raise UsageError(
+            f"the job has options twice, in --options and in ${OPTIONS_VARIABLE}",
+            next_step="leave one of them out",
+        )
+    try:
+        fields = json.loads(given.options or text or "{}")
+    except ValueError as error:
+        raise UsageError(f"the options are no JSON: {error}", next_step=_OPTIONS_STEP) from None
+    if not isinstance(fields, dict):
+        raise UsageError("the options are no JSON object", next_step=_OPTIONS_STEP)
+    return {**fields, "dry_run": True} if given.dry_run else fields
+
+
+_OPTIONS_STEP = 'write a JSON object, as {"dry_run": true}; the names are those of docs/cli.md'
+
+
+def _convert(fields: dict[str, Any], options: type[OptionsT]) -> OptionsT:
+    import msgspec
+
+    known = {field.encode_name for field in msgspec.structs.fields(options)}  # type: ignore[arg-type] # a Struct class
+    unknown = sorted(fields.keys() - known)
+    if unknown:
+        raise UsageError(
+            f"the options have a field {unknown[0]!r} that this job does not know",
+            next_step=f"the fields are {', '.join(sorted(known))}",
+        )
+    try:
+        return msgspec.convert(fields, options)
+    except msgspec.ValidationError as error:
+        # Says field and type, and no value: there may be keys of people among them.
+        raise UsageError(f"the options do not read: {error}", next_step=_OPTIONS_STEP) from None
+
+
+def _identity(given: argparse.Namespace) -> RunIdentity:
+    from firnline.log.txn_file import RunIdentity
+
+    return RunIdentity(
+        dag_id=given.dag_id,
+        run_id=given.run_id,
+        try_number=given.try_number,
+        user=given.user,
+        host=socket.gethostname(),
+    )
+
+
+class _Spark:
+    """The session, begun at the best time.
+
+    Under spark-submit the JVM is there already: the session starts while the log is read and the
+    run planned. Otherwise a JVM starts only when there is something to do.
+    """
+
+    def __init__(
+        self, job: str, settings: TableSettings, access: StoreAccess, given: argparse.Namespace
+    ) -> None:
+        from firnline.spark.session import is_submitted
+
+        self._name = f"firnline {job} {settings.name}"
+        self._settings, self._access, self._given = settings, access, given
+        self._session: SparkSession | None = None
+        self._error: Exception | None = None
+        self._start = threading.Thread(target=self._open, name="firnline-session", daemon=True)
+        if is_submitted():
+            self._start.start()
+
+    def _open(self) -> None:
+        from firnline.spark.session import open_session
+        from firnline.spark_conf import with_defaults
+
+        given, settings = self._given, self._settings
+        merge = settings.merge
+        conf = with_defaults(settings.spark.conf, merge.kernel_memory, merge.kernel_threads)
+        try:
+            self._session = open_session(self._name, conf, given.master, given.remote)
+        except Exception as error:  # noqa: BLE001 -- raised again by engine(), in its own thread
+            self._error = error
+
+    def engine(self) -> Engine:
+        """What an operation asks for once there is something to do."""
+        from firnline.spark.run import SparkEngine
+
+        if self._start.ident is None:
+            self._start.start()
+        self._start.join()
+        if self._session is None:
+            raise self._error or RuntimeError("the Spark session did not start")
+        return SparkEngine(self._session, self._settings.root, self._access, self._given.scratch)
+
+    def stop(self) -> None:
+        """End the session, also one that is still starting."""
+        if self._start.ident is not None:
+            self._start.join()
+        if self._session is not None:
+            self._session.stop()
+
+
+def _print(report: Report) -> None:
+    sys.stdout.write(json.dumps(report.to_json()) + "\n")
+
+
+def _tell(error: Exception, *, debug: bool) -> int:
+    """One line for people and for Airflow's task alike; the traceback only when asked for."""
+    if debug:
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    if not isinstance(error, FirnlineError):
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        error = FirnlineError(
+            f"unexpected {type(error).__name__}: {text}",
+            next_step="run again with --debug and report it",
+        )
+    told = {
+        "type": type(error).__name__,
+        "message": error.message,
+        "next_step": error.next_step,
+        "retryable": error.retryable,
+    }
+    sys.stderr.write(json.dumps({"error": told}) + "\n")
+    return error.exit_code

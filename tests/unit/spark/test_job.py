@@ -1,0 +1,114 @@
+"""The shell of a Spark job: what it takes as options and how it says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from firnline.errors import FindingsError
+from firnline.spark.job import OPTIONS_VARIABLE, Job, Operation
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a made-up operation."""
+
+    where: str
+    partitions: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Said:
+    """A report that repeats what it was asked."""
+
+    data: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return self.data
+
+
+class NotedError(FindingsError):
+    """An error with a report."""
+
+    report = Said({"found": 1})
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[..., int]:
+    """Runs a job on an empty table; no engine is ever asked for."""
+
+    def run(table: object, engine: object, options: Options, run: Any) -> Said:
+        if options.where == "fail":
+            raise NotedError("it has a finding", next_step="look at it")
+        return Said({"where": options.where, "in": list(options.partitions), "id": run.run_id})
+
+    def load() -> Operation[Options]:
+        return Operation(Options, lambda _table, o: Said({"planned": o.where}), run)
+
+    made = Job("test", "Does nothing.", load)
+    return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return json.loads(out or "{}"), json.loads(err or '{"error": {}}')["error"]
+
+
+def test_options_come_by_argument_or_by_environment(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"where": "a = 1", "partitions": ["d=1", "d=2"]}'
+    assert job(f"--options={text}", "--run-id=r") == 0
+    by_argument = printed(capsys)[0]
+    monkeypatch.setenv(OPTIONS_VARIABLE, text)
+    assert job("--run-id=r") == 0
+    assert printed(capsys)[0] == by_argument == {"where": "a = 1", "in": ["d=1", "d=2"], "id": "r"}
+    assert job(f"--options={text}") == 2
+    assert "twice" in printed(capsys)[1]["message"]
+
+
+def test_a_dry_run_prints_the_plan(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (
+        ['--options={"where": "x"}', "--dry-run"],
+        ['--options={"where": "x", "dry_run": true}'],
+    ):
+        assert job(*arguments) == 0
+        assert printed(capsys)[0] == {"planned": "x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("{}", "where"),
+        ('{"where": "SECRET", "were": 1}', "'were'"),
+        ('{"where": 17}', "where"),
+        ('{"where": "SECRET"', "JSON"),
+        ("[1]", "object"),
+    ],
+)
+def test_options_that_do_not_read_are_one_sentence_without_their_values(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str], options: str, says: str
+) -> None:
+    assert job(f"--options={options}") == 2
+    error = printed(capsys)[1]
+    assert says in error["message"]
+    assert "SECRET" not in json.dumps(error)
+    assert error["retryable"] is False
+
+
+def test_an_error_that_has_a_report_prints_it_before(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job('--options={"where": "fail"}') == 1
+    report, error = printed(capsys)
+    assert report == {"found": 1}
+    assert (error["type"], error["message"]) == ("NotedError", "it has a finding")
