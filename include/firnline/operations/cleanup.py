@@ -143,7 +143,7 @@ def run_cleanup(
 
 def _plan(table: Table, base: Base, options: CleanupOptions) -> CleanupPlan:
     old: Iterable[ObjectMeta] = ()
-    if base.seq > TXN_KEPT:
+    if base.seq >= TXN_KEPT:
         old = table.store.list(table.paths.txn_dir)
     now = table.clock.now_ms()
     return plan_cleanup(base.snapshot, old, table.settings, now, options.max_deletes)

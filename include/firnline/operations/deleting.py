@@ -60,7 +60,6 @@ class Deleter:
                 continue
             self._wait()
             done |= self._send(batch)
-        self.confirmed |= done
         return frozenset(done)
 
     def answered(self, key: str, error: StoreError | None) -> None:
@@ -69,7 +68,7 @@ class Deleter:
             self.confirmed.add(key)
         else:
             self._fail({key: str(error)})
-        self._tell(0)
+        self._tell()
 
     def _send(self, batch: Sequence[str]) -> set[str]:
         silent = dict.fromkeys(batch, "the store gave no answer for it")
@@ -84,7 +83,8 @@ class Deleter:
         self._fail(silent)
         # One object may be locked; a batch without a single success is a store that refuses.
         self.gave_up = not done and len(batch) > 1
-        self._tell(len(done))
+        self.confirmed |= done
+        self._tell()
         return done
 
     def _fail(self, messages: dict[str, str]) -> None:
@@ -93,9 +93,9 @@ class Deleter:
         shown = list(messages.items())[: max(room, 0)]
         self.failures += [NotDeleted(key=key, message=message) for key, message in shown]
 
-    def _tell(self, more: int) -> None:
+    def _tell(self) -> None:
         if self.on_progress is not None:
-            done = len(self.confirmed) + more
+            done = len(self.confirmed)
             self.on_progress(DeleteProgress(objects=self.objects, deleted=done, failed=self.failed))
 
     def _wait(self) -> None:

@@ -139,7 +139,9 @@ def plan_cleanup(
     free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
     oldest_staying = min((b.tmb for b in parts if b.due > now_ms), default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - policy.grace - _DAY_MS, oldest_staying - _DAY_MS)
-    old = old_transactions(transactions, snapshot.paths, snapshot.seq, cutoff)
+    # The one that this run commits counts: else the next run would find one more to delete.
+    newest = snapshot.seq + bool(ripe_parts)
+    old = old_transactions(transactions, snapshot.paths, newest, cutoff)
     going_logs = [b for b in ripe_logs if b.key in free]
     # Log files first: few, and every reader pays for each of them.
     limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
@@ -234,20 +236,16 @@ def old_transactions(
 def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
     """The time up to which every tombstoned part is confirmed deleted, unix ms.
 
-    Just below the oldest tombstone whose part is not confirmed; and no later than the newest one
-    that is, because the states after it can still be read in full.
+    The newest tombstone below the oldest one whose part is not confirmed. No later, although that
+    would do as well: the states behind it can still be read in full.
 
     Args:
         snapshot: the base that is committed on. It may know tombstones that the plan did not.
         confirmed: parts whose deletion this very run saw confirmed.
     """
-    pending: int | None = None
-    done = snapshot.purged
-    for path, marker in snapshot.parts.items():
-        if marker.tmb is None or marker.tmb <= snapshot.purged:
-            continue
-        if path in confirmed:
-            done = max(done, marker.tmb)
-        elif pending is None or marker.tmb < pending:
-            pending = marker.tmb
-    return done if pending is None else max(snapshot.purged, min(done, pending - 1))
+    open_tombs = {
+        p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
+    }
+    pending = min((t for p, t in open_tombs.items() if p not in confirmed), default=None)
+    done = (t for p, t in open_tombs.items() if p in confirmed)
+    return max((t for t in done if pending is None or t < pending), default=snapshot.purged)

@@ -1,0 +1,239 @@
+"""The plan of a clean-up: what every reader has had time to let go of, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.errors import InvariantError, LogCorruptError
+from firnline.log import codec
+from firnline.log.reader import LogRead
+from firnline.log.records import LogContent, LogTombstone, Marker
+from firnline.plan.cleanup import (
+    TXN_AGE_MS,
+    CleanupPlan,
+    old_transactions,
+    plan_cleanup,
+    purge_horizon,
+)
+from firnline.snapshot import build, read_snapshot
+from firnline.store.base import ObjectMeta
+from tests.support.cleanups import DAY, GRACE
+from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
+from tests.support.v1_client import V1Client
+from tests.support.world import World, make_world
+
+
+def plan(world: World, max_deletes: int | None = None) -> CleanupPlan:
+    listing = list(world.store.list(world.table.paths.txn_dir))
+    return plan_cleanup(snapshot(world), listing, world.settings, world.clock.now, max_deletes)
+
+
+def merged(parts: int = 3) -> tuple[World, list[str]]:
+    """A table whose parts have just been merged into one; their keys."""
+    world = make_world()
+    keys = [key for _ in range(parts) for key in put_append(world)]
+    world.clock.advance(10)
+    do_merge(world, keys)
+    return world, keys
+
+
+def test_within_the_grace_everything_waits_and_the_plan_says_until_when() -> None:
+    world, keys = merged()
+    made = plan(world)
+    assert made.nothing_to_do
+    due = world.clock.now + GRACE
+    assert [(w.what, w.count, w.first_ms, w.last_ms) for w in made.waiting] == [
+        ("parts", 3, due, due),
+        ("log files", 3, due, due),
+    ]
+    world.clock.advance(GRACE - 1)
+    assert plan(world).nothing_to_do
+    world.clock.advance(1)
+    assert {d.key for d in plan(world).parts} == set(keys)
+
+
+def test_after_the_grace_replaced_parts_and_folded_log_files_go() -> None:
+    world, keys = merged()
+    world.clock.advance(GRACE)
+    made = plan(world)
+    assert {d.key for d in made.parts} == set(keys)
+    assert all("_host-" in d.key for d in made.logs)
+    assert (len(made.logs), made.count, made.waiting) == (3, 6, ())
+    data = made.to_json()
+    assert (data["parts"], data["log_files"], data["txn_files"]) == (3, 3, 0)
+    assert data["part_bytes"] == 300
+
+
+def test_a_tombstone_counts_from_when_readers_could_first_see_it() -> None:
+    world = make_world()
+    keys = put_append(world) + put_append(world)
+    committed = do_merge(world, keys)
+    # Published by somebody else, long after the commit.
+    data, _ = world.store.objects[committed.header.log]
+    world.clock.advance(10 * GRACE)
+    world.store.objects[committed.header.log] = (data, world.clock.now)
+    made = plan(world)
+    assert made.nothing_to_do
+    assert {w.first_ms for w in made.waiting} == {world.clock.now + GRACE}
+    world.clock.advance(GRACE)
+    assert {d.key for d in plan(world).parts} == set(keys)
+
+
+def test_the_oldest_tombstones_go_first_and_log_files_before_all() -> None:
+    world = make_world()
+    first = put_append(world) + put_append(world)
+    do_merge(world, first)
+    world.clock.advance(1000)
+    second = put_append(world) + put_append(world)
+    do_merge(world, second)
+    world.clock.advance(2 * GRACE)
+    whole = plan(world)
+    assert {d.key for d in whole.parts[:2]} == set(first)
+    logs = len(whole.logs)
+    bounded = plan(world, max_deletes=logs + 3)
+    assert (len(bounded.logs), bounded.parts) == (logs, whole.parts[:3])
+    assert [(w.what, w.count, w.first_ms) for w in bounded.waiting] == [("parts", 1, None)]
+    assert plan(world, max_deletes=1).parts == ()
+
+
+def test_a_snapshot_that_left_log_files_out_is_refused() -> None:
+    world, _ = merged()
+    partial = read_snapshot(world.store, world.table.paths)
+    assert partial.skipped
+    with pytest.raises(InvariantError, match="every log file"):
+        plan_cleanup(partial, [], world.settings, world.clock.now)
+
+
+def put_log(world: World, content: LogContent, name: str) -> str:
+    key = f"{world.table.paths.log_dir}{name}"
+    world.store.put_new(key, codec.encode(content))
+    return key
+
+
+def fold_by_somebody(world: World, target: str, markers: list[Marker], **more: object) -> str:
+    """A foreign merged log file that buries ``target`` and carries these markers only."""
+    world.clock.advance(1)
+    t = world.clock.now
+    content = LogContent(
+        t=t,
+        schema=SCHEMA,
+        markers=markers,
+        tombstones=[LogTombstone(target, t)],
+        **more,  # type: ignore[arg-type]  # passed through
+    )
+    return put_log(world, content, f"{t}_m_foreign-host.jsonl")
+
+
+def test_a_log_file_whose_markers_nobody_else_carries_stays() -> None:
+    world = make_world()
+    (kept, lost) = put_append(world, "d=1", "d=2")
+    (log,) = snapshot(world).listing
+    fold_by_somebody(world, log, [snapshot(world).parts[kept]])
+    world.clock.advance(2 * GRACE)
+    made = plan(world)
+    assert made.logs == ()
+    assert [w.reason for w in made.waiting] == ["hold something that no other log file carries"]
+    assert lost in snapshot(world).live
+
+
+def test_a_log_file_whose_schema_or_records_nobody_else_carries_stays() -> None:
+    for content in (
+        LogContent(t=1, schema={**SCHEMA, "only_here": "INTEGER"}),
+        LogContent(t=1, schema=SCHEMA, other=[b'{"later":{"a":1}}']),
+    ):
+        world = make_world()
+        log = put_log(world, content, "0000000000001_w-1.jsonl")
+        fold_by_somebody(world, log, [])
+        world.clock.advance(2 * GRACE)
+        assert plan(world).logs == ()
+
+
+def test_a_dead_part_that_only_the_buried_log_file_lists_dead_keeps_it() -> None:
+    world = make_world()
+    (key,) = put_append(world)
+    alive = snapshot(world).parts[key]
+    dead = Marker(p=key, b=alive.b, t=alive.t, tmb=alive.t + 1, n=alive.n, q=0)
+    killer = put_log(
+        world, LogContent(t=alive.t + 1, schema=SCHEMA, markers=[dead]), f"{alive.t + 1}_w-1.jsonl"
+    )
+    fold_by_somebody(world, killer, [alive])
+    world.clock.advance(2 * GRACE)
+    assert plan(world).logs == ()
+
+
+def test_the_newest_transactions_log_file_stays_even_if_a_v1_client_folded_it() -> None:
+    world, _ = merged()
+    client = V1Client(world)
+    client.append("d=1")
+    client.append("d=1")
+    newest = next(k for k, item in snapshot(world).listing.items() if item.name.seq == 1)
+    client.merge("d=1")
+    world.clock.advance(2 * GRACE)
+    assert newest in snapshot(world).log_tombstones
+    assert newest not in {d.key for d in plan(world).logs}
+
+
+def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
+    return ObjectMeta(world.table.paths.txn(seq), 10, world.clock.now - age_ms)
+
+
+def test_transactions_stay_while_they_are_young_or_among_the_newest_hundred() -> None:
+    world = make_world()
+    listing = [meta(world, seq, TXN_AGE_MS + DAY if seq < 50 else DAY) for seq in range(1, 201)]
+    cutoff = world.clock.now - TXN_AGE_MS
+    old = old_transactions(listing, world.table.paths, 200, cutoff)
+    assert [world.table.paths.parse_txn(m.key) for m in old] == list(range(1, 50))
+    few = old_transactions(listing[:120], world.table.paths, 120, cutoff)
+    assert [world.table.paths.parse_txn(m.key) for m in few] == list(range(1, 21))
+    assert old_transactions(listing[:99], world.table.paths, 99, cutoff) == []
+
+
+def test_transactions_outlive_a_long_grace_and_the_parts_they_buried() -> None:
+    world = make_world(cleanup={"grace": "30d"})
+    do_merge(world, put_append(world))
+    listing = [meta(world, seq, 20 * DAY) for seq in range(1, 151)]
+    state = replace(snapshot(world), seq=150)
+    assert plan_cleanup(state, listing, world.settings, world.clock.now).transactions == ()
+    # Dead parts that still wait need the transactions from then on.
+    waits = make_world()
+    do_merge(waits, put_append(waits))
+    listing = [meta(waits, seq, 0) for seq in range(1, 151)]
+    (log,) = (k for k, item in snapshot(waits).listing.items() if item.name.seq)
+    waits.clock.advance(20 * DAY)
+    waits.store.objects[log] = (waits.store.objects[log][0], waits.clock.now)
+    state = replace(snapshot(waits), seq=150)
+    assert plan_cleanup(state, listing, waits.settings, waits.clock.now).transactions == ()
+
+
+def test_what_is_no_transaction_is_named_and_not_deleted() -> None:
+    world = make_world()
+    with pytest.raises(LogCorruptError, match="not the name of a transaction"):
+        old_transactions([ObjectMeta("t/_txn/.notes", 1, 0)], world.table.paths, 200, 10)
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=20),
+    st.sets(st.integers(0, 19)),
+    st.integers(0, 20),
+)
+def test_the_horizon_never_passes_a_part_that_is_not_confirmed(
+    tombs: list[int], confirmed: set[int], purged: int
+) -> None:
+    world = make_world()
+    markers = [Marker(p=f"t/_data/{n}.parquet", b=1, t=0, tmb=t) for n, t in enumerate(tombs)]
+    state = replace(
+        build(world.table.paths, LogRead({}, {"x": LogContent(t=1, schema={}, markers=markers)})),
+        purged=purged,
+    )
+    done = frozenset(markers[n].p for n in confirmed if n < len(markers))
+    horizon = purge_horizon(state, done)
+    assert horizon >= purged
+    pending = [m.tmb for m in markers if m.p not in done and m.tmb is not None and m.tmb > purged]
+    assert not pending or horizon < min(pending)
+    if not pending:
+        assert horizon == max([purged, *(t for t in tombs)])
+    assert horizon <= max([purged, *(m.tmb or 0 for m in markers if m.p in done)])
