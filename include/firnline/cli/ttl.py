@@ -95,7 +95,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     _render_kept(data)
     cutoff = output.when(data["cutoff_ms"])
     if data["partitions"]:
-        output.line(f"{sentence(data)} of {data['table']} would go: all rows before {cutoff}.")
+        output.line(f"{sentence(data)} of {data['table']} would go: wholly before {cutoff}.")
     else:
         output.line(f"Nothing in {data['table']} is wholly before {cutoff}.")
 

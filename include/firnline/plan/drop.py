@@ -217,7 +217,7 @@ def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
     others = f", nor {len(missing) - 1} more of those named" if len(missing) > 1 else ""
     return UsageError(
         f"there is no partition {first!r}{others}",
-        next_step=f"names are exact; did you mean {', '.join(near)}?"
+        next_step=f"give exact names, such as {', '.join(near)}"
         if near
         else "the table has no partition; append to it first",
     )

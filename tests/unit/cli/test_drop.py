@@ -119,7 +119,7 @@ def test_a_partition_that_does_not_exist_is_named_with_its_neighbours(
     shown = firnline("drop", table.root, "d=3", "--yes")
     assert shown.code == 2
     assert shown.sentence.startswith(
-        "there is no partition 'd=3'; names are exact; did you mean d="
+        "there is no partition 'd=3'; give exact names, such as d="
     )
 
 

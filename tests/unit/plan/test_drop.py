@@ -28,7 +28,7 @@ def test_a_drop_takes_all_live_parts_of_what_was_named_and_no_other() -> None:
 
 
 def test_a_partition_that_does_not_exist_is_refused_with_near_names() -> None:
-    with pytest.raises(UsageError, match=r"no partition 'd=3'.*did you mean d=[12]"):
+    with pytest.raises(UsageError, match=r"no partition 'd=3'; give exact names, such as d=[12]"):
         plan_drop(snapshot(filled()), ["d=1", "d=3"], {})
     with pytest.raises(UsageError, match="'d=8', nor 1 more of those named"):
         plan_drop(snapshot(filled()), ["d=8", "d=9"], {})
@@ -39,7 +39,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_near_names() -> None:
 
 
 def test_globs_are_no_names() -> None:
-    with pytest.raises(UsageError, match=r"names are exact"):
+    with pytest.raises(UsageError, match="give exact names"):
         plan_drop(snapshot(filled()), ["d=*"], {})
 
 
