@@ -1,0 +1,192 @@
+"""Certificates of erases: what they say, and the objects under ``_erase/`` that hold them.
+
+Each is created once: ``{id}.plan.json`` before the commit, ``{id}.json`` after it, and
+``{id}.complete.json`` when nothing but text of the log can hold a key any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
+from firnline.ids import UUID7
+from firnline.log.txn_file import RunIdentity
+from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
+from firnline.store.create import create
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+VERSION = 1
+_SHOWN = 20
+
+Status = Literal["planned", "waiting", "complete", "void"]
+Kind = Literal[
+    "replaced part", "older part", "late part", "unread part", "late append", "orphan", "log text"
+]
+
+
+class ErasedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part that held keys."""
+
+    key: str
+    partition: str
+    rows: int
+    """Rows that went: those of the keys, and those that earlier deletes had hidden already."""
+    bytes: int
+    gone_ms: int | None = None
+    """When its object was deleted by, or first seen missing in, a look at this certificate."""
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """The transaction that replaced the parts."""
+
+    seq: int
+    t: int
+    """Unix milliseconds."""
+
+
+class Remaining(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects that may hold a key still."""
+
+    kind: Kind
+    count: int
+    why: str
+    next_step: str
+    until_ms: int | None = None
+    """When the last of them may go; None when that is not a matter of time."""
+    objects: tuple[str, ...] = ()
+    """At most 20 of them."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a certificate cannot be complete with it; text of the log goes by itself."""
+        return self.kind != "log text"
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the rows of a set of keys. Holds no key."""
+
+    version: int = VERSION
+    id: str
+    status: Status
+    """planned: not committed yet, or nobody knows; waiting: committed, and something remains;
+    complete: no data object holds a key; void: never committed."""
+    table: str
+    root: str
+    columns: tuple[str, ...]
+    keys: int
+    """Distinct keys."""
+    digest: str
+    """SHA-256 of the key set (``key_files.KeySet.digest``)."""
+    run: RunIdentity
+    planned_ms: int
+    deletes: tuple[str, ...]
+    """Ids of its delete records."""
+    parts: tuple[ErasedPart, ...]
+    checked: tuple[str, ...]
+    """File names of parts that were read and held no key."""
+    failed: tuple[str, ...] = ()
+    """Keys of parts that could not be read: not erased."""
+    replaced: Replaced | None = None
+    completed_ms: int | None = None
+    completed_by: RunIdentity | None = None
+    remaining: tuple[Remaining, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def remaining(
+    kind: Kind, objects: Sequence[str], why: str, next_step: str, until_ms: int | None = None
+) -> tuple[Remaining, ...]:
+    """One entry, or none without objects."""
+    if not objects:
+        return ()
+    return (
+        Remaining(
+            kind=kind,
+            count=len(objects),
+            why=why,
+            next_step=next_step,
+            until_ms=until_ms,
+            objects=tuple(sorted(objects)[:_SHOWN]),
+        ),
+    )
+
+
+def check_id(table: Table, erase: str) -> None:
+    """Raise UsageError for what is no certificate's id."""
+    if UUID7.fullmatch(erase) is None:
+        raise UsageError(
+            f"{erase!r} is not the id of a certificate of {table.settings.name}",
+            next_step="take it from the report of the erase, or list them with "
+            f"`firnline certificate {table.settings.name}`",
+        )
+
+
+def read(table: Table, key: str) -> Certificate | None:
+    """The certificate under a key, one GET; None when there is none. Raises LogCorruptError."""
+    try:
+        data = table.store.get(key)
+    except ObjectNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Certificate)
+    except msgspec.MsgspecError as error:
+        raise LogCorruptError(
+            f"certificate {key} does not read: {error}",
+            next_step="restore the object from a backup, or move it out of _erase/",
+        ) from None
+
+
+def write(table: Table, key: str, certificate: Certificate) -> Certificate:
+    """Create it. Returns what stands there: somebody else's, when two did it at once."""
+    other = create(table.store, key, msgspec.json.encode(certificate))
+    return certificate if other is None else msgspec.json.decode(other, type=Certificate)
+
+
+def forget(table: Table, key: str) -> None:
+    """Delete an object under ``_erase/``; the next look does it when it cannot be done now."""
+    for answer in table.store.delete_many([key]):
+        if answer.error is not None:
+            _LOG.warning("%s could not be deleted: %s", answer.key, answer.error)
+
+
+_STATUS: dict[str, Status] = {
+    COMPLETE_SUFFIX: "complete",
+    ".json": "waiting",
+    PLAN_SUFFIX: "planned",
+}
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """An erase, as the names under ``_erase/`` tell of it."""
+
+    id: str
+    status: Status
+    has_keys: bool
+    """Whether its file of keys is still there."""
+
+
+def list_certificates(table: Table) -> tuple[Listed, ...]:
+    """All erases, oldest first. Requests: one LIST."""
+    start = table.paths.erase_dir
+    names: dict[str, set[str]] = {}
+    for meta in table.store.list(start):
+        erase, _, ending = meta.key.removeprefix(start).partition(".")
+        if UUID7.fullmatch(erase):
+            names.setdefault(erase, set()).add(f".{ending}")
+    return tuple(
+        Listed(
+            id=erase,
+            status=next((status for ending, status in _STATUS.items() if ending in found), "void"),
+            has_keys=KEYS_SUFFIX in found,
+        )
+        for erase, found in sorted(names.items())
+    )
