@@ -39,9 +39,7 @@ def test_a_dry_run_says_what_goes_and_why_the_rest_stays(
     assert [u["partition"] for u in data["undecided"]] == ["d=soon"]
     lines = firnline("ttl", "events", "--dry-run", "--settings", settings).out.splitlines()
     assert lines[2].split() == ["d=2013-01-01", "2", "20", "3.9", "KiB", "2013-01-02", "00:00:00Z"]
-    assert lines[-1].startswith(
-        "3 parts with 30 rows (5.9 KiB) of events would go: all rows before"
-    )
+    assert lines[-1].startswith("3 parts with 30 rows (5.9 KiB) of events would go: wholly before")
     assert any(line.split()[:2] == ["d=soon", "1"] for line in lines)
     assert content_of(table.folder) == before
 
