@@ -123,6 +123,11 @@ class TablePaths:
         """Key prefix of the transactions, ending in ``/``."""
         return self._dir("_txn")
 
+    @property
+    def checkpoint_dir(self) -> str:
+        """Key prefix of the checkpoints, ending in ``/``."""
+        return self._dir("_ckpt")
+
     def append_log(self, t: int, writer: str) -> str:
         """Key of an append's log file. ``writer`` ends in a UUIDv7 (docs/format.md)."""
         if _WRITER.fullmatch(writer) is None:

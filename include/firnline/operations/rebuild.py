@@ -1,0 +1,180 @@
+"""Rebuild: a table's log from its parts and its transactions, when the log was lost.
+
+It is itself a transaction: fenced by ``_txn/``, and a crash at any call is mended by running it
+again. Writers should be stopped: an append under way may give up and take its parts back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from firnline.errors import CommitUnknownError, FindingsError, LogCorruptError, UsageError
+from firnline.log import codec, txn_file
+from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.remains import RebuildOptions, Remains, read_remains
+from firnline.operations.whole_log import commit_whole
+from firnline.plan.rebuild import RebuildPlan
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.transaction import publish
+
+__all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
+
+OP = "rebuild"
+
+
+class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did."""
+
+    table: str
+    dry_run: bool
+    transactions: tuple[int, ...]
+    published_only: bool
+    """An earlier rebuild had been committed; its log file was published."""
+    plan: dict[str, object]
+    """As ``RebuildPlan.to_json``."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def preview(table: Table, options: RebuildOptions) -> RebuildPlan:
+    """Read what is left and decide; nothing is written.
+
+    Requests: those of ``run_rebuild`` but the puts.
+    """
+    return read_remains(table, options, None).plan
+
+
+def run_rebuild(
+    table: Table,
+    options: RebuildOptions,
+    run: RunIdentity,
+    on_progress: Callable[[int], None] | None = None,
+) -> RebuildReport:
+    """Write the log of a table anew.
+
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
+    per transaction and per object that none of them names, four for the probe of the store and two
+    PUTs. A second run right after the first is refused.
+
+    Args:
+        table: the table.
+        options: what to do with objects that nobody names.
+        run: who runs it, for the history.
+        on_progress: called with the number of footers read.
+
+    Raises:
+        UsageError: the log is whole, or there is nothing to rebuild from.
+        LogCorruptError: a log file or transaction that does not read has to be moved away first.
+        FindingsError: there are objects of which somebody has to decide; nothing was written.
+        SchemaConflictError: two parts give one column different types.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
+    """
+    began, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    done = None if options.dry_run else _publish_earlier(table)
+    plan: dict[str, object] = {}
+    if done is None:
+        remains = read_remains(table, options, on_progress)
+        plan = remains.plan.to_json()
+        if not options.dry_run:
+            _refuse_undecided(table, remains.plan)
+            if table.settings.locking == "fenced":
+                probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+            done = _write(table, remains, run, began)
+    after = table.store.counters.as_dict()
+    return RebuildReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        transactions=() if done is None else (done,),
+        published_only=done is not None and not plan,
+        plan=plan,
+        requests={kind: after[kind] - before[kind] for kind in after},
+        seconds=(table.clock.elapsed_ms() - began) / 1000,
+    )
+
+
+def _publish_earlier(table: Table) -> int | None:
+    """Finish a rebuild that died between its commit and its publication."""
+    keys = [meta.key for meta in table.store.list(table.paths.txn_dir)]
+    if not keys:
+        return None
+    read_at = table.clock.elapsed_ms()
+    key = max(keys)
+    try:
+        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+    except LogCorruptError:
+        return None  # told of, with all others, by whoever reads them
+    if header.op != OP or any(m.key == header.log for m in table.store.list(table.paths.log_dir)):
+        return None
+    publish(table, header, log_file, read_at)
+    return header.seq
+
+
+def _refuse_undecided(table: Table, plan: RebuildPlan) -> None:
+    if plan.nothing_to_do and not plan.undecided:
+        raise UsageError(
+            f"nothing that is left of table {table.settings.name} can be live",
+            next_step="see with --dry-run why, and name parts with --include",
+        )
+    if plan.undecided:
+        first = plan.undecided[0]
+        raise FindingsError(
+            f"{len(plan.undecided)} objects of table {table.settings.name} may be live or left "
+            f"over; the first: {first.key} {first.reason}",
+            next_step="decide with --include GLOB and --exclude GLOB (see --dry-run); nothing was "
+            "written",
+        )
+
+
+def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
+    history, plan, listing = remains.history, remains.plan, remains.log.listing
+    logs = [item.name for item in listing.values()]
+    base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
+    t = max([table.clock.now_ms(), history.newest_t + 1, *(n.t + 1 for n in logs)])
+    seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
+    lost = [_lost(history.parts[path], t) for path in plan.missing]
+    content = LogContent(
+        t=t,
+        schema=remains.schema,
+        markers=[*plan.live, *plan.dead, *lost],
+        tombstones=[LogTombstone(key, t) for key in sorted(listing)],
+        deletes=list(remains.deletes.values()),
+        other=sorted(remains.other),
+        x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged),
+    )
+    rows = plan.rows or 0
+    header = TxnHeader(
+        seq=seq,
+        txn=txn,
+        op=OP,
+        base=base,
+        t=t,
+        log=table.paths.txn_log(t, seq, txn),
+        run=run,
+        counts=Counts(
+            parts_in=len(plan.live),
+            parts_out=len(plan.live),
+            rows_in=rows,
+            rows_out=rows,
+            logs_folded=len(listing),
+        ),
+    )
+    if not commit_whole(table, header, codec.encode(content), began):
+        raise CommitUnknownError(
+            f"rebuild {table.paths.txn(seq)} is committed, and its log file is not published yet",
+            next_step="run it again: that publishes it",
+        )
+    return seq
+
+
+def _lost(marker: Marker, t: int) -> Marker:
+    """Its object is gone: no reader shall look for it."""
+    return msgspec.structs.replace(marker, tmb=t)

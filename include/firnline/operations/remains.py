@@ -1,0 +1,151 @@
+"""What is left of a table whose log was lost, read once; refuses what cannot be rebuilt from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from firnline import schema as schemas
+from firnline.errors import LogCorruptError, UsageError
+from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log.records import Delete
+from firnline.plan.rebuild import Choice, History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.snapshot import combine
+from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
+from firnline.table import Table
+
+_TELL_EVERY = 1_000
+
+
+class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    dry_run: bool = False
+    include: tuple[str, ...] = ()
+    """Globs over keys or file names: undecided objects that are parts of the table."""
+    exclude: tuple[str, ...] = ()
+    """Globs likewise: objects that nobody names and that are not."""
+    force: bool = False
+    """Also where the log reads and lacks nothing that a transaction names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a table, and what a rebuild makes of it."""
+
+    log: LogSurvey
+    history: History
+    schema: dict[str, str]
+    deletes: dict[str, Delete]
+    other: frozenset[bytes]
+    plan: RebuildPlan
+
+
+def read_remains(
+    table: Table, options: RebuildOptions, on_progress: Callable[[int], None] | None
+) -> Remains:
+    """Read log, transactions, the listing, and the footers of what nobody names.
+
+    Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
+    """
+    log = survey_log(table.store, table.paths)
+    txns = survey_transactions(table.store, table.paths)
+    _refuse_broken(log, txns)
+    if log.listing and not options.force:
+        _refuse_whole(table, log, txns)
+    history = _history(log, txns)
+    objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
+    if not objects and not history.parts:
+        raise UsageError(
+            f"there is nothing at {table.settings.root} to rebuild a table from",
+            next_step="correct the name or the root",
+        )
+    columns = schemas.SchemaUnion()
+    for source, line in [*txns.schemas, *((k, c.schema) for k, c in sorted(log.contents.items()))]:
+        columns.add(source, line)
+    unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
+    wanted = FooterWanted(columns=columns.columns, stats=table.settings.statistics_columns)
+    footers = _footers(table, unnamed, wanted, on_progress)
+    choice = Choice(options.include, options.exclude)
+    plan = plan_rebuild(history, objects, footers, table.paths, table.settings, choice)
+    live = {marker.p for marker in plan.live}
+    for facts in footers:
+        if facts.key in live:
+            columns.add(f"part {facts.key}", facts.columns)
+    return Remains(
+        log=log,
+        history=history,
+        schema=columns.columns,
+        deletes=txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes},
+        other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
+        plan=plan,
+    )
+
+
+def _footers(
+    table: Table,
+    tasks: list[FooterTask],
+    wanted: FooterWanted,
+    on_progress: Callable[[int], None] | None,
+) -> list[FooterFacts]:
+    footers: list[FooterFacts] = []
+    for facts in many_facts(table.store, tasks, wanted):
+        footers.append(facts)
+        if on_progress is not None and len(footers) % _TELL_EVERY == 0:
+            on_progress(len(footers))
+    return footers
+
+
+def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
+    strange = [key for key in log.strange if key.endswith(".jsonl")]
+    broken = [*log.broken, *txns.broken, *strange]
+    if broken:
+        error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
+        raise LogCorruptError(
+            f"{len(broken)} files do not read, the first {broken[0]}"
+            + (f" ({error.message})" if error is not None else ""),
+            next_step="move them out of _log/ and _txn/ and run it again: a rebuild does without "
+            "them, and firnline deletes nothing that it cannot read",
+        )
+
+
+def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
+    """A log that reads and knows everything that the published transactions name."""
+    published = max((item.name.seq for item in log.listing.values()), default=0)
+    upto = txns.newest - 1 if txns.newest > published else txns.newest
+    known = txns
+    if upto != txns.newest:  # the newest may just not be published yet
+        known = survey_transactions(table.store, table.paths, upto=upto)
+    states: dict[str, bool] = {}
+    for content in log.contents.values():
+        for marker in content.markers:
+            states[marker.p] = states.get(marker.p, True) and marker.tmb is None
+    for path, marker in known.parts.items():
+        alive = states.get(path)
+        if (marker.tmb is None and alive is None) or (marker.tmb is not None and alive):
+            return
+    raise UsageError(
+        f"the log of table {table.settings.name} reads, and lacks nothing that its transactions "
+        "name",
+        next_step="run `firnline verify` to see what is wrong; --force rebuilds all the same",
+    )
+
+
+def _history(log: LogSurvey, txns: TxnSurvey) -> History:
+    parts = dict(txns.parts)
+    for key in sorted(log.contents):
+        for marker in log.contents[key].markers:
+            known = parts.get(marker.p)
+            parts[marker.p] = marker if known is None else combine(known, marker)
+    marks = [c.x.purged for c in log.contents.values() if c.x is not None]
+    first = first_of_run(txns.headers)
+    return History(
+        parts=parts,
+        newest=txns.newest,
+        newest_t=max((h.t for h in txns.headers.values()), default=0),
+        first=first,
+        first_t=txns.headers[first].t if first is not None else 0,
+        purged=max([txns.purged, *marks]),
+    )

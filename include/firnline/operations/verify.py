@@ -1,0 +1,271 @@
+"""Verify: the log, the transactions and the objects of a table compared with each other.
+
+Reads only. What is found is reported and never raised: ``refuse_findings`` does that, for the
+command line and the DAG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from firnline.errors import FindingsError, FirnlineError, LogCorruptError, SchemaConflictError
+from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log.reader import LogRead
+from firnline.log.records import LogContent, Marker
+from firnline.plan.verify import (
+    Finding,
+    Findings,
+    check_leftovers,
+    check_log,
+    check_transactions,
+    check_v1,
+)
+from firnline.plan.verify_parts import Counted, FooterCheck, check_objects
+from firnline.snapshot import Snapshot, build
+from firnline.survey import LogSurvey, survey_log, survey_transactions
+from firnline.table import Table
+
+ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]]
+"""Reads many footers: in threads of this process, or in Spark tasks (firnline.spark.footers)."""
+
+_TELL_EVERY = 1_000
+
+
+class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    deep: bool = False
+    """Read the footer of every live part: one GET each."""
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What was looked at."""
+
+    log_files: int = 0
+    transactions: int = 0
+    live_parts: int = 0
+    dead_parts: int = 0
+    rows: int | None = 0
+    """Of the live parts by their markers; None when one does not say."""
+    v1_parts: int | None = None
+    """Live parts for a client of log version 1; None when the log does not read as a whole."""
+    objects: int = 0
+    """Under ``_data/``."""
+    bytes: int = 0
+    """Of these objects."""
+    orphans: int = 0
+    orphan_bytes: int = 0
+    young_objects: int = 0
+    """That no log file names, younger than ``orphan_grace``."""
+    footers: int = 0
+    footer_rows: int = 0
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check found."""
+
+    table: str
+    deep: bool
+    seq: int
+    """Newest transaction of the log."""
+    findings: tuple[Finding, ...]
+    """At most a hundred of a kind."""
+    kinds: dict[str, int]
+    """Kind -> how many there are."""
+    severities: dict[str, int]
+    """error, warning, note -> how many there are."""
+    checked: Checked
+    requests: dict[str, int]
+    seconds: float
+
+    @property
+    def healthy(self) -> bool:
+        """Nothing but notes."""
+        return not (self.severities.get("error") or self.severities.get("warning"))
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain | {"healthy": self.healthy}
+
+
+class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is."""
+
+    footers: int
+    footers_done: int
+
+
+def run_verify(
+    table: Table,
+    options: VerifyOptions,
+    footers: ReadFooters | None = None,
+    on_progress: Callable[[VerifyProgress], None] | None = None,
+) -> VerifyReport:
+    """Check a table; works on a damaged one as far as it can be read.
+
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
+    log file and transaction; deep: a GET per live part besides.
+
+    Args:
+        table: the table.
+        options: how deep.
+        footers: reads footers elsewhere; None: in threads of this process.
+        on_progress: called every thousand footers.
+
+    Raises only StoreError and SnapshotUnstableError: a store that does not answer is no finding.
+    """
+    run = _Run(table, table.clock.elapsed_ms(), table.store.counters.as_dict(), Findings())
+    log = survey_log(table.store, table.paths)
+    snapshot = run.read(log)
+    txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
+    now = table.clock.now_ms()
+    check_log(run.found, log, snapshot.log_tombstones, now)
+    check_leftovers(run.found, snapshot, table.settings.cleanup.grace, now)
+    check_transactions(run.found, txns, snapshot, table.paths, now)
+    whole = not log.broken and run.readable
+    v1_parts = check_v1(run.found, snapshot) if whole else None
+    run.check_checkpoints()
+    counted = run.check_parts(snapshot, now)
+    deep = FooterCheck(run.found, table.paths, snapshot.live, snapshot.schema)
+    if options.deep:
+        reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
+        _read_footers(deep, reader, on_progress or (lambda _: None))
+    return run.report(
+        options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep
+    )
+
+
+def refuse_findings(report: VerifyReport) -> None:
+    """Raise FindingsError unless there are notes only."""
+    if report.healthy:
+        return
+    errors, warnings = report.severities.get("error", 0), report.severities.get("warning", 0)
+    first = next(f for f in report.findings if f.severity == ("error" if errors else "warning"))
+    raise FindingsError(
+        f"table {report.table} has {errors} errors and {warnings} warnings; the first: "
+        f"{first.object} {first.sentence}",
+        next_step=first.next_step,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    table: Table
+    began_ms: int
+    before: Mapping[str, int]
+    found: Findings
+    readable: bool = True
+    """Whether the log files that read give one state."""
+
+    def read(self, log: LogSurvey) -> Snapshot:
+        """The state that the readable log files give, without what contradicts."""
+        contents = log.contents
+        while True:
+            try:
+                return build(self.table.paths, LogRead(log.listing, contents))
+            except SchemaConflictError as error:
+                self._contradiction("schema-conflict", error)
+                contents = {k: msgspec.structs.replace(c, schema={}) for k, c in contents.items()}
+            except LogCorruptError as error:
+                self._contradiction("log-conflict", error)
+                contents = _first_only(contents)
+
+    def _contradiction(self, kind: str, error: FirnlineError) -> None:
+        self.readable = False
+        self.found.add(
+            "error", kind, self.table.paths.log_dir, f"does not read as a whole: {error.message}",
+            error.next_step,
+        )  # fmt: skip
+
+    def check_checkpoints(self) -> None:
+        table = self.table
+        there = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
+        if there:
+            self.found.add(
+                "note", "checkpoints", there[0],
+                f"and in all {len(there)} objects lie under _ckpt/, which this firnline neither "
+                "reads nor writes", "delete them if no other client wrote them",
+            )  # fmt: skip
+
+    def check_parts(self, snapshot: Snapshot, now_ms: int) -> Counted:
+        table = self.table
+        return check_objects(
+            self.found,
+            snapshot.parts,
+            snapshot.purged,
+            table.store.list(table.paths.data_dir),
+            now_ms - table.settings.orphan_grace,
+        )
+
+    def report(
+        self,
+        options: VerifyOptions,
+        snapshot: Snapshot,
+        log_files: int,
+        transactions: int,
+        v1_parts: int | None,
+        counted: Counted,
+        deep: FooterCheck,
+    ) -> VerifyReport:
+        live, after = snapshot.live, self.table.store.counters.as_dict()
+        rows = [m.n for m in live.values()]
+        return VerifyReport(
+            table=self.table.settings.name,
+            deep=options.deep,
+            seq=snapshot.seq,
+            findings=tuple(_in_order(self.found.listed)),
+            kinds=dict(self.found.counts),
+            severities={str(level): n for level, n in self.found.severities.items()},
+            checked=Checked(
+                log_files=log_files,
+                transactions=transactions,
+                live_parts=len(live),
+                dead_parts=len(snapshot.parts) - len(live),
+                rows=None if None in rows else sum(n for n in rows if n is not None),
+                v1_parts=v1_parts,
+                objects=counted.objects,
+                bytes=counted.bytes,
+                orphans=counted.orphans,
+                orphan_bytes=counted.orphan_bytes,
+                young_objects=counted.young,
+                footers=deep.count,
+                footer_rows=deep.rows,
+            ),
+            requests={kind: after[kind] - self.before[kind] for kind in after},
+            seconds=(self.table.clock.elapsed_ms() - self.began_ms) / 1000,
+        )
+
+
+def _first_only(contents: Mapping[str, LogContent]) -> dict[str, LogContent]:
+    """Without the later markers of a part on which two log files disagree."""
+    known: dict[str, Marker] = {}
+    found: dict[str, LogContent] = {}
+    for key in sorted(contents):
+        markers = []
+        for marker in contents[key].markers:
+            first = known.setdefault(marker.p, marker)
+            same = first.b == marker.b and (None in (first.n, marker.n) or first.n == marker.n)
+            if same:
+                markers.append(marker)
+        found[key] = msgspec.structs.replace(contents[key], markers=markers)
+    return found
+
+
+def _in_order(findings: Sequence[Finding]) -> list[Finding]:
+    ranks = {"error": 0, "warning": 1, "note": 2}
+    return sorted(findings, key=lambda f: (ranks[f.severity], f.kind))
+
+
+def _read_footers(
+    check: FooterCheck, read: ReadFooters, tell: Callable[[VerifyProgress], None]
+) -> None:
+    tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
+    for facts in read(tasks, FooterWanted(columns=dict(check.columns))):
+        check.take(facts)
+        if check.count % _TELL_EVERY == 0:
+            tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
+    check.finish()
