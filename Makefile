@@ -25,7 +25,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test demo up bench lock format clean clean-demo
+.PHONY: help setup check test simulate demo up bench lock format clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -47,6 +47,9 @@ test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@# Without Go there is no S3 server: said here, and what needs it is skipped unless forbidden.
 	@$(BIN)/python -m firnline_dev.s3server build || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	$(BIN)/pytest -q $(SLOW_TESTS)
+
+simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
+	@$(BIN)/python -m firnline_dev.simulate --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
 
 demo: setup ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
 	@STORE=$(STORE) $(BIN)/python -m firnline_dev.demo

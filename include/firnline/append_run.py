@@ -129,9 +129,10 @@ class AppendRun:
             for part in self.parts
         ]
         data = codec.encode(LogContent(t=t, schema=self.columns, markers=markers))
+        ttl = table.settings.append.ttl
         self._refuse_when_late()
         try:
-            found = create(table.store, key, data)
+            found = create(table.store, key, data, may_put=lambda: self._age_ms() <= ttl)
         except StoreError as error:
             # Also when the last answer was a clear one: an earlier put may still take effect.
             raise CommitUnknownError(
@@ -158,14 +159,16 @@ class AppendRun:
             _LOG.warning("%d parts of a failed append stay: %s", len(self._keys), error)
 
     def _refuse_when_late(self) -> None:
-        ttl = self.table.settings.append.ttl
-        age = self.table.clock.elapsed_ms() - self.origin.began_ms
+        ttl, age = self.table.settings.append.ttl, self._age_ms()
         if age > ttl:
             # A delete record may be gone by now that has to hide some of these rows.
             raise AppendExpiredError(
                 f"the append took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
                 next_step="append fewer rows at once, or raise append.ttl; nothing was published",
             )
+
+    def _age_ms(self) -> int:
+        return self.table.clock.elapsed_ms() - self.origin.began_ms
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         if rows.num_columns == 0:

@@ -132,9 +132,14 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     A publisher later than half the grace after it read the transaction leaves it to others: the
     log file may have been published, folded and deleted since, and must not come back.
     """
-    if table.clock.elapsed_ms() - read_at_ms > table.settings.cleanup.grace // 2:
+    half = table.settings.cleanup.grace // 2
+
+    def in_time() -> bool:
+        return table.clock.elapsed_ms() - read_at_ms <= half
+
+    if not in_time():
         return False
-    create(table.store, header.log, log_file)
+    create(table.store, header.log, log_file, may_put=in_time)
     return True
 
 
@@ -162,7 +167,7 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         data = txn_file.encode(draft.header, draft.log_file)
         _refuse_when_late(table, base)
         read_at = table.clock.elapsed_ms()
-        if _create_transaction(table, draft.header, data):
+        if _create_transaction(table, base, draft.header, data):
             return _committed(table, base, draft, read_at)
         base = take_base(table, began_ms=base.began_ms)
     raise CommitConflictError(
@@ -171,11 +176,12 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     )
 
 
-def _create_transaction(table: Table, header: TxnHeader, data: bytes) -> bool:
+def _create_transaction(table: Table, base: Base, header: TxnHeader, data: bytes) -> bool:
     """True when the object is ours, False when a rival has the number."""
     key = table.paths.txn(header.seq)
+    ttl = table.settings.commit_ttl
     try:
-        return create(table.store, key, data) is None
+        return create(table.store, key, data, may_put=lambda: _age_ms(table, base) <= ttl) is None
     except (OutcomeUnknownError, StoreUnavailableError) as error:
         raise CommitUnknownError(
             f"nobody can say whether transaction {key} was written ({error.message})",
@@ -199,8 +205,12 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
 
 
+def _age_ms(table: Table, base: Base) -> int:
+    return table.clock.elapsed_ms() - base.began_ms
+
+
 def _refuse_when_late(table: Table, base: Base) -> None:
-    age = table.clock.elapsed_ms() - base.began_ms
+    age = _age_ms(table, base)
     if age > table.settings.commit_ttl:
         raise CommitExpiredError(
             f"this run read the table {age // 1000} s ago, longer than commit_ttl "

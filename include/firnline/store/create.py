@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from firnline.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -14,8 +16,17 @@ ATTEMPTS = 4
 """Puts, each with a read-back. Two would do for a store that answers one put at a time."""
 
 
-def create(store: Store, key: str, data: bytes) -> bytes | None:
+def create(
+    store: Store, key: str, data: bytes, *, may_put: Callable[[], bool] = lambda: True
+) -> bytes | None:
     """Create-only put that reads back whatever it cannot be sure of.
+
+    Args:
+        store: where.
+        key: of an object that only this caller, or a rival for the same number, writes.
+        data: holds a UUIDv7 of its writer.
+        may_put: asked before a put is repeated. A machine that was suspended between two of them
+            must not put what others have given up on in the meantime.
 
     Returns:
         None when the object holds ``data``; else the bytes of whoever was first.
@@ -36,7 +47,10 @@ def create(store: Store, key: str, data: bytes) -> bytes | None:
             refusing what it does not have. The object may be there, now or later.
     """
     reason = ""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        if attempt and not may_put():
+            reason += ", and it is too late to try again"
+            break
         try:
             store.put_new(key, data)
         except (ObjectExistsError, OutcomeUnknownError) as doubt:

@@ -54,9 +54,19 @@ def with_retry(
     """
     began = clock.elapsed_ms()
 
+    def late() -> bool:
+        return clock.elapsed_ms() - began >= policy.deadline_ms
+
     def used_up(state: RetryCallState) -> bool:
-        late = clock.elapsed_ms() - began >= policy.deadline_ms
-        return late or state.attempt_number >= policy.attempts
+        return late() or state.attempt_number >= policy.attempts
+
+    def repeat(state: RetryCallState) -> None:
+        # Here, not in tenacity's own sleep: the machine may have been suspended while it waited,
+        # and nobody sends a request that others have given up on hours ago.
+        clock.sleep(state.upcoming_sleep)
+        if late() and state.outcome is not None:
+            state.outcome.result()  # raises what went wrong last
+        on_retry()
 
     def may_repeat(error: BaseException) -> bool:
         return isinstance(error, RequestFailed) and error.failure.kind == "transient"
@@ -65,8 +75,8 @@ def with_retry(
         stop=used_up,
         wait=wait_random_exponential(multiplier=policy.first_wait, max=policy.longest_wait),
         retry=retry_if_exception(may_repeat),
-        before_sleep=lambda _: on_retry(),
-        sleep=clock.sleep,
+        before_sleep=repeat,
+        sleep=lambda _: None,
         reraise=True,
     )
     return retrying(call)

@@ -126,3 +126,18 @@ def test_what_is_refused_is_not_repeated() -> None:
         create(store, "k", b"ours")
     with pytest.raises(ObjectNotFoundError):
         store.get("k")
+
+
+@pytest.mark.parametrize("put", [never_arrives, collides])
+def test_a_put_is_not_repeated_once_it_is_too_late(put: Put) -> None:
+    # The simulation found it: a machine that slept between two puts published an append a day
+    # late, when the sweep had deleted its parts.
+    store = Scripted(put)
+    with pytest.raises(OutcomeUnknownError, match="too late to try again"):
+        create(store, "k", b"ours", may_put=lambda: False)
+    assert "k" not in store.objects
+
+
+def test_too_late_or_not_our_own_object_is_recognised() -> None:
+    store = Scripted(loses_the_answer)
+    assert create(store, "k", b"ours", may_put=lambda: False) is None

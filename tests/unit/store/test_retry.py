@@ -26,6 +26,13 @@ class FakeClock:
         self.now += seconds
 
 
+class Suspended(FakeClock):
+    """Of a machine whose lid is closed while it waits."""
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds + 86_400)
+
+
 TRANSIENT, FINAL = Failure("transient", "503"), Failure("access", "403")
 
 
@@ -97,3 +104,10 @@ def test_waits_are_random_and_their_bound_doubles() -> None:
         column = [row[position] for row in waits]
         assert max(column) <= bound
         assert min(column) < bound / 2 < max(column)
+
+
+def test_a_machine_that_was_suspended_while_it_waited_does_not_send_again() -> None:
+    clock, calls = Suspended(), list[int]()
+    with pytest.raises(RequestFailed, match="503"):
+        with_retry(RetryPolicy(), clock, lambda: failing(3, calls=calls), lambda: None)
+    assert len(calls) == 1

@@ -1,0 +1,58 @@
+"""The simulation: `make simulate SEEDS=n FROM=s`.
+
+python -m firnline_dev.simulate [--seeds N] [--from S] [--jobs N] [--trace]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from firnline_dev.simulate.run import Finding, play_seed, play_seeds
+
+_CHUNK = 25
+
+
+def main(arguments: list[str]) -> int:
+    """0, or 1 with the first violation."""
+    parser = argparse.ArgumentParser(prog="python -m firnline_dev.simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--trace", action="store_true", help="print what happened in the seed")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    found = _all(given.first, given.seeds, given.jobs)
+    took = time.monotonic() - began
+    if isinstance(found, Finding):
+        print(f"VIOLATION in seed {found.seed}, step {found.step}: {found.what}")
+        trace = play_seed(found.seed).trace
+        print("\n".join(trace if given.trace else trace[-40:]))
+        return 1
+    print(f"{given.seeds} seeds without a violation, {given.seeds / took:.1f} a second")
+    print(", ".join(f"{name} {count:,}" for name, count in sorted(found.items())))
+    return 0
+
+
+def _all(first: int, seeds: int, jobs: int) -> Finding | Counter[str]:
+    total: Counter[str] = Counter()
+    with ProcessPoolExecutor(jobs) as pool:
+        chunks = [
+            pool.submit(play_seeds, start, min(_CHUNK, first + seeds - start))
+            for start in range(first, first + seeds, _CHUNK)
+        ]
+        for future in as_completed(chunks):
+            found = future.result()
+            if isinstance(found, Finding):
+                pool.shutdown(cancel_futures=True)
+                return found
+            total.update(found)
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

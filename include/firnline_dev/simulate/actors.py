@@ -1,0 +1,133 @@
+"""What runs in the world: the product's own operations, each as somebody would start it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from firnline.append import Appender
+from firnline.errors import FirnlineError
+from firnline.kernel.engine import Engine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations import cleanup, drop, merge, sweep
+from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from firnline_dev.simulate.oracle import Hides, Oracle
+from firnline_dev.simulate.rows import ARROW, RowEngine
+from firnline_dev.simulate.store import SimStore
+from firnline_dev.simulate.world import SCHEMA, Actor, SimClock, SimIds, Violation, World
+
+PARTITIONS, USERS = "xy", "uvw"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What an actor works with."""
+
+    world: World
+    oracle: Oracle
+    actor: Actor
+    table: Table
+    run: RunIdentity
+
+    @property
+    def r(self) -> random.Random:
+        """The world's chance."""
+        return self.world.r
+
+    def engine(self) -> Engine:
+        """A kernel for this actor."""
+        return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor))
+
+
+def stage_of(world: World, oracle: Oracle, actor: Actor) -> Stage:
+    """Give an actor its table."""
+    store, clock, ids = SimStore(actor), SimClock(actor), SimIds(world)
+    table = Table(world.settings, store, world.paths, clock, ids)
+    return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name))
+
+
+def append(stage: Stage) -> None:
+    """One append of a few rows in one or both partitions."""
+    r, world = stage.r, stage.world
+    rows = [
+        {"k": world.next_id(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
+        for _ in range(r.randint(1, 5))
+    ]
+    data = pa.Table.from_pylist(rows, schema=ARROW)
+    Appender(stage.table, writer="sim", known_schema=SCHEMA).append(data)
+
+
+def merge_parts(stage: Stage) -> None:
+    """A merge of one partition or all."""
+    partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
+    options = merge.MergeOptions(partitions=partitions)
+    merge.run_merge(stage.table, stage.engine, options, stage.run)
+
+
+def drop_partition(stage: Stage) -> None:
+    """The removal of one partition."""
+    options = drop.DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
+    drop.run_drop(stage.table, options, stage.run)
+
+
+def clean_up(stage: Stage) -> None:
+    """A tombstone clean-up, now and then a bounded one."""
+    limit = stage.r.choice([None, None, 1, 4])
+    cleanup.run_cleanup(stage.table, cleanup.CleanupOptions(max_deletes=limit), stage.run)
+
+
+def sweep_orphans(stage: Stage) -> None:
+    """An orphan sweep."""
+    sweep.run_sweep(stage.table, sweep.SweepOptions(), stage.run)
+
+
+def read(stage: Stage) -> None:
+    """A reader: its rows must be those of some moment while it read."""
+    began = stage.world.step
+    snapshot = read_snapshot(stage.table.store, stage.table.paths)
+    seen = stage.oracle.rows_of(snapshot)
+    if len(seen) != len(set(seen)):
+        raise Violation("a reader saw rows twice")
+    if not stage.oracle.was_true(set(seen), began):
+        raise Violation(f"a reader saw rows {sorted(seen)}, which the table never had since")
+
+
+def condition(stage: Stage) -> tuple[Hides, str]:
+    """Some users of some partitions, and the same as SQL."""
+    r = stage.r
+    partitions = frozenset(r.choice(["x", "y", "xy"]))
+    users = frozenset(r.choice(["u", "v", "uv"]))
+    names = ", ".join(f"'{user}'" for user in sorted(users))
+    sql = f"u IN ({names})"
+    if len(partitions) == 1:
+        sql += f" AND p = '{min(partitions)}'"
+    return Hides(partitions, users), sql
+
+
+OPERATIONS: dict[str, Callable[[Stage], None]] = {
+    "append": append,
+    "merge": merge_parts,
+    "drop": drop_partition,
+    "cleanup": clean_up,
+    "sweep": sweep_orphans,
+    "read": read,
+}
+
+
+def play(name: str, stage: Stage) -> None:
+    """Run one operation; what it may fail of is no violation."""
+    try:
+        OPERATIONS[name](stage)
+    except FirnlineError as error:
+        stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
+        stage.world.trace.append(f"{stage.world.step} {stage.actor.name} ENDS {error}")
+
+
+def playing(name: str, stage: Stage) -> Callable[[], None]:
+    """``play``, for a greenlet."""
+    return partial(play, name, stage)

@@ -1,0 +1,212 @@
+"""What the table must hold, known from what was committed and not from how the code reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firnline.log import codec, txn_file
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import LogContent, Marker
+from firnline.snapshot import Snapshot, build
+from firnline_dev.simulate import rows
+from firnline_dev.simulate.world import GRACE, Violation, World
+
+
+@dataclass(frozen=True)
+class Hides:
+    """A condition on rows: those of these partitions and users."""
+
+    partitions: frozenset[str]
+    users: frozenset[str]
+
+    def row(self, partition: str, user: str) -> bool:
+        """Whether it is true for a row."""
+        return partition in self.partitions and user in self.users
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Somebody who read a snapshot and may use its parts for the grace."""
+
+    at: int
+    parts: frozenset[str]
+
+
+@dataclass
+class Oracle:
+    """Follows what becomes visible and compares it with what the table shows."""
+
+    world: World
+    intents: dict[str, Hides] = field(default_factory=dict)
+    """Run id -> what a delete or rewrite takes away."""
+    contents: dict[str, LogContent] = field(default_factory=dict)
+    born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    """Row -> data sequence of its append, partition, user."""
+    born_at: dict[int, int] = field(default_factory=dict)
+    """Row -> step in which its append landed."""
+    gone: set[int] = field(default_factory=set)
+    deletes: dict[str, tuple[int, Hides]] = field(default_factory=dict)
+    """Delete id -> sequence, condition; of what is published."""
+    committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
+    """By the key of the log file."""
+    applied: set[str] = field(default_factory=set)
+    readers: list[Reader] = field(default_factory=list)
+    history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
+    """(step, rows that the table had from then on)."""
+    part_rows: dict[str, tuple[tuple[int, str, str], ...]] = field(default_factory=dict)
+    stats: Counter[str] = field(default_factory=Counter)
+    _checked: int = -1
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def on_put(self, key: str, data: bytes) -> None:
+        """An object appeared."""
+        paths = self.world.paths
+        if key.startswith(paths.data_dir):
+            self.part_rows[key] = rows.decode(data)
+        elif key.startswith(paths.txn_dir):
+            header, log_file = txn_file.decode(key, data, paths)
+            self.committed[header.log] = header, codec.decode(header.log, log_file, paths)
+            self.stats[header.op] += 1
+        elif key.startswith(paths.log_dir):
+            self._log_file(key, data)
+
+    def _log_file(self, key: str, data: bytes) -> None:
+        content = self.contents[key] = codec.decode(key, data, self.world.paths)
+        name = self.world.paths.parse_log(key)
+        if name.kind == "append":
+            for marker in content.markers:
+                for k, p, u in self.part_rows.get(marker.p, ()):
+                    self.born[k] = marker.q or 0, p, u
+                    self.born_at[k] = self.world.step
+            self.stats["append"] += 1
+        elif key not in self.applied:
+            self.applied.add(key)
+            self._transaction(*self.committed[key])
+
+    def _transaction(self, header: txn_file.TxnHeader, content: LogContent) -> None:
+        intent = self.intents.get(header.run.run_id)
+        for delete in content.deletes:
+            if delete.seq == header.seq and intent is not None:
+                self.deletes[delete.id] = header.seq, intent
+        if header.op not in {"drop", "ttl", "rewrite"}:
+            return
+        for marker in content.markers:
+            if marker.tmb == header.t:
+                found = self.part_rows[marker.p]
+                self.gone |= {
+                    k
+                    for k, p, u in found
+                    if header.op != "rewrite" or intent is None or intent.row(p, u)
+                }
+
+    # --- what must hold ---------------------------------------------------------------------------
+
+    def expected(self) -> set[int]:
+        """Rows that the table must show."""
+        return {
+            k
+            for k, (q, p, u) in self.born.items()
+            if k not in self.gone
+            and not any(seq > q and hides.row(p, u) for seq, hides in self.deletes.values())
+        }
+
+    def snapshot(self) -> Snapshot:
+        """The table as a reader of every log file sees it at this moment."""
+        world, listing = self.world, {}
+        for key, stored in world.objects.items():
+            if key.startswith(world.paths.log_dir):
+                name = world.paths.parse_log(key)
+                listing[key] = LogObject(name, len(stored.data), stored.at)
+        return build(world.paths, LogRead(listing, {key: self.contents[key] for key in listing}))
+
+    def rows_of(self, snapshot: Snapshot) -> list[int]:
+        """Rows that a snapshot shows. Raises Violation for a live part without its object."""
+        shown: list[int] = []
+        for path, marker in snapshot.live.items():
+            if path not in self.world.objects:
+                raise Violation(f"live part {path} has no object")
+            q, applied = snapshot.sequence_of(marker), marker.d or ()
+            hiding = [
+                self.deletes[d.id][1]
+                for d in snapshot.deletes.values()
+                if d.seq > q and d.id not in applied
+            ]
+            shown += [k for k, p, u in self.part_rows[path] if not any(h.row(p, u) for h in hiding)]
+        return shown
+
+    def check(self) -> None:
+        """Compare. Raises Violation."""
+        world = self.world
+        self._check_readers()
+        if self._checked == world.version:
+            return
+        self._checked = world.version
+        snapshot = self.snapshot()
+        shown, right = self.rows_of(snapshot), self.expected()
+        if len(shown) != len(set(shown)):
+            twice = [k for k, n in Counter(shown).items() if n > 1]
+            raise Violation(f"rows shown twice: {twice[:5]}")
+        if set(shown) != right:
+            lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
+            raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
+        self._check_v1(right)
+        if not self.history or self.history[-1][1] != right:
+            self.history.append((world.step, frozenset(right)))
+        if world.r.random() < 0.1:
+            parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
+            self.readers.append(Reader(world.now, parts))
+
+    def _check_readers(self) -> None:
+        world = self.world
+        self.readers = [reader for reader in self.readers if world.now - reader.at < GRACE]
+        for reader in self.readers:
+            lost = [path for path in reader.parts if path not in world.objects]
+            if lost:
+                raise Violation(
+                    f"a reader lost {lost[0]} after {(world.now - reader.at) / GRACE:.2f} graces"
+                )
+
+    def _check_v1(self, right: set[int]) -> None:
+        live = v1_live(self._files())
+        for path in live:
+            if path not in self.world.objects:
+                raise Violation(f"a v1 reader sees part {path}, whose object is gone")
+        if self.world.mix.deletes:
+            return
+        shown = [k for path in live for k, _, _ in self.part_rows[path]]
+        if sorted(shown) != sorted(right):
+            raise Violation(
+                f"a v1 reader sees other rows: {sorted(set(shown) ^ right)[:5]}, "
+                f"{len(shown) - len(set(shown))} twice"
+            )
+
+    def _files(self) -> Mapping[str, LogContent]:
+        log = self.world.paths.log_dir
+        return {k: self.contents[k] for k in self.world.objects if k.startswith(log)}
+
+    def was_true(self, seen: set[int], since_step: int) -> bool:
+        """Whether the table had exactly these rows at some moment since a step.
+
+        But for appends that landed since: a listing of several pages is no single moment, and
+        may miss one of those whose name lies on a page that was read already.
+        """
+        new = {k for k, step in self.born_at.items() if step >= since_step}
+        before = [state for step, state in self.history if step <= since_step][-1:]
+        after = [state for step, state in self.history if step > since_step]
+        states = [*before, *after] if before else [frozenset[int](), *after]
+        return any(state - new == seen - new for state in states)
+
+
+def v1_live(files: Mapping[str, LogContent]) -> dict[str, Marker]:
+    """Live parts by the rules of version 1 alone: files in order of names, the later line wins."""
+    live: dict[str, Marker] = {}
+    for key in sorted(files):
+        for marker in files[key].markers:
+            if marker.tmb is None:
+                live[marker.p] = marker
+            else:
+                live.pop(marker.p, None)
+    return live

@@ -1,0 +1,208 @@
+"""A world in which the real code runs and everything that can go wrong does, from one seed.
+
+Actors are greenlets; every request to the store is where one of them may be interrupted, paused,
+crashed or lied to. Time is a number, objects are a dictionary.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import greenlet
+
+from firnline.ids import format_uuid7
+from firnline.paths import TablePaths
+from firnline.settings import TableSettings
+
+TICK = 123_429
+"""Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
+GRACE = 400 * TICK
+TTL = 300 * TICK
+START_MS = 1_700_000_000_000
+ROOT = "memory://simulation/t"
+SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
+"""Key, partition, user."""
+
+
+class Violation(Exception):  # noqa: N818 - a finding, not a fault of the program
+    """A promise that did not hold."""
+
+
+class Crashed(BaseException):
+    """What a crash feels like to the code that it hits."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What this seed is like (a swarm: every seed has its own mix)."""
+
+    busy: int
+    """Actors at once."""
+    crash: float
+    pause: float
+    jump: float
+    """Chance of a leap of time, at each step."""
+    fault: float
+    """Chance of an error or a lost answer, at each request."""
+    lazy: bool
+    deletes: bool
+    weights: dict[str, float]
+
+    @classmethod
+    def of(cls, r: random.Random, operations: list[str]) -> Mix:
+        """Drawn from a seed."""
+        deletes = r.random() < 0.6
+        weights = {name: r.choice([0.0, 0.5, 1.0, 3.0]) for name in operations}
+        if not deletes:
+            weights |= {name: 0.0 for name in ("delete", "rewrite", "erase") if name in weights}
+        weights["append"] = 3.0
+        return cls(
+            busy=r.choice([2, 4, 7]),
+            crash=r.choice([0.0, 0.01, 0.03]),
+            pause=r.choice([0.0, 0.02, 0.1]),
+            jump=r.choice([0.01, 0.03, 0.1]),
+            fault=r.choice([0.0, 0.0, 0.02, 0.06]),
+            lazy=r.random() < 0.6,
+            deletes=deletes,
+            weights=weights,
+        )
+
+
+@dataclass
+class Stored:
+    """One object."""
+
+    data: bytes
+    at: int
+    """Last modified, by the store's clock."""
+
+
+IN_FLIGHT = 40 * TICK
+"""No network holds a request back for longer."""
+
+
+@dataclass(frozen=True)
+class LatePut:
+    """A put whose sender has given up."""
+
+    due: int
+    """The step in which it takes effect."""
+    sent: int
+    key: str
+    data: bytes
+
+
+@dataclass
+class World:
+    """Everything there is."""
+
+    r: random.Random
+    mix: Mix
+    settings: TableSettings
+    now: int = START_MS
+    objects: dict[str, Stored] = field(default_factory=dict)
+    version: int = 0
+    """Goes up with every change of ``objects``."""
+    step: int = 0
+    trace: list[str] = field(default_factory=list)
+    on_put: Callable[[str, bytes], None] = lambda _key, _data: None
+    late: list[LatePut] = field(default_factory=list)
+    _ids: int = 0
+
+    @property
+    def paths(self) -> TablePaths:
+        """Keys of the one table."""
+        return TablePaths("t")
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store an object and tell the oracle."""
+        self.objects[key] = Stored(data, self.now)
+        self.version += 1
+        self.on_put(key, data)
+
+    def remove(self, key: str) -> None:
+        """Delete an object, if it is there."""
+        if self.objects.pop(key, None) is not None:
+            self.version += 1
+
+    def next_id(self) -> int:
+        """A number that nobody had."""
+        self._ids += 1
+        return self._ids
+
+    def land_late_puts(self) -> None:
+        """Let requests take effect whose sender has long given up."""
+        due = [put for put in self.late if put.due <= self.step]
+        self.late = [put for put in self.late if put.due > self.step]
+        for put in due:
+            if put.key not in self.objects and self.now - put.sent <= IN_FLIGHT:
+                self.trace.append(f"{self.step} (late) put {put.key}")
+                self.put(put.key, put.data)
+
+
+@dataclass
+class Actor:
+    """One process: its own clock skew and its own end."""
+
+    world: World
+    name: str
+    skew: int
+    hub: greenlet.greenlet
+    dead: bool = False
+
+    def request(self, what: str) -> None:
+        """Somebody else may run now; a crash may come before the request has an effect."""
+        self._refuse_when_dead(what)
+        self.hub.switch(what)
+        self._refuse_when_dead(what)  # the world may have ended meanwhile
+        world = self.world
+        if world.r.random() < world.mix.crash:
+            self.die(f"before {what}")
+        world.trace.append(f"{world.step} {self.name} {what}")
+
+    def _refuse_when_dead(self, what: str) -> None:
+        if self.dead:
+            raise Crashed(what)
+
+    def answered(self, what: str) -> None:
+        """A crash may come after the effect, before the answer."""
+        if self.world.r.random() < self.world.mix.crash / 2:
+            self.die(f"after {what}")
+
+    def die(self, when: str) -> None:
+        """End here."""
+        self.dead = True
+        self.world.trace.append(f"{self.world.step} {self.name} CRASH {when}")
+        raise Crashed(when)
+
+
+@dataclass
+class SimClock:
+    """The clock of an actor's machine."""
+
+    actor: Actor
+
+    def now_ms(self) -> int:
+        """Wall clock, skewed."""
+        return self.actor.world.now + self.actor.skew
+
+    def elapsed_ms(self) -> int:
+        """Never skewed."""
+        return self.actor.world.now - START_MS
+
+    def sleep(self, seconds: float) -> None:
+        """Others go on meanwhile; time passes by itself."""
+        self.actor.request(f"sleep {seconds}")
+
+
+@dataclass
+class SimIds:
+    """Names that nobody had, in any order an actor's clock likes."""
+
+    world: World
+
+    def uuid7(self, now_ms: int) -> str:
+        """See ``Ids.uuid7``."""
+        return format_uuid7(now_ms, self.world.next_id())
