@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,7 +100,7 @@ def rows_of(table: Table) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def part_files(table: Table, keys: Iterable[str]) -> Sequence[Path]:
+def part_files(table: Table, keys: Iterable[str]) -> list[Path]:
     """Files of parts of a table in a folder."""
     folder = Path(table.settings.root.removeprefix("file://"))
     return [folder.parent / key for key in keys]

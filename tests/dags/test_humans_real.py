@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from firnline.errors import UsageError
 from firnline.history import history
-from tests.dags.operated import DAYS, Operated, append_days, partition, rows_by_day
+from tests.dags.operated import (
+    DAYS,
+    Operated,
+    append_days,
+    part_files,
+    partition,
+    rows_by_day,
+)
 
+DAY_MS = 86_400_000
 WAIT = {"dry_run": False, "answer_within": "10m"}
 
 
@@ -136,3 +147,55 @@ def test_a_param_that_cannot_be_right_fails_before_anybody_is_asked(removed: Ope
     assert unknown.error("list").startswith("no partition of the table matches 'ts_day=1999-*'; ")
     mistyped = removed.trigger("remove_partitions", "removed", {"dryrun": False}).ended()
     assert mistyped.error("list").startswith("a removal of partitions has no param dryrun; use ")
+
+
+@pytest.fixture(scope="module")
+def orphans(operated: Operated) -> list[Path]:
+    """Three parts that nobody names, ten days old, and one of today."""
+    table = operated.table("swept")
+    append_days(table, DAYS[:1])
+    now = table.clock.now_ms()
+    names = [table.ids.uuid7(now - 10 * DAY_MS) for _ in range(3)] + [table.ids.uuid7(now)]
+    files = part_files(table, [table.paths.data_part(partition(DAYS[0]), name) for name in names])
+    for file in files:
+        file.write_bytes(b"left behind")
+    for file in files[:3]:
+        os.utime(file, (now / 1000 - 864_000, now / 1000 - 864_000))
+    return files
+
+
+def test_a_sweep_deletes_exactly_what_was_approved(operated: Operated, orphans: list[Path]) -> None:
+    run = operated.trigger("orphan_sweep", "swept", WAIT)
+    asked = operated.question(run, "approve")
+    assert asked["subject"] == "Delete 3 orphans of table swept?"
+    assert "**3 objects, 33 B,**" in asked["body"]
+    assert "- 3 parts that no log file names" in asked["body"]
+    # An orphan that nobody has seen on the list.
+    later = orphans[0].with_name(f"00{orphans[0].name[2:]}")
+    shutil.copy2(orphans[0], later)
+    operated.answer(run, "approve", "Approve")
+    assert run.ended().state == "success", run.log("orphan_sweep")
+    assert [file.exists() for file in orphans] == [False, False, False, True]
+    assert later.exists()
+    assert run.task("orphan_sweep")["pool"] == "swept.cleanup"
+    assert run.xcom("orphan_sweep")["deleted"] == 3
+    assert rows_by_day(operated.table("swept")) == {DAYS[0]: 20}
+
+
+def test_a_sweep_that_nobody_approves_deletes_nothing(
+    operated: Operated, orphans: list[Path]
+) -> None:
+    left = list(orphans[0].parent.iterdir())
+    look = operated.trigger("orphan_sweep", "swept").ended()
+    assert look.tasks == {"plan": "success", "approve": "skipped", "orphan_sweep": "skipped"}
+    assert look.xcom("plan")["orphans_asked"] == 1
+    run = operated.trigger("orphan_sweep", "swept", {**WAIT, "answer_within": "1s"}).ended()
+    assert (run.state, run.tasks["orphan_sweep"]) == ("success", "skipped")
+    # Somebody marks the question as answered, without an answer.
+    run = operated.trigger("orphan_sweep", "swept", WAIT)
+    operated.question(run, "approve")
+    path = f"/dags/{run.dag_id}/dagRuns/{run.run_id}/taskInstances/approve"
+    operated.stack.api.call("PATCH", path, {"new_state": "success"})
+    assert run.ended().state == "failed"
+    assert run.error("orphan_sweep").startswith(f"nobody approved run {run.run_id}, so nothing ")
+    assert list(orphans[0].parent.iterdir()) == left

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 ANSWER_WITHIN = "answer_within"
 _WAIT = "24h"
 _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
-_DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
+DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
 _NONE_YET = "(nothing)"
 
 LISTED = "listed"
@@ -50,7 +50,7 @@ def answer_within_param() -> Param:
     return Param(
         _WAIT,
         type="string",
-        pattern=_DURATION_PATTERN,
+        pattern=DURATION_PATTERN,
         title="Answer within",
         description_md="Such as `24h`, at most `30d`. Without an answer by then nothing happens.",
     )
@@ -165,10 +165,18 @@ class Approve(ApprovalOperator):
         return told
 
 
-def answered_by(context: Context, task_id: str = "approve") -> str:
-    """Name of the person who answered a task of this run; empty where nobody did."""
+def approved_by(context: Context, task_id: str = "approve") -> str:
+    """Name of the person who approved this run.
+
+    Raises UsageError: nobody did. A task that was marked a success by hand gives no answer.
+    """
     answer = context["ti"].xcom_pull(task_ids=task_id)
-    return str(answer.get("by") or "") if isinstance(answer, dict) else ""
+    if not isinstance(answer, dict) or answer.get("approved") is not True:
+        raise UsageError(
+            f"nobody approved run {context['run_id']}, so nothing is done",
+            next_step=f"clear its task {task_id} and answer it, or trigger a new run",
+        )
+    return str(answer["by"])
 
 
 def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -18,7 +18,7 @@ from firnline.airflow.humans import (
     Approve,
     answer_within,
     answer_within_param,
-    answered_by,
+    approved_by,
     count,
     partition_table,
 )
@@ -78,7 +78,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
             partitions=tuple(row["partition"] for row in rows),
             expected={row["partition"]: row["version"] for row in rows},
         )
-        return Confirmed(options, answered_by(context))
+        return Confirmed(options, approved_by(context))
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Confirmed:
         """Never: no param names what is removed."""
@@ -103,7 +103,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
         from firnline.operations.drop import run_drop
 
         # The history names who approved it, who may be another one than started the run.
-        by = msgspec.structs.replace(run, user=options.by or run.user)
+        by = msgspec.structs.replace(run, user=options.by)
         return run_drop(table, options.options, by)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,54 @@
+"""### Delete objects that no log file of a table names, once a person has seen the list.
+
+One DAG for each table of the settings file. It runs by the clock (`sweep.schedule` of the table,
+UTC) and by hand. Dead runs and appends leave orphans behind: parts, probes of the store, uploads
+that were never completed. They cost money and harm nobody.
+
+1. `plan` lists the orphans with their sizes and ages; nothing younger than a day is one, whatever
+   the settings say. With nothing to do the run ends here.
+2. `approve` waits for a person to look at the list ("Required actions" of the run). At most 5,000
+   objects at a time.
+3. `orphan_sweep` holds the only slot of the pool `<table>.cleanup` and deletes exactly what was on
+   the list and still is an orphan. No JVM starts.
+
+**By hand** a run only lists unless `dry_run` is switched off. Runs of the clock ask. `older_than`
+(`7d`) is the age from which on an object counts.
+
+**Without an answer** within `answer_within` (24 h), and after a rejection, nothing is deleted and
+the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+
+**When it fails,** the end of the task's log says what, and what to do next. Running it again is
+always safe.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import READING, longest, operation_dag
+from firnline.airflow.humans import Approve
+from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
+from firnline.airflow.tables import asset_of, clock_of, tables_of
+from firnline.airflow.tasks import RunInTask
+from firnline.airflow.work import pool_of
+
+SWEEP, APPROVED = SweepWork(), ApprovedSweep()
+
+for table in tables_of(SWEEP.operation):
+    with operation_dag(
+        SWEEP,
+        table,
+        doc=__doc__,
+        title=f"Delete objects that no log file of {table.name} names",
+        schedule=clock_of(table.sweep.schedule),
+    ):
+        (
+            PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)
+            >> Approve(task_id="approve", work=SWEEP, table=table.name)
+            >> RunInTask(
+                task_id=SWEEP.operation,
+                work=APPROVED,
+                table=table,
+                asset=asset_of(table),
+                pool=pool_of(SWEEP, table),
+                execution_timeout=longest(table),
+            )
+        )

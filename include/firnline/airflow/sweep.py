@@ -1,0 +1,199 @@
+"""The sweep of orphans that a person approved, as work of a DAG: ``dags/orphan_sweep.py``."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.access import open_in_task
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import shortened
+from firnline.airflow.humans import (
+    ANSWER_WITHIN,
+    DURATION_PATTERN,
+    LISTED,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+)
+from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.work import InTaskWork
+from firnline.units import about_duration, about_size, parse_duration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.sweep import SweepOptions, SweepReport
+    from firnline.plan.sweep import SweepPlan
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+MOST_APPROVED = 5_000
+"""Keys that one approval is about: they pass through Airflow's database."""
+_KINDS = {
+    "part": "parts that no log file names",
+    "foreign": "objects with names that firnline does not give",
+    "probe": "probes of the store",
+    "upload": "abandoned uploads",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What to sweep, and who said so."""
+
+    options: SweepOptions
+    by: str
+
+
+class SweepWork(InTaskWork["Approved", "SweepReport"]):
+    """Objects that no log file names are deleted, once a person has seen the list."""
+
+    operation = "orphan_sweep"
+    noun = "a sweep of orphans"
+    destructive = True
+    changes_table = False
+
+    def params(self) -> dict[str, Param]:
+        """From which age on, and how long to wait for an answer."""
+        return {
+            "older_than": Param(
+                None,
+                type=["string", "null"],
+                pattern=DURATION_PATTERN,
+                title="Older than",
+                description_md="Such as `7d`, at least `24h`. Empty: `orphan_grace` of the table's "
+                "settings.",
+            ),
+            ANSWER_WITHIN: answer_within_param(),
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Approved:
+        """Raises UsageError: ``older_than`` is no duration, ``answer_within`` out of bounds."""
+        from firnline.operations.sweep import SweepOptions
+
+        answer_within(params)  # before anybody is asked
+        age = params.get("older_than")
+        older_than = parse_duration(age) if age else None
+        return Approved(SweepOptions(older_than=older_than, dry_run=dry_run), "")
+
+    def preview(self, table: Table, options: Approved) -> SweepPlan:
+        """What nobody names."""
+        from firnline.operations.sweep import preview
+
+        return preview(table, options.options)
+
+    def run(
+        self,
+        table: Table,
+        options: Approved,
+        run: RunIdentity,
+        on_progress: Callable[[object], None],
+    ) -> SweepReport:
+        """Delete what was approved and still is an orphan."""
+        import msgspec
+
+        from firnline.operations.sweep import run_sweep
+
+        by = msgspec.structs.replace(run, user=options.by or run.user)
+        return run_sweep(table, options.options, by, on_progress)
+
+    def plan_figures(self, plan: SweepPlan) -> dict[str, Any]:  # type: ignore[override] # its own
+        """Totals, orphans by kind, and a row for each."""
+        figures = plan.to_json()
+        kinds = Counter(orphan.kind for orphan in plan.orphans[:MOST_APPROVED])
+        asked = plan.orphans[:MOST_APPROVED]
+        return {
+            **figures,
+            "orphans_asked": len(asked),
+            "bytes_asked": sum(orphan.bytes for orphan in asked),
+            "kinds": dict(kinds),
+            "later": len(plan.orphans) - len(asked) + plan.more,
+        }
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, and a line for each of the first."""
+        lines = [f"{count} {_KINDS[kind]}" for kind, count in figures["kinds"].items()]
+        lines += [_row(orphan) for orphan in figures["orphans"]]
+        lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
+        return [*lines, f"{figures['young']} objects are too young to say"]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, and why something was left."""
+        done = f"deleted: {figures['deleted']} orphans ({about_size(figures['bytes'])})"
+        gone = [f"{figures['gone']} of those approved are no orphans (any more)"]
+        left = [f"{count} left: {why}" for why, count in figures["left"].items()]
+        return [done, *(gone if figures["gone"] else []), *left]
+
+    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+        """What would be deleted, by kind, and the first of them."""
+        asked, size = figures["orphans_asked"], about_size(figures["bytes_asked"])
+        text = [
+            f"**{asked:,} objects, {size},** that no log file names are deleted for good:",
+            "",
+            *(f"- {count:,} {_KINDS[kind]}" for kind, count in figures["kinds"].items()),
+            "",
+            "| object | size | age |",
+            "|---|--:|---|",
+        ]
+        text += [
+            f"| {code(row['key'])} | {about_size(row['bytes'])} | {about_duration(row['age'])} |"
+            for row in figures["orphans"]
+        ]
+        more = asked - len(figures["orphans"])
+        text += ["", f"and {more:,} more: the XCom `{LISTED}` of `plan` has all keys."] * (more > 0)
+        if figures["later"]:
+            text += ["", f"{figures['later']:,} further orphans wait for another run."]
+        return f"Delete {asked:,} orphans of table {table}?", "\n".join(text)
+
+
+class ApprovedSweep(SweepWork):
+    """The same of the keys that a person approved, and of no others."""
+
+    def asked(self, context: Context) -> Approved:
+        """The param's age, and the keys of the list. Raises UsageError: nobody approved it."""
+        import msgspec
+
+        asked, by = super().asked(context), approved_by(context)
+        # Without a list, no key: never all of them.
+        keys = context["ti"].xcom_pull(task_ids="plan", key=LISTED) or ()
+        return Approved(msgspec.structs.replace(asked.options, approved=tuple(keys)), by)
+
+
+class PlanSweep(PlanOperation):
+    """Lists the orphans, and hands the keys on that can be approved.
+
+    XCom: figures; under ``LISTED`` the keys.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """List. Skips what comes after where nobody need be asked."""
+        with airflow_failures():
+            asked: Approved = self.work.asked(context)
+            plan = self.work.preview(open_in_task(self.table), asked)
+        figures = {
+            **shortened(self.work.plan_figures(plan)),
+            "dry_run": asked.options.dry_run,
+        }
+        for line in self.work.plan_lines(figures):
+            _LOG.info(line)
+        keys = [orphan["key"] for orphan in plan.to_json()["orphans"][:MOST_APPROVED]]
+        context["ti"].xcom_push(LISTED, keys)
+        if plan.nothing_to_do:
+            self._skip(context, figures, "nothing to do")
+        if asked.options.dry_run:
+            self._skip(context, figures, "a dry run ends here")
+        return figures
+
+
+def _row(orphan: Mapping[str, Any]) -> str:
+    old = about_duration(orphan["age"])
+    return f"{orphan['key']}: {orphan['kind']}, {about_size(orphan['bytes'])}, {old} old"
