@@ -38,12 +38,12 @@ class Upload:
 class Uploads:
     """The multipart uploads of one bucket."""
 
-    def __init__(self, root: Root, access: StoreAccess, counters: Counters) -> None:
+    def __init__(self, root: Root, access: StoreAccess, counters: Counters, attempts: int) -> None:
         self._bucket = root.bucket
         self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
         self._counters = counters
         with _told(f"opening {self._where}"):
-            self._client = _client(access)
+            self._client = _client(access, attempts)
 
     def list(self, prefix: str) -> Iterator[Upload]:
         """Uploads under way of keys that begin with ``prefix``, 1,000 a request.
@@ -89,13 +89,16 @@ class _GoneError(StoreError):
     """No such upload: completed or aborted meanwhile."""
 
 
-def open_uploads(root: str, access: StoreAccess | None, counters: Counters) -> Uploads | None:
+def open_uploads(
+    root: str, access: StoreAccess | None, counters: Counters, attempts: int = _ATTEMPTS
+) -> Uploads | None:
     """The uploads of a table's bucket; None for a root that is not on S3.
 
     Args:
         root: root URL of the table.
         access: as for ``open_store``.
         counters: of the table's store: the requests are counted with the others.
+        attempts: requests at most where one fails for a reason that may pass.
 
     Raises:
         StoreAccessError: no credentials.
@@ -103,10 +106,11 @@ def open_uploads(root: str, access: StoreAccess | None, counters: Counters) -> U
     parsed = Root.parse(root)
     if parsed.scheme != "s3":
         return None
-    return Uploads(parsed, StoreAccess.from_env() if access is None else access, counters)
+    known = StoreAccess.from_env() if access is None else access
+    return Uploads(parsed, known, counters, attempts)
 
 
-def _client(access: StoreAccess) -> Any:  # noqa: ANN401 - boto3 has no types
+def _client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 has no types
     import boto3
     from botocore.config import Config
 
@@ -120,7 +124,7 @@ def _client(access: StoreAccess) -> Any:  # noqa: ANN401 - boto3 has no types
     config = Config(
         signature_version="s3v4",
         s3={"addressing_style": "path" if access.path_style else "virtual"},
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=5,
         read_timeout=30,
         # What was given is what is used, as for the other client.
@@ -149,13 +153,18 @@ def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN4
 @contextmanager
 def _told(request: str) -> Iterator[None]:
     """Turn what boto3 raises into our errors; none of its text, which may hold a secret."""
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectionError,  # noqa: A004 - botocore's name
+        HTTPClientError,
+    )
 
     try:
         yield
     except ClientError as error:
         raise _answer(error.response, request) from None
-    except HTTPClientError as error:
+    except (ConnectionError, HTTPClientError) as error:
         raise StoreUnavailableError(
             f"{request} failed: {type(error).__name__}",
             next_step="try again when the store answers, and check the endpoint",
