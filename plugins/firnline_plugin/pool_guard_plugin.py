@@ -1,4 +1,4 @@
-"""Registers the pool guard with Airflow.
+"""Registers the pool guard and the link to a run's transactions with Airflow.
 
 Airflow loads each file of the plugins folder as a module of its own, named after the file.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from airflow.plugins_manager import AirflowPlugin
 
 from firnline.airflow import pool_guard
+from firnline.airflow.links import RunLink
 
 
 class FirnlinePlugin(AirflowPlugin):
@@ -15,3 +16,4 @@ class FirnlinePlugin(AirflowPlugin):
 
     name = "firnline"
     listeners = [pool_guard]
+    operator_extra_links = [RunLink()]

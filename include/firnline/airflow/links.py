@@ -13,11 +13,21 @@ if TYPE_CHECKING:
 
 
 class RunLink(BaseOperatorLink):
-    """To the transactions and figures of the run: the XCom of the task that reports them."""
+    """To the transactions and figures of the run: the XCom of the task that reports them.
 
-    name = "Transactions of this run"
+    That is the operator's ``reports_in``, or the task itself.
+    """
 
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+    @property
+    def name(self) -> str:
+        """On the button."""
+        return "Transactions of this run"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Airflow asks this at the end of the task, in its process, and keeps the answer."""
-        dag, run, task = (quote(part) for part in (ti_key.dag_id, ti_key.run_id, ti_key.task_id))
-        return f"/dags/{dag}/runs/{run}/tasks/{task}/xcom"
+        from airflow.sdk.configuration import conf
+
+        base = str(conf.get("api", "base_url", fallback="/")).rstrip("/")
+        task = getattr(operator, "reports_in", ti_key.task_id)
+        dag_id, run_id, task_id = (quote(part) for part in (ti_key.dag_id, ti_key.run_id, task))
+        return f"{base}/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/xcom"

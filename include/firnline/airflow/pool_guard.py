@@ -51,7 +51,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
         # The run belongs to the scheduler's session, which saves both with what it does anyway.
         dag_run.note = "\n\n".join(filter(None, [dag_run.note, f"firnline: {problem}."]))
         if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):
-            _fail(dag_run)
+            _fail(dag_run, problem)
 
 
 def read_slots() -> dict[str, int]:
@@ -76,7 +76,18 @@ def _commits_exclude(dag_id: str) -> bool:
     return table is None or table.locking == "fenced"
 
 
-def _fail(dag_run: DagRun) -> None:
+def _fail(dag_run: DagRun, problem: str) -> None:
+    """End the run, and have the DAG's failure callback called: nobody else would do that."""
+    from airflow.models.db_callback_request import DbCallbackRequest
     from airflow.utils.state import DagRunState
+    from sqlalchemy.orm import object_session
 
     dag_run.set_state(DagRunState.FAILED)
+    session = object_session(dag_run)
+    dag: Any = dag_run.dag
+    if session is None or dag is None or not dag.has_on_failure_callback:
+        return
+    request = dag_run.produce_dag_callback(dag, success=False, reason=problem)
+    if request is not None:
+        # For the DAG processor; through the scheduler's own session, as the note above.
+        session.add(DbCallbackRequest(callback=request, priority_weight=1))

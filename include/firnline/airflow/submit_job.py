@@ -10,6 +10,7 @@ from airflow.sdk import Asset
 
 from firnline.airflow.access import driver_environment, spark_connection, store_access
 from firnline.airflow.failures import airflow_failures
+from firnline.airflow.links import RunLink
 from firnline.airflow.submit import SubmitHook, deploy_options
 from firnline.airflow.work import SparkWork, run_identity
 from firnline.errors import EnvironmentFaultError
@@ -35,6 +36,10 @@ class SubmitJob(SparkSubmitOperator):
         asset: of the table, as an inlet.
         more: as for SparkSubmitOperator; ``pool`` among it.
     """
+
+    operator_extra_links = (RunLink(),)
+    reports_in = "report"
+    """Id of the ReportRun after it."""
 
     def __init__(
         self, *, work: SparkWork[Any], table: TableSettings, jobs: Path, asset: Asset, **more: Any

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineReference
+
+from firnline.airflow.alerts import failure_alert, merge_deadline, missed_deadline
+from firnline.airflow.dags import operation_dag
+from firnline.airflow.merge import MergeWork
+from firnline.airflow.ttl import TtlWork
+from tests.support.tables import one
+
+TOLD = "tests.support.notifier.Told"
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("notifier", [TOLD, "tests.support.notifier.write"])
+def test_a_failure_is_told_to_the_table_s_notifier(tmp_path: Path, notifier: str) -> None:
+    file = tmp_path / "told"
+    arguments = f"{{file: '{file}', word: 'merge of t'}}"
+    settings = one(tmp_path, f"alerts: {{notifier: {notifier}, arguments: {arguments}}}")
+    alert = failure_alert(settings)
+    assert alert is not None
+    alert({"dag": DAG("merge__t"), "reason": "task_failure"})
+    assert lines(file) == [{"dag": "merge__t", "reason": "task_failure", "word": "merge of t"}]
+
+
+def test_a_notifier_s_arguments_are_templates(tmp_path: Path) -> None:
+    file = tmp_path / "told"
+    arguments = f"{{file: '{file}', word: '{{{{ reason }}}}!'}}"
+    settings = one(tmp_path, f"alerts: {{notifier: {TOLD}, arguments: {arguments}}}")
+    alert = failure_alert(settings)
+    assert alert is not None
+    alert({"dag": DAG("merge__t"), "reason": "why"})
+    assert lines(file)[0]["word"] == "why!"
+
+
+def test_a_merge_that_does_not_succeed_in_time_is_told_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "told"
+    context = {"dag_run": {"dag_id": "merge__t"}, "deadline": {"id": "1"}}
+    asyncio.run(missed_deadline(TOLD, {"file": str(file)}, context))
+    assert lines(file) == [{"dag": "merge__t", "reason": "deadline_missed", "word": ""}]
+
+
+def test_without_a_notifier_a_missed_deadline_is_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asyncio.run(missed_deadline("", {}, {"dag_run": {"dag_id": "merge__t"}}))
+    assert "a merge has not succeeded in time: {'dag_run': {'dag_id': 'merge__t'}}" in caplog.text
+
+
+def test_the_deadline_counts_from_when_a_run_was_queued(tmp_path: Path) -> None:
+    settings = one(tmp_path, "alerts: {merge_deadline: 6h}")
+    deadline = merge_deadline(settings)
+    assert deadline is not None
+    assert deadline.interval == timedelta(hours=6)
+    assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
+    assert isinstance(deadline.callback, AsyncCallback)
+    assert deadline.callback.path == "firnline.airflow.alerts.missed_deadline"
+
+
+def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) -> None:
+    asked = one(tmp_path, f"alerts: {{notifier: {TOLD}, merge_deadline: 6h}}")
+    merge = operation_dag(MergeWork(), asked, doc="", title="t")
+    ttl = operation_dag(TtlWork(), asked, doc="", title="t")
+    assert (bool(merge.deadline), bool(ttl.deadline)) == (True, False)
+    assert merge.on_failure_callback
+    assert ttl.on_failure_callback
+    quiet = operation_dag(MergeWork(), one(tmp_path, "locking: fenced"), doc="", title="t")
+    assert not quiet.deadline
+    assert not quiet.on_failure_callback

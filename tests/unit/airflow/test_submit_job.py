@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from firnline.airflow.submit_job import OPTIONS_VARIABLE, SubmitJob
+from firnline.airflow.tables import asset_of
+from firnline.airflow.work import SparkWork
+from tests.support.airflow_context import run_context
+from tests.support.tables import one
+from tests.unit.airflow.test_submit import connect, submit_does
+
+KEY = "somebody@example.com"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an operation that is given keys."""
+
+    keys: tuple[str, ...]
+
+
+class Keyed(SparkWork[Options]):
+    """Takes keys."""
+
+    operation = "erase"
+    noun = "an erase"
+    job = "keyed.py"
+    has_dry_run = False
+
+    def __init__(self, instead: str | None = None) -> None:
+        self.instead = instead
+
+    def options(self, params: Any, *, dry_run: bool) -> Options:
+        return Options(keys=(KEY,))
+
+    def confidential(self, options: Options) -> str | None:
+        return self.instead
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spark-submit that writes down how it was called."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    connect(monkeypatch, "local[2]")
+    submit_does(tmp_path, f'env > {tmp_path}/env; echo "$@" > {tmp_path}/args')
+    return tmp_path
+
+
+def submit(folder: Path, work: Keyed) -> tuple[str, str]:
+    """The environment and the arguments that spark-submit saw."""
+    settings = one(folder, "spark: {conn_id: cluster}")
+    task = SubmitJob(
+        task_id="erase", work=work, table=settings, jobs=folder, asset=asset_of(settings)
+    )
+    task.execute(run_context(work))
+    return (folder / "env").read_text(), (folder / "args").read_text()
+
+
+def test_options_travel_in_the_driver_s_environment(cluster: Path) -> None:
+    env, arguments = submit(cluster, Keyed())
+    (line,) = [line for line in env.splitlines() if line.startswith(OPTIONS_VARIABLE)]
+    assert json.loads(line.partition("=")[2]) == {"keys": [KEY]}
+    assert KEY not in arguments
+    assert "keyed.py t --dag-id=erase__t --run-id=manual__1 --try-number=1 --user=ana" in arguments
+    assert "--name firnline erase t" in arguments
+
+
+def test_a_driver_elsewhere_gets_them_as_an_argument(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, "yarn", **{"deploy-mode": "cluster"})
+    env, arguments = submit(cluster, Keyed())
+    assert f'--options={{"keys":["{KEY}"]}}' in arguments
+    assert OPTIONS_VARIABLE not in env
+
+
+def test_what_nobody_may_read_is_not_sent_to_a_driver_elsewhere(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, "yarn", **{"deploy-mode": "cluster"})
+    with pytest.raises(AirflowFailException) as raised:
+        submit(cluster, Keyed("name a file of keys"))
+    assert str(raised.value) == (
+        "the Airflow connection 'cluster' asks for cluster mode, where what an erase of table t is "
+        "to do would stand in argument lists; name a file of keys"
+    )
+    assert not (cluster / "args").exists()
