@@ -21,6 +21,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.table import Table
 from firnline.transaction import Change, commit, take_base
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
 
@@ -43,6 +44,18 @@ def append(world: World, first: int, count: int = 6) -> None:
     """Ids from ``first`` on."""
     world.clock.advance(10)
     Appender(world.table).append(rows_from(first, count))
+
+
+def append_to(table: Table, store: FaultyStore, first: int) -> None:
+    """As ``append``, through another store."""
+    Appender(replace(table, store=store)).append(rows_from(first))
+
+
+def parquet_bytes(rows: pa.Table) -> bytes:
+    """A Parquet file that says nothing of who wrote it."""
+    sink = io.BytesIO()
+    pq.write_table(rows, sink)
+    return sink.getvalue()
 
 
 def filled(appends: int = 4, **settings: Any) -> World:

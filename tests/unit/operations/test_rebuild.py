@@ -1,0 +1,368 @@
+"""Rebuild: what comes back is what was there, whatever happened to the table before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import CommitConflictError, FindingsError, LogCorruptError, UsageError
+from firnline.log.records import Marker
+from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+from firnline.transaction import take_base
+from tests.support import histories
+from tests.support.histories import RUN, append, filled, ids_of, lose_log, merge, state
+from tests.support.log_tables import v1_live
+from tests.support.v1_client import V1Client
+from tests.support.world import MemoryStore, World
+
+
+def rebuild(world: World, **options: object) -> RebuildReport:
+    world.clock.advance(1)
+    return run_rebuild(world.table, RebuildOptions(**options), RUN)  # type: ignore[arg-type] # by name
+
+
+def facts(marker: Marker) -> tuple[object, ...]:
+    """What has to come back of a live part, but for the time of an append no fold has seen."""
+    return (marker.p, marker.b, marker.n, marker.q or 0, marker.d, bytes(marker.s))
+
+
+def assert_same(before: Snapshot, after: Snapshot, world: World) -> None:
+    assert {p: facts(m) for p, m in after.live.items()} == {
+        p: facts(m) for p, m in before.live.items()
+    }
+    existing = world.store.objects.keys()
+    dead = {p: m.tmb for p, m in before.parts.items() if m.tmb is not None and p in existing}
+    assert dead.items() <= {p: m.tmb for p, m in after.parts.items()}.items()
+    assert dict(after.schema) == dict(before.schema)
+    assert before.deletes.items() <= after.deletes.items()
+    assert after.purged >= before.purged
+    assert after.seq > before.seq
+    assert v1_live(world) == after.live.keys()
+    for partition, markers in after.partitions.items():
+        for marker in markers:
+            known = before.parts[marker.p]
+            pending = {d.id for d in before.pending_deletes(known, partition)}
+            assert pending <= {d.id for d in after.pending_deletes(marker, partition)}
+
+
+# --- random lives ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """One random life of a table, and what of its objects was never in it."""
+
+    seed: int
+    scratch: Path
+    world: World = field(default_factory=histories.table_world)
+    never: set[str] = field(default_factory=set)
+    """Objects of appends and merges that died before they were published."""
+    first: int = 0
+
+    def live_through(self, steps: int) -> None:
+        chance = random.Random(self.seed)
+        doings: list[tuple[int, Callable[[], None]]] = [
+            (8, self._append),
+            (2, self._append_that_dies),
+            (4, lambda: merge(self.world, self.scratch)),
+            (2, self._merge_that_dies),
+            (1, self._merge_that_is_not_published),
+            (1, lambda: histories.drop(self.world, f"day={chance.randrange(2)}")),
+            (1, lambda: histories.delete_lazily(self.world, chance.randrange(self.first + 1))),
+            (2, lambda: histories.clean_up(self.world)),
+        ]
+        weights = [weight for weight, _ in doings]
+        self._append()
+        for _ in range(steps):
+            (_, do), *_rest = chance.choices(doings, weights)
+            do()
+
+    def _append(self) -> None:
+        append(self.world, self.first)
+        self.first += 6
+
+    def _append_that_dies(self) -> None:
+        with self._left_behind():
+            table = self.world.table
+            dying = histories.dies_at(
+                self.world, "put t/_log/", "before",
+                lambda store: histories.append_to(table, store, self.first),
+            )  # fmt: skip
+            assert dying
+        self.first += 6
+
+    def _merge_that_dies(self) -> None:
+        self._merge("put t/_txn/", "before")
+
+    def _merge_that_is_not_published(self) -> None:
+        self._merge("put t/_log/", "before")
+
+    def _merge(self, call: str, kind: str) -> None:
+        state(self.world)  # publishes what waits: its put must not be the one that is hit
+        with self._left_behind():
+            histories.dies_at(
+                self.world, call, kind, lambda store: merge(self.world, self.scratch, store)
+            )
+
+    def _left_behind(self) -> _LeftBehind:
+        return _LeftBehind(self)
+
+
+@dataclass
+class _LeftBehind:
+    life: Life
+    before: set[str] = field(default_factory=set)
+
+    def __enter__(self) -> None:
+        self.before = set(self.life.world.store.objects)
+
+    def __exit__(self, *_: object) -> None:
+        world = self.life.world
+        new = set(world.store.objects) - self.before
+        txns = {k for k in new if "/_txn/" in k}
+        if not txns:  # else it is committed: whoever comes next publishes it
+            self.life.never |= {k for k in new if "/_data/" in k}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_rebuilt_table_is_the_one_that_was_lost(seed: int, tmp_path: Path) -> None:
+    life = Life(seed, tmp_path)
+    life.live_through(12)
+    world = life.world
+    before = state(world)
+    lose_log(world)
+    if not before.live:
+        return
+    never = tuple(key for key in life.never if key in world.store.objects)
+    plan = preview(world.table, RebuildOptions())
+    assert plan.missing == ()
+    assert {j.key for j in (*plan.undecided, *plan.left_out)} <= set(never)
+    # What cannot be told from a part of the table is told of.
+    doubtful = {j.key for j in (*plan.found, *plan.undecided)}
+    assert set(never) & {m.p for m in plan.live} <= doubtful
+    report = rebuild(world, exclude=never)
+    assert report.transactions == (before.seq + 1,)
+    assert_same(before, state(world), world)
+    findings = run_verify(world.table, VerifyOptions(deep=True))
+    assert findings.healthy, findings.findings
+    append(world, 1000)
+    merge(world, tmp_path)
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+# --- single cases ---------------------------------------------------------------------------------
+
+
+def test_appends_alone_come_back_from_their_footers(tmp_path: Path) -> None:
+    world = filled()
+    before = state(world)
+    lose_log(world)
+    report = rebuild(world)
+    assert_same(before, state(world), world)
+    assert len(report.plan["found"]) == 8  # type: ignore[arg-type] # a list
+    assert report.plan["named"] == 0
+    assert sum(ids_of(world).values()) == 24
+    orders = {p: m.order() for p, m in state(world).live.items()}
+    assert orders == {p: (m.t, m.t) for p, m in before.live.items()}
+
+
+def test_an_orphan_of_a_merge_that_never_committed_kills_no_live_part(tmp_path: Path) -> None:
+    world = filled()
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+    append(world, 24)
+    merge(world, tmp_path)  # the history goes on; the orphans name parts of it as replaced
+    before = state(world)
+    lose_log(world)
+    rebuild(world)
+    assert_same(before, state(world), world)
+    assert ids_of(world) == dict.fromkeys(range(30), 1)
+
+
+def test_an_orphan_alone_with_its_live_inputs_is_left_out_once_a_transaction_is_there(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    histories.drop(world, "day=9")
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+    lose_log(world)
+    plan = preview(world.table, RebuildOptions())
+    assert len(plan.left_out) == 2
+    assert "never committed" in plan.left_out[0].reason
+    rebuild(world)
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+
+
+def test_without_any_transaction_somebody_decides_on_merged_parts(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    lose_log(world)
+    del world.store.objects[world.table.paths.txn(1)]
+    with pytest.raises(FindingsError, match="2 objects of table t may be live or left over"):
+        rebuild(world)
+    merged = [j.key for j in preview(world.table, RebuildOptions()).undecided]
+    assert len(merged) == 2
+    rebuild(world, include=("t/_data/day=0/*",), exclude=("t/_data/day=1/*",))
+    live = state(world).live.keys()
+    # Included: it stands for its inputs. Excluded with everything else of its partition: gone.
+    assert live == {m for m in merged if "day=0" in m}
+
+
+def test_a_part_of_a_replaced_append_is_left_out_when_its_merge_is_included(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    lose_log(world)
+    del world.store.objects[world.table.paths.txn(1)]
+    rebuild(world, include=("*",))
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+    assert len(state(world).live) == 2
+
+
+def test_an_append_older_than_a_transaction_that_would_name_it_is_asked_about(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    histories.dies_at(
+        world, "put t/_log/", "before",
+        lambda store: histories.append_to(world.table, store, 100),
+    )  # fmt: skip
+    world.clock.advance(24 * 3_600_000)
+    append(world, 24)
+    merge(world, tmp_path)
+    lose_log(world)
+    plan = preview(world.table, RebuildOptions())
+    assert len(plan.undecided) == 2
+    assert "left-over" in plan.undecided[0].reason
+    rebuild(world, exclude=tuple(j.key for j in plan.undecided))
+    assert ids_of(world) == dict.fromkeys(range(30), 1)
+
+
+def test_a_whole_log_is_not_rebuilt() -> None:
+    world = filled()
+    with pytest.raises(UsageError, match="reads, and lacks nothing"):
+        rebuild(world)
+    rebuild(world, force=True)
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+    with pytest.raises(UsageError, match="reads, and lacks nothing"):
+        rebuild(world)
+
+
+def test_an_empty_place_is_not_rebuilt() -> None:
+    with pytest.raises(UsageError, match="nothing at memory://bucket/t"):
+        rebuild(histories.table_world())
+
+
+def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    before = state(world)
+    lose_log(world)
+    append(world, 24)  # a writer that noticed nothing
+    take_base(world.table)  # a run that noticed nothing
+    histories.drop(world, "day=9")
+    lost = lose_log(world)
+    world.store.objects |= {k: v for k, v in lost.items() if "_m_" not in k}
+    rebuild(world)
+    after = state(world)
+    assert after.live.keys() >= before.live.keys()
+    assert ids_of(world) == dict.fromkeys(range(30), 1)
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+@pytest.mark.parametrize("folder", ["_log", "_txn"])
+def test_files_that_do_not_read_have_to_be_moved_away_first(folder: str, tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    key = max(k for k in world.store.objects if f"/{folder}/" in k)
+    if folder == "_txn":
+        lose_log(world)
+    kept = world.store.objects[key]
+    world.store.objects[key] = (kept[0][:-20], kept[1])
+    with pytest.raises(LogCorruptError, match=key):
+        rebuild(world, force=True)
+
+
+def test_a_part_whose_object_is_gone_is_told_and_not_named(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    lost = min(state(world).live)
+    lose_log(world)
+    del world.store.objects[lost]
+    report = rebuild(world)
+    assert report.plan["missing"] == [lost]
+    assert lost not in state(world).live
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+def test_parts_of_other_clients_come_back_by_their_footers(tmp_path: Path) -> None:
+    world = histories.table_world(partition_by=[], partition=".*", sort_by=[])
+    client = V1Client(world)
+    key = client.append("d=1")
+    data = histories.parquet_bytes(histories.rows_from(0))
+    world.store.objects[key] = (data, world.clock.now)
+    lose_log(world)
+    rebuild(world)
+    (marker,) = state(world).live.values()
+    assert (marker.p, marker.n, marker.b, marker.q) == (key, 6, len(data), None)
+    assert state(world).schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
+
+
+def test_an_object_that_is_no_part_is_left_out() -> None:
+    world = filled()
+    lose_log(world)
+    world.store.objects["t/_data/day=0/notes.txt"] = (b"hello", world.clock.now)
+    plan = preview(world.table, RebuildOptions())
+    assert [j.key for j in plan.left_out] == ["t/_data/day=0/notes.txt"]
+    rebuild(world)
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    lose_log(world)
+    before = dict(world.store.objects)
+    report = rebuild(world, dry_run=True)
+    assert (report.transactions, report.plan["parts"], report.plan["rows"]) == ((), 2, 24)
+    assert world.store.objects == before
+
+
+class Rival(MemoryStore):
+    """Commits a transaction while the parts are listed."""
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        found = [*super().list(prefix, start_after)]
+        if prefix == "t/_data/":
+            self.objects["t/_txn/00000000000000000001.jsonl"] = (b"a rival's", self.clock.now)
+        return iter(found)
+
+
+def test_a_rival_that_commits_first_wins() -> None:
+    world = filled()
+    lose_log(world)
+    rival = Rival(world.clock)
+    rival.objects = world.store.objects
+    table = replace(world.table, store=rival)
+    with pytest.raises(CommitConflictError, match="somebody else committed"):
+        run_rebuild(table, RebuildOptions(), RUN)
+    assert not [k for k in world.store.objects if "/_log/" in k]
+
+
+def test_named_parts_cost_no_request(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    lose_log(world)
+    report = rebuild(world)
+    # The transaction twice (is it an unpublished rebuild? what does it name?), two footers and the
+    # probe; the listing of _txn/ twice likewise.
+    spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
+    assert spent == {"get": 5, "put": 4, "list": 4, "delete": 1}
