@@ -21,8 +21,8 @@ class XComs:
     def xcom_push(self, key: str, value: Any) -> None:
         self.pushed[key] = value
 
-    def xcom_pull(self, task_ids: str) -> Any:
-        return self.earlier.get(task_ids)
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.earlier.get(task_ids if key == "return_value" else f"{task_ids}/{key}")
 
 
 def run_context(
@@ -39,7 +39,7 @@ def run_context(
         conf: what it was triggered with.
         run_type: ``manual``, ``scheduled`` and so on; the run id is ``<run_type>__1``.
         table: the DAG is ``<operation>__<table>``.
-        earlier: XCom of earlier tasks by task id.
+        earlier: XCom of earlier tasks by task id; under another key as ``task/key``.
     """
     defaults = {name: param.value for name, param in work.all_params().items()}
     return {

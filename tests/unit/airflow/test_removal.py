@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+
+from firnline.airflow.removal import (
+    MOST_LISTED,
+    ApproveRemoval,
+    ListPartitions,
+    RemoveWork,
+    newest_transaction,
+    rows_of,
+)
+from firnline.airflow.tables import asset_of
+from firnline.airflow.tasks import RunInTask
+from firnline.errors import PlanChangedError, UsageError
+from firnline.history import history
+from firnline.settings import TableSettings
+from firnline.table import Table, open_table
+from tests.dags.filled import fill, live_keys
+from tests.support.airflow_context import run_context
+from tests.support.tables import one
+
+REMOVE = RemoveWork()
+ACT = {"dry_run": False}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TableSettings:
+    return one(tmp_path, "locking: fenced").model_copy(update={"root": f"file://{tmp_path}/t"})
+
+
+@pytest.fixture
+def table(settings: TableSettings) -> Table:
+    return open_table(settings)
+
+
+def list_task(settings: TableSettings) -> ListPartitions:
+    with DAG("remove_partitions__t", schedule=None):
+        listing = ListPartitions(task_id="list", work=REMOVE, table=settings)
+        listing >> ApproveRemoval(task_id="approve", work=REMOVE, table="t")
+    return listing
+
+
+def listed(settings: TableSettings, conf: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Figures and rows that ``list`` hands on."""
+    context = run_context(REMOVE, conf)
+    return list_task(settings).execute(context), context["ti"].pushed["listed"]
+
+
+def answered(rows: list[Any], *picked: str, approved: bool = True) -> dict[str, Any]:
+    """XCom of a run in which a person has answered."""
+    return {
+        "list": {"seq": 0},
+        "list/listed": rows,
+        "pick": {"picked": list(picked)},
+        "approve": {"approved": approved, "by": "bo"},
+    }
+
+
+def test_the_list_has_sizes_and_the_version_that_is_confirmed(
+    table: Table, settings: TableSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(table, 2)
+    with caplog.at_level(logging.INFO):
+        figures, rows = listed(settings, ACT)
+    assert (figures["partitions"], figures["unlisted"], figures["parts"]) == (2, 0, 4)
+    assert [(row["name"], row["parts"], row["rows"]) for row in rows] == [
+        ("day=a", 2, 100),
+        ("day=b", 2, 100),
+    ]
+    assert len({row["version"] for row in rows}) == 2
+    assert any(message.startswith("day=a: 2 parts, 100 rows, ") for message in caplog.messages)
+
+
+def test_a_table_of_more_partitions_than_anybody_picks_from_says_so(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 1, rows=1, partitions=[f"day={number:04d}" for number in range(MOST_LISTED + 5)])
+    figures, rows = listed(settings, ACT)
+    assert (figures["partitions"], figures["unlisted"], len(rows)) == (305, 5, MOST_LISTED)
+    narrowed, rows = listed(settings, {**ACT, "partitions": ["day=030?"]})
+    assert (narrowed["unlisted"], rows[0]["name"]) == (0, "day=0300")
+
+
+def test_a_table_without_partitions_can_be_picked_by_a_name(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 1, partitions=[""])
+    _, rows = listed(settings, ACT)
+    assert (rows[0]["name"], rows[0]["partition"]) == ("(none)", "")
+    asked = REMOVE.asked(run_context(REMOVE, ACT, **answered(rows, "(none)")))
+    assert asked.options.partitions == ("",)
+
+
+@pytest.mark.parametrize("partitions", [[], ["day=a"]], ids=["empty", "dry run"])
+def test_nobody_is_asked_of_an_empty_table_or_in_a_dry_run(
+    table: Table, settings: TableSettings, partitions: list[str]
+) -> None:
+    if partitions:
+        fill(table, 1, partitions=partitions)
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        listed(settings, {} if partitions else ACT)
+    assert list(skipped.value.tasks) == ["approve"]
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"partitions": ["day=z*"]}, "no partition of the table matches 'day=z"),
+        ({"answer_within": "90d"}, "answer_within is 90d"),
+        ({"partition": ["day=a"]}, "a removal of partitions has no param partition"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(
+    table: Table, settings: TableSettings, conf: dict[str, Any], said: str
+) -> None:
+    fill(table, 1)
+    with pytest.raises(AirflowFailException, match=said):
+        listed(settings, conf)
+
+
+def test_the_question_has_the_totals_of_what_was_picked(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 2)
+    _, rows = listed(settings, ACT)
+    approve = ApproveRemoval(task_id="approve", work=REMOVE, table="t")
+    context = run_context(REMOVE, ACT, **answered(rows, "day=b"))
+    subject, body = REMOVE.question("t", approve.figures(context))
+    assert subject == "Remove 1 partition of table t?"
+    assert "**100 rows, " in body
+    assert "day=a" not in body
+    assert rows_of([{"rows": 1}, {"rows": None}]) is None
+
+
+def test_what_people_confirmed_is_dropped_in_their_name(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 2)
+    _, rows = listed(settings, ACT)
+    remove = RunInTask(
+        task_id="remove", work=REMOVE, table=settings, asset=asset_of(settings), plan="list"
+    )
+    figures = remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    (header,) = history(table)
+    assert (header.op, header.run.user, header.partitions) == ("drop", "bo", ("day=b",))
+    assert figures["transactions"] == [header.seq] == [newest_transaction(table)]
+    assert all("day=a" in key for key in live_keys(table))
+    assert REMOVE.report_lines(figures)[0].startswith("dropped: 1 partitions, 2 parts (")
+
+
+def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings) -> None:
+    fill(table, 2)
+    _, rows = listed(settings, ACT)
+    fill(table, 1, partitions=["day=b"])
+    asked = REMOVE.asked(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    with pytest.raises(PlanChangedError, match="day=b has 3 parts now"):
+        REMOVE.preview(table, asked)
+
+
+def test_without_approval_nothing_is_even_looked_at() -> None:
+    with pytest.raises(UsageError, match="nobody approved"):
+        REMOVE.asked(run_context(REMOVE, ACT, **answered([], "day=b", approved=False)))

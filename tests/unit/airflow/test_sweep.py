@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+
+from firnline.airflow import sweep
+from firnline.airflow.humans import Approve
+from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
+from firnline.airflow.tables import asset_of
+from firnline.airflow.tasks import RunInTask
+from firnline.errors import UsageError
+from firnline.settings import TableSettings
+from firnline.table import Table, open_table
+from tests.dags.filled import fill
+from tests.support.airflow_context import run_context
+from tests.support.tables import one
+
+SWEEP, APPROVED = SweepWork(), ApprovedSweep()
+ACT = {"dry_run": False}
+DAY = 86_400
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TableSettings:
+    return one(tmp_path, "locking: fenced").model_copy(update={"root": f"file://{tmp_path}/t"})
+
+
+@pytest.fixture
+def table(settings: TableSettings) -> Table:
+    table = open_table(settings)
+    fill(table, 1)
+    return table
+
+
+def leave(table: Table, count: int) -> list[str]:
+    """Keys of parts, ten days old, that nobody names."""
+    now = table.clock.now_ms()
+    keys = []
+    for _ in range(count):
+        key = table.paths.data_part("day=a", table.ids.uuid7(now - 10 * DAY * 1000))
+        table.store.put_new(key, b"left")
+        file = Path(table.settings.root.removeprefix("file://")).parent / key
+        os.utime(file, (now / 1000 - 10 * DAY,) * 2)
+        keys.append(key)
+    return sorted(keys)
+
+
+def plan(settings: TableSettings, context: Any) -> dict[str, Any]:
+    with DAG("orphan_sweep__t", schedule=None):
+        first = PlanSweep(task_id="plan", work=SWEEP, table=settings)
+        first >> Approve(task_id="approve", work=SWEEP, table="t")
+    return first.execute(context)
+
+
+def test_the_list_is_what_is_approved_and_what_is_deleted(
+    table: Table, settings: TableSettings
+) -> None:
+    keys = leave(table, 3)
+    context = run_context(SWEEP, ACT)
+    figures = plan(settings, context)
+    assert (figures["orphans_asked"], figures["bytes_asked"], figures["later"]) == (3, 12, 0)
+    assert context["ti"].pushed["listed"] == keys
+    subject, body = SWEEP.question("t", figures)
+    assert subject == "Delete 3 orphans of table t?"
+    assert all(key in body for key in keys)
+    later = leave(table, 1)
+    said: dict[str, Any] = {"plan/listed": keys, "approve": {"approved": True, "by": "bo"}}
+    answered = run_context(SWEEP, ACT, **said)
+    task = RunInTask(task_id="sweep", work=APPROVED, table=settings, asset=asset_of(settings))
+    done = task.execute(answered)
+    assert (done["deleted"], done["left"]) == (3, {"was not approved": 1})
+    assert [m.key for m in table.store.list(table.paths.data_dir) if m.size == 4] == later
+    assert APPROVED.report_lines(done) == [
+        "deleted: 3 orphans (12 B)",
+        "1 left: was not approved",
+    ]
+
+
+def test_an_approval_without_a_list_is_about_no_object() -> None:
+    answered = run_context(SWEEP, ACT, approve={"approved": True, "by": "bo"})
+    assert APPROVED.asked(answered).options.approved == ()
+
+
+def test_without_approval_nothing_is_swept() -> None:
+    listed: dict[str, Any] = {"plan/listed": ["t/_data/x"]}
+    with pytest.raises(UsageError, match="nobody approved"):
+        APPROVED.asked(run_context(SWEEP, ACT, **listed))
+
+
+def test_more_than_one_approval_can_be_about_waits(
+    table: Table, settings: TableSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "MOST_APPROVED", 2)
+    keys = leave(table, 3)
+    context = run_context(SWEEP, ACT)
+    figures = plan(settings, context)
+    assert (figures["orphans_asked"], figures["bytes_asked"], figures["later"]) == (2, 8, 1)
+    assert context["ti"].pushed["listed"] == keys[:2]
+    assert SWEEP.question("t", figures)[1].endswith("1 further orphans wait for another run.")
+
+
+@pytest.mark.parametrize(
+    ("conf", "run_type", "asks"),
+    [({}, "manual", False), (ACT, "manual", True), ({}, "scheduled", True)],
+)
+def test_a_person_s_run_only_lists_and_the_clock_s_asks(
+    table: Table, settings: TableSettings, conf: dict[str, Any], run_type: str, asks: bool
+) -> None:
+    leave(table, 1)
+    context = run_context(SWEEP, conf, run_type)
+    if asks:
+        assert plan(settings, context)["dry_run"] is False
+        return
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        plan(settings, context)
+    assert list(skipped.value.tasks) == ["approve"]
+    assert context["ti"].pushed["return_value"]["orphans_asked"] == 1
+
+
+def test_nobody_is_asked_when_there_is_no_orphan(table: Table, settings: TableSettings) -> None:
+    with pytest.raises(DownstreamTasksSkipped):
+        plan(settings, run_context(SWEEP, ACT))
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"older_than": "1h"}, "an orphan of t cannot be as young as 1h"),
+        ({"answer_within": "90d"}, "answer_within is 90d"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(
+    table: Table, settings: TableSettings, conf: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=said):
+        plan(settings, run_context(SWEEP, {**ACT, **conf}))
+
+
+def test_an_age_reaches_the_operation() -> None:
+    assert SWEEP.asked(run_context(SWEEP, {"older_than": "7d"})).options.older_than == 604_800_000
+    assert SWEEP.asked(run_context(SWEEP)).options.older_than is None
