@@ -89,7 +89,8 @@ def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
         if as_json:
             raise
         raise RunFailedError(
-            f"{error.report.failed} objects of {name} could not be deleted, for the reasons above",
+            f"{counted(error.report.failed, 'object')} of {name} could not be deleted, for the "
+            "reasons above",
             next_step="see that the credentials may delete there and run it again",
         ) from error
     output.show(report.to_json(), as_json, _render)

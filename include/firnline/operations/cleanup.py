@@ -73,11 +73,10 @@ class CleanupFailedError(RunFailedError):
     """A clean-up that could not delete some objects; carries the report."""
 
     def __init__(self, report: CleanupReport) -> None:
-        first = report.failures[0]
+        first, done = report.failures[0], report.parts + report.log_files + report.txn_files
         super().__init__(
-            f"{report.failed} objects of table {report.table} could not be deleted, "
-            f"{report.parts + report.log_files + report.txn_files} were; the first, {first.key}: "
-            f"{first.message}",
+            f"{report.failed} of {report.failed + done} objects of table {report.table} could not "
+            f"be deleted; the first, {first.key}: {first.message}",
             next_step="see that the credentials may delete there and run it again",
         )
         self.report = report

@@ -73,8 +73,8 @@ class SweepFailedError(RunFailedError):
     def __init__(self, report: SweepReport) -> None:
         first = report.failures[0]
         super().__init__(
-            f"{report.failed} orphans of table {report.table} could not be deleted, "
-            f"{report.deleted} were; the first, {first.key}: {first.message}",
+            f"{report.failed} of {report.failed + report.deleted} orphans of table "
+            f"{report.table} could not be deleted; the first, {first.key}: {first.message}",
             next_step="see that the credentials may delete there and run it again",
         )
         self.report = report

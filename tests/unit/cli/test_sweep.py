@@ -1,0 +1,129 @@
+"""``firnline sweep``: a list unless told to delete."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import StoreError
+from firnline.ids import format_uuid7
+from firnline.store.base import Deleted
+from firnline.store.client import ObjectClient
+from tests.support.cli import LogOnlyTable, Outcome, content_of
+
+Firnline = Callable[..., Outcome]
+DAY_MS = 86_400_000
+
+
+def put(table: LogOnlyTable, name: str, days: int) -> str:
+    """An object that nobody names, so many days old; its key."""
+    path = table.folder / "_data" / "d=1" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * 2048)
+    past = time.time() - days * 86_400
+    os.utime(path, (past, past))
+    return f"{table.folder.name}/_data/d=1/{name}"
+
+
+@pytest.fixture
+def orphans(table: LogOnlyTable) -> list[str]:
+    """An old part of a dead run, an old object of somebody else, a part of a run under way."""
+    now = int(time.time() * 1000)
+    return [
+        put(table, f"{format_uuid7(now - 9 * DAY_MS, 1)}.parquet", 9),
+        put(table, "somebody.parquet", 9),
+        put(table, f"{format_uuid7(now - DAY_MS, 1)}.parquet", 1),
+    ]
+
+
+def test_orphans_are_listed_with_sizes_and_ages_and_nothing_changes(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    before = content_of(table.folder)
+    shown = firnline("sweep", table.root)
+    assert shown.code == 0
+    for key, kind in zip(orphans[:2], ("part", "foreign"), strict=True):
+        (line,) = (line for line in shown.out.splitlines() if line.startswith(key))
+        assert line.removeprefix(key).split() == [kind, "2.0", "KiB", "9d"]
+    assert "2 in all" in shown.out
+    assert "`firnline sweep events --delete` deletes them." in shown.out
+    assert "1 with names that firnline does not give" in shown.out
+    assert "1 object (2.0 KiB) that nobody names, not older than 3d" in shown.out
+    assert orphans[2] not in shown.out
+    assert content_of(table.folder) == before
+
+
+def test_json_lists_every_orphan(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    data = firnline("sweep", table.root, "--json").data
+    assert [o["key"] for o in data["orphans"]] == orphans[:2]
+    assert data["orphans"][0]["age"] >= 9 * DAY_MS
+    assert (data["bytes"], data["young"], data["grace"]) == (4096, 1, 3 * DAY_MS)
+
+
+def test_delete_deletes_what_has_our_names_and_a_key_the_others(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    shown = firnline("sweep", table.root, "--delete")
+    assert "deleted          1, 2.0 KiB" in shown.out
+    assert "somebody has to approve its key" in shown.out
+    left = {path.name for path in (table.folder / "_data/d=1").iterdir()}
+    assert left == {Path(key).name for key in orphans[1:]}
+    given = firnline("sweep", table.root, "--delete", "--key", orphans[1], "--key", "no/such")
+    assert "deleted          1, 2.0 KiB" in given.out
+    assert "1 key given that is no orphan (any more)." in given.out
+    assert firnline("sweep", table.root).out.startswith("No orphans in events.\n")
+
+
+def test_a_long_list_is_cut_for_people(firnline: Firnline, table: LogOnlyTable) -> None:
+    for number in range(60):
+        put(table, f"{number:03d}.parquet", 9)
+    shown = firnline("sweep", table.root)
+    assert "The first 50 are shown; --json lists 60." in shown.out
+    assert "59.parquet" not in shown.out
+    assert len(firnline("sweep", table.root, "--json").data["orphans"]) == 60
+
+
+def test_an_age_below_a_day_is_refused(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    shown = firnline("sweep", table.root, "--older-than", "23h", "--delete")
+    assert shown.code == 2
+    assert "ask for at least 1d" in shown.sentence
+    assert firnline("sweep", table.root, "--older-than", "10d").out.startswith("No orphans")
+    assert firnline("sweep", table.root, "--older-than", "soon").code == 2
+
+
+def test_without_a_log_nothing_is_an_orphan(
+    firnline: Firnline, table: LogOnlyTable, orphans: list[str]
+) -> None:
+    for path in (table.folder / "_log").iterdir():
+        path.unlink()
+    before = content_of(table.folder)
+    shown = firnline("sweep", table.root, "--delete")
+    assert shown.code == 2
+    assert "firnline rebuild" in shown.sentence
+    assert content_of(table.folder) == before
+
+
+def test_orphans_that_cannot_be_deleted_are_listed_and_the_run_fails(
+    firnline: Firnline,
+    table: LogOnlyTable,
+    orphans: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: ObjectClient, keys: Iterable[str]) -> Iterator[Deleted]:
+        locked = StoreError("the object is locked", next_step="unlock it")
+        yield from (Deleted(key, locked) for key in keys)
+
+    monkeypatch.setattr(ObjectClient, "delete_many", refuse)
+    shown = firnline("sweep", table.root, "--delete")
+    assert shown.code == 1
+    assert "the object is locked" in shown.out
+    assert shown.sentence.startswith("1 orphan of events could not be deleted")
+    assert firnline("sweep", table.root, "--delete", "--json").error["type"] == "SweepFailedError"
