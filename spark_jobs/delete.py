@@ -1,0 +1,30 @@
+"""Spark job: delete the rows of one table for which a condition is true.
+
+    spark-submit spark_jobs/delete.py flights --run-id=… --options='{"where": "tail = 7"}'
+
+The options are those of ``firnline delete``. Where the condition names people, give it in the
+environment variable FIRNLINE_JOB_OPTIONS: argument lists are for everybody to read. What else every
+job takes and says: ``firnline.spark.job``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from firnline.spark.job import Job, Operation
+
+if TYPE_CHECKING:
+    from firnline.operations.delete import DeleteOptions
+
+
+def _load() -> Operation[DeleteOptions]:
+    from firnline.operations.delete import DeleteOptions, preview, run_delete
+
+    return Operation(DeleteOptions, preview, run_delete)
+
+
+JOB = Job("delete", "Delete the rows of one table for which a condition is true.", _load)
+
+if __name__ == "__main__":
+    sys.exit(JOB.main(sys.argv[1:]))
