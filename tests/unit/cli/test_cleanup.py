@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,36 +10,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.clock import SystemClock
 from firnline.errors import StoreError
 from firnline.store.base import Deleted
 from firnline.store.client import ObjectClient
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
-DAYS_AGO = 5 * 86_400
 
 
 @pytest.fixture
-def merged(firnline: Firnline, tmp_path: Path) -> Path:
-    """A settings file whose table ``e`` was merged days ago; its grace is two days."""
+def fresh(firnline: Firnline, tmp_path: Path) -> Path:
+    """A settings file whose table ``e`` has just been merged."""
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": [1, 2, 3]}), rows)
-    path = settings_file(
-        tmp_path, f"tables: {{e: {{root: 'file://{tmp_path}/e', cleanup: {{grace: 1s}}}}}}"
-    )
+    path = settings_file(tmp_path, f"tables: {{e: {{root: 'file://{tmp_path}/e'}}}}")
     for _ in range(4):
         assert firnline("append", "e", rows, "--settings", path).code == 0
     assert firnline("merge", "e", "--settings", path).code == 0
-    age(tmp_path / "e")
     return path
 
 
-def age(folder: Path) -> None:
-    """As if all was written days ago; tombstones themselves are a second old."""
-    past = time.time() - DAYS_AGO
-    for path in folder.rglob("*"):
-        os.utime(path, (past, past))
-    time.sleep(1.1)
+@pytest.fixture
+def merged(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, days ago."""
+    now = SystemClock.now_ms
+    monkeypatch.setattr(SystemClock, "now_ms", lambda self: now(self) + 5 * 86_400_000)
+    return fresh
 
 
 def test_what_was_replaced_is_deleted_and_the_report_says_so(
@@ -69,12 +65,11 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(
     assert content_of(tmp_path / "e") == before
 
 
-def test_what_waits_is_a_table_with_times(firnline: Firnline, merged: Path, tmp_path: Path) -> None:
-    path = settings_file(tmp_path, f"tables: {{e: {{root: 'file://{tmp_path}/e'}}}}")
-    shown = firnline("cleanup", "e", "--settings", path)
+def test_what_waits_is_a_table_with_times(firnline: Firnline, fresh: Path) -> None:
+    shown = firnline("cleanup", "e", "--settings", fresh)
     assert shown.out.startswith("Nothing to clean up in e.\n")
     assert "readers may still use them: the grace is not over" in shown.out
-    (parts, logs) = firnline("cleanup", "e", "--settings", path, "--json").data["waiting"]
+    (parts, logs) = firnline("cleanup", "e", "--settings", fresh, "--json").data["waiting"]
     assert (parts["what"], parts["count"], logs["what"], logs["count"]) == (
         "parts",
         4,
