@@ -12,8 +12,11 @@ import typer
 
 from firnline.cli import (
     append,
+    certificate,
     cleanup,
+    delete,
     drop,
+    erase,
     history,
     merge,
     parts,
@@ -77,6 +80,9 @@ _GROUPS = (
     parts,
     plan,
     merge,
+    delete,
+    erase,
+    certificate,
     drop,
     ttl,
     cleanup,

@@ -7,7 +7,7 @@ erase read it and found no key, or when its statistics exclude every key of the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.fold import visible_since
@@ -75,26 +75,7 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
                 f"run `firnline certificate {name} {certificate.id}` then",
                 max((due[p] for p in young), default=None),
             ),
-            *remaining(
-                "older part",
-                holders["older part"],
-                "replaced by others than this erase, not deleted yet",
-                f"run `firnline cleanup {name}` then",
-                max((due[p] for p in holders["older part"]), default=None),
-            ),
-            *remaining(
-                "unread part",
-                holders["unread part"],
-                "could not be read by the erase; readers of firnline hide its rows",
-                "mend or drop it, and erase again",
-            ),
-            *remaining(
-                "late part",
-                holders["late part"],
-                "published beside or after the erase by a writer that began before it; readers of "
-                "firnline hide its rows",
-                f"run `firnline merge {name}`, or erase again",
-            ),
+            *_others(name, holders, due),
             *_late_appends(scene.now_ms, late_until),
             *remaining(
                 "orphan",
@@ -104,6 +85,34 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
                 over if over > scene.now_ms else None,
             ),
             *_text(table, scene, certificate),
+        ),
+    )
+
+
+def _others(
+    name: str, holders: Mapping[str, Sequence[str]], due: Mapping[str, int]
+) -> tuple[Remaining, ...]:
+    """Parts that the erase did not replace."""
+    return (
+        *remaining(
+            "older part",
+            holders["older part"],
+            "replaced by others than this erase, not deleted yet",
+            f"run `firnline cleanup {name}` then",
+            max((due[p] for p in holders["older part"]), default=None),
+        ),
+        *remaining(
+            "unread part",
+            holders["unread part"],
+            "could not be read by the erase; readers of firnline hide its rows",
+            "mend or drop it, and erase again",
+        ),
+        *remaining(
+            "late part",
+            holders["late part"],
+            "published beside or after the erase by a writer that began before it; readers of "
+            "firnline hide its rows",
+            f"run `firnline merge {name}`, or erase again",
         ),
     )
 

@@ -122,15 +122,13 @@ def plan_delete(
     """
     tree, columns = bind(where, snapshot.schema), snapshot.schema
 
-    def judge(partition: str, marker: Marker) -> Verdict:
+    def judge(marker: Marker) -> Verdict:
         found = outcomes(tree, marker.stats(), columns)
         if not found.true:
             return "none"
         whole = not found.false and not found.unknown
-        # Rows are counted, also those that earlier deletes hide: such a part has to be read.
-        if whole and marker.n is not None and not snapshot.pending_deletes(marker, partition):
-            return "all"
-        return "some"
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        return "all" if whole and marker.n is not None else "some"
 
     selected = select(snapshot, settings, choose(snapshot, partitions), judge, excluded)
     if mode == "lazy":
@@ -163,7 +161,7 @@ def plan_erase(
         excluded: parts that could not be read earlier in this run.
     """
 
-    def judge(_partition: str, marker: Marker) -> Verdict:
+    def judge(marker: Marker) -> Verdict:
         stats = marker.stats()
         return "none" if any(column.misses(stats) for column in keys) else "some"
 

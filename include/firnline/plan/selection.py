@@ -116,7 +116,7 @@ def select(
     snapshot: Snapshot,
     settings: TableSettings,
     partitions: Sequence[str],
-    judge: Callable[[str, Marker], Verdict],
+    judge: Callable[[Marker], Verdict],
     excluded: frozenset[str],
 ) -> Selected:
     """Judge every live part of the partitions; groups hold what has to be read."""
@@ -130,7 +130,7 @@ def select(
                 reason = "could not be read earlier in this run"
                 left.append(LeftAlone(marker.p, partition, marker.b, reason))
                 continue
-            verdict = judge(partition, marker)
+            verdict = judge(marker)
             if verdict == "none":
                 left.append(LeftAlone(marker.p, partition, marker.b, NO_ROW))
             elif verdict == "all":

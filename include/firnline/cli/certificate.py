@@ -1,0 +1,160 @@
+"""``firnline certificate``: what became of an erase, and what remains of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity
+
+commands = typer.Typer()
+_SHOWN = 20
+_LIMITS = (
+    "It speaks of the objects of this table. Versions that the bucket keeps, backups, copies and "
+    "other tables are not seen from here. The digest of a single key that can be guessed can be "
+    "guessed too."
+)
+_STATUS = {
+    "planned": "planned: not committed, or its run is still under way",
+    "waiting": "waiting: the rows are gone for readers, and objects remain",
+    "complete": "complete: no part, version or orphan of the table holds a row of the keys",
+    "void": "void: it was never committed, and nothing was erased by it",
+}
+
+
+@command(
+    commands,
+    "certificate",
+    [
+        "firnline certificate flights",
+        "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e",
+        "firnline certificate flights 019aa4d8-7b6e-7c3a-9f00-5d1c2b3a4f5e --json",
+    ],
+)
+def certificate(
+    table: TableArgument,
+    erase: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="From the report of the erase; without it: list them."),
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Complete and show the certificate of an erase, or list all.
+
+    After the grace it deletes the parts that the erase replaced, if clean-up has not, and looks
+    for every object that may still hold a key. Ends with exit code 0 also while it waits: the
+    status says so.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    name = opened.settings.name
+    if erase is None:
+        from firnline.operations.certificate_model import list_certificates
+
+        listed = [{"id": c.id, "status": c.status} for c in list_certificates(opened)]
+        output.show({"table": name, "certificates": listed}, as_json, _render_list)
+        return
+    from firnline.operations.certificate import complete_certificate
+
+    with when_stopped(
+        "stopped; what was deleted belongs to no snapshot", next_step="run the same command again"
+    ):
+        found = complete_certificate(opened, erase, identity(opened))
+    output.show(found.to_json(), as_json, _render)
+
+
+def _render_list(data: dict[str, Any]) -> None:
+    if not data["certificates"]:
+        output.line(f"Nothing was ever erased from {data['table']}.")
+        return
+    rows = ([found["id"], found["status"]] for found in data["certificates"])
+    output.table([output.Column("certificate"), output.Column("status")], rows)
+
+
+def _render(data: dict[str, Any]) -> None:
+    number, replaced, run = output.number, data["replaced"], data["run"]
+    who = run.get("user") or run.get("run_id") or "?"
+    rows = [
+        ("certificate", data["id"]),
+        ("table", f"{data['table']}  ({data['root']})"),
+        ("status", _STATUS[data["status"]]),
+        ("keys", f"{number(data['keys'])} of {', '.join(data['columns'])}"),
+        ("SHA-256", data["digest"]),
+        ("asked by", f"{who}, {output.when(data['planned_ms'])}"),
+    ]
+    if replaced is not None:
+        when = output.when(replaced["t"])
+        rows.append(("replaced", f"{when} by transaction {number(replaced['seq'])}"))
+    if data["completed_ms"] is not None:
+        rows.append(("complete", output.when(data["completed_ms"])))
+    output.pairs(rows)
+    output.line()
+    _render_parts(data["parts"], data["replaced"])
+    _render_remaining(data["remaining"])
+    output.line(_LIMITS)
+
+
+def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) -> None:
+    if not parts:
+        output.line("No part held a key.")
+        output.line()
+        return
+    number = output.number
+    columns = [
+        output.Column("part that held keys", wrap=True),
+        output.Column("rows", number=True),
+        output.Column("object deleted"),
+    ]
+    rows = [
+        [_name(part["key"]), number(part["rows"]), _gone(part, replaced)] for part in parts[:_SHOWN]
+    ]
+    total = [
+        f"{number(len(parts))} in all",
+        number(sum(part["rows"] for part in parts)),
+        f"{number(sum('gone_ms' in part for part in parts))} of them",
+    ]
+    output.table(columns, rows, total if len(parts) > 1 else None)
+    output.line()
+
+
+def _gone(part: dict[str, Any], replaced: dict[str, Any] | None) -> str:
+    if "gone_ms" not in part:
+        return "not yet" if replaced is not None else "not replaced"
+    return f"by {output.when(part['gone_ms'])}"
+
+
+def _name(key: str) -> str:
+    return key.partition("/_data/")[2].removesuffix(".parquet") or key
+
+
+def _render_remaining(remaining: list[dict[str, Any]]) -> None:
+    if not remaining:
+        output.line("Nothing remains.")
+        output.line()
+        return
+    output.pairs((_what(entry), _why(entry)) for entry in remaining)
+    output.line()
+
+
+def _what(entry: dict[str, Any]) -> str:
+    count, kind = entry["count"], entry["kind"]
+    if not count:
+        return f"{kind}s"
+    return f"{output.number(count)} {kind}{'s' if count != 1 and kind != 'log text' else ''}"
+
+
+def _why(entry: dict[str, Any]) -> str:
+    until = "" if entry["until_ms"] is None else f" (until {output.when(entry['until_ms'])})"
+    return f"{entry['why']}{until}; {entry['next_step']}"

@@ -1,0 +1,185 @@
+"""``firnline erase``: the rows of a set of keys go, with a certificate."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.delete import (
+    EngineOption,
+    ScratchOption,
+    YesOption,
+    ask,
+    groups_table,
+    parts,
+    show_failures,
+)
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.read_progress import reading
+from firnline.errors import RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
+    from firnline.operations.erase import EraseOptions
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "erase",
+    [
+        "firnline erase flights --column tailnum --keys tailnums.csv --dry-run",
+        "firnline erase flights --column tailnum --key N14228 --key N24211 --yes",
+        'firnline erase flights --column carrier --column flight --key \'["UA", "1545"]\' --yes',
+    ],
+)
+def erase(  # noqa: PLR0913, PLR0917 - one per option
+    table: TableArgument,
+    column: Annotated[
+        list[str],
+        typer.Option("--column", metavar="NAME", help="Key column; repeated, all must be equal."),
+    ],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="VALUE",
+            help="A key, may be repeated; with several columns a JSON list. Others on this "
+            "machine can see it: better a file.",
+        ),
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Parquet or CSV file with these columns: a path, or a URL in the table's bucket.",
+        ),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    engine: EngineOption = EngineKind.LOCAL,
+    master: MasterOption = None,
+    scratch: ScratchOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Erase the rows of a set of keys from every part, with a certificate.
+
+    The replaced parts stay for the grace, since readers may use them; `firnline certificate`
+    deletes them then and says what else may hold a key. Under Airflow the DAG erase__TABLE does
+    the same.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    from firnline.operations.erase import EraseOptions, preview
+
+    options = EraseOptions(columns=tuple(column), keys=parse_keys(column, key), keys_file=keys)
+    with engine_for(opened, engine, master, scratch) as factory:
+        if dry_run or not yes:
+            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
+            if dry_run:
+                output.show(data, as_json, _render_plan)
+                return
+            ask(opened, data, as_json, _render_plan)
+        _erase(opened, factory, options, as_json)
+
+
+def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
+    """Keys as given: a value each, or with several columns a JSON list. Raises UsageError."""
+    if len(columns) == 1:
+        return tuple((text,) for text in keys or ())
+    found = []
+    for number, text in enumerate(keys or (), 1):
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
+        if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
+            raise UsageError(
+                f"key {number} is not a JSON list of {len(columns)} values",
+                next_step="write --key '[\"first\", 2]', one value per --column",
+            )
+        found.append(tuple(values))
+    return tuple(found)
+
+
+def _erase(
+    table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
+) -> None:
+    from firnline.operations.erase import EraseFailedError, run_erase
+
+    name = table.settings.name
+    stopped = f"stopped; the rows of {name} went together or not at all"
+    try:
+        with (
+            when_stopped(stopped, next_step=f"see `firnline certificate {name}`, or run it again"),
+            reading("erasing from", name, table.clock, silent=as_json) as tell,
+        ):
+            report = run_erase(table, engine, options, identity(table), tell)
+    except EraseFailedError as error:
+        show_failures(error.report.to_json(), as_json)
+        if as_json:
+            raise
+        _render(error.report.to_json())
+        raise RunFailedError(
+            f"{error.report.parts_failed} parts of {name} may hold keys still, for the reasons "
+            "above",
+            next_step="mend or drop the parts that are named and erase again",
+        ) from error
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    groups_table(data)
+    output.line(
+        f"Keys of {', '.join(data['columns'])}: {number(data['keys'])}. "
+        f"{parts(data['parts_to_read'])} of {data['table']} would be read (about "
+        f"{about_size(data['bytes_in'])}), and rewritten where a row has one of them."
+    )
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration
+
+    number, counts = output.number, defaultdict(int, data["counts"])
+    keys = f"{number(data['keys'])} of {', '.join(data['columns'])}"
+    rows = [
+        ("erased", f"{number(counts['rows_deleted'])} rows"),
+        ("keys", f"{keys} (SHA-256 {data['digest'][:16]}…)"),
+        (
+            "parts",
+            (
+                f"{number(data['parts_read'])} read, {number(data['parts_rewritten'])} of them "
+                f"rewritten, {number(data['parts_excluded'])} excluded by statistics"
+            ),
+        ),
+        ("transaction", number(data["transaction"])),
+        ("certificate", f"{data['certificate']}"),
+        ("next", f"`firnline certificate {data['table']} {data['certificate']}`, after the grace"),
+        ("requests", requests_text(data["requests"])),
+        ("time", about_duration(round(data["seconds"] * 1000))),
+    ]
+    if data["settled"]:
+        rows.append(("earlier runs", f"certified now: {', '.join(data['settled'])}"))
+    output.pairs(rows)

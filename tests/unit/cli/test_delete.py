@@ -1,0 +1,186 @@
+"""``firnline delete``, ``erase`` and ``certificate`` on a table of real parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firnline.cli.erase import parse_keys
+from firnline.errors import UsageError
+from tests.support.cli import Outcome, content_of, settings_file
+
+Firnline = Callable[..., Outcome]
+CUT = 9
+
+
+class Terminal:
+    """Somebody who types one line."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self._text
+
+
+@pytest.fixture
+def root(tmp_path: Path, firnline: Firnline) -> str:
+    """Ids 0 to 5 in d=1 and 6 to 11 in d=2, sorted by id; users u0, u1, u2 in turn."""
+    url = f"file://{tmp_path}/events"
+    settings = f"tables: {{events: {{root: '{url}', sort_by: [id], cleanup: {{grace: 1s}}}}}}"
+    path = settings_file(tmp_path, settings)
+    for number, first in enumerate((0, 6), 1):
+        ids = list(range(first, first + 6))
+        rows = tmp_path / "rows.parquet"
+        pq.write_table(pa.table({"id": ids, "user": [f"u{i % 3}" for i in ids]}), rows)
+        partition = f"d={number}"
+        shown = firnline("append", "events", rows, "--partition", partition, "--settings", path)
+        assert shown.code == 0
+    return url
+
+
+def rows_of(firnline: Firnline, root: str) -> int:
+    found: int = firnline("parts", root, "--json").data["total"]["rows"]
+    return found
+
+
+def test_a_delete_says_what_it_did(firnline: Firnline, root: str) -> None:
+    shown = firnline("delete", root, "--where", "id in (1, 2)", "--yes")
+    assert shown.code == 0
+    table = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
+    assert table["deleted"] == "2 rows"
+    assert (
+        table["parts"] == "1 read, 1 of them rewritten, 0 dropped unread, 1 excluded by statistics"
+    )
+    assert rows_of(firnline, root) == 10
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    before = content_of(tmp_path)
+    data = firnline("delete", root, "--where", "id < 8", "--dry-run", "--json").data
+    assert (data["parts_to_read"], data["parts_to_drop"], data["rows_to_drop"]) == (1, 1, 6)
+    out = firnline("delete", root, "--where", "id < 8", "--dry-run").out
+    assert "1 part of events would be dropped unread: all of 6 rows match." in out
+    none = firnline("delete", root, "--where", "id > 100", "--dry-run").out
+    assert "No part of events would be touched." in none
+    assert content_of(tmp_path) == before
+
+
+def test_where_nobody_can_be_asked_yes_is_needed(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    before = content_of(tmp_path)
+    for command in (
+        ["delete", root, "--where", "id = 1"],
+        ["erase", root, "--column", "user", "--key", "u1"],
+    ):
+        shown = firnline(*command)
+        assert shown.code == 2
+        assert shown.sentence.endswith("look with --dry-run, then give --yes")
+    assert content_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(("typed", "code", "left"), [("yes\n", 0, 11), ("no\n", 1, 12)])
+def test_a_person_is_shown_the_plan_and_asked(
+    typed: str, code: int, left: int, firnline: Firnline, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    shown = firnline("delete", root, "--where", "id = 1")
+    assert shown.code == code
+    assert "1 part of events would be read" in shown.out
+    assert rows_of(firnline, root) == left
+
+
+def test_a_lazy_delete_says_that_rows_are_hidden(firnline: Firnline, root: str) -> None:
+    shown = firnline("delete", root, "--where", "id = 1", "--lazy", "--yes")
+    assert "rows of up to 1 parts are hidden from readers" in shown.out
+    assert rows_of(firnline, root) == 12
+
+
+def test_a_condition_that_is_none_is_refused_with_its_reason(firnline: Firnline, root: str) -> None:
+    shown = firnline("delete", root, "--where", "nobody = 1", "--yes")
+    assert shown.code == 2
+    assert "names column 'nobody', and the table has id, user" in shown.sentence
+
+
+def broken_part(tmp_path: Path) -> Path:
+    path = next((tmp_path / "events" / "_data" / "d=1").iterdir())
+    path.write_bytes(path.read_bytes()[:-CUT])
+    return path
+
+
+def test_a_part_that_does_not_read_is_named_and_nothing_is_deleted(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    path = broken_part(tmp_path)
+    shown = firnline("delete", root, "--where", "id in (1, 7)", "--yes")
+    assert shown.code == 1
+    assert path.name in shown.out
+    assert "nothing was deleted from events, for the reasons above" in shown.err
+    assert rows_of(firnline, root) == 12
+    data = firnline("delete", root, "--where", "id in (1, 7)", "--yes", "--json")
+    assert data.error["type"] == "DeleteFailedError"
+
+
+def test_an_erase_names_its_certificate_and_the_certificate_waits(
+    firnline: Firnline, root: str
+) -> None:
+    report = firnline("erase", root, "--column", "user", "--key", "u1", "--yes", "--json").data
+    assert (report["keys"], report["counts"]["rows_deleted"]) == (1, 4)
+    listed = firnline("certificate", root, "--json").data["certificates"]
+    assert listed == [{"id": report["certificate"], "status": "waiting"}]
+    found = firnline("certificate", root, report["certificate"], "--json").data
+    assert (found["status"], len(found["parts"])) == ("waiting", 2)
+    out = firnline("certificate", root, report["certificate"]).out
+    assert "waiting: the rows are gone for readers, and objects remain" in out
+    assert "2 replaced parts" in out
+    assert "2 in all" in out
+    assert "u1" not in out
+    assert report["certificate"] in firnline("certificate", root).out
+
+
+def test_an_erase_by_a_file_shows_counts_and_no_key(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.csv"
+    path.write_text("user\nu1\nu2\n")
+    plan = firnline("erase", root, "--column", "user", "--keys", path, "--dry-run").out
+    assert "Keys of user: 2. 2 parts of events would be read" in plan
+    shown = firnline("erase", root, "--column", "user", "--keys", path, "--yes")
+    assert shown.code == 0
+    assert shown.out.splitlines()[0].split() == ["erased", "8", "rows"]
+    assert "u1" not in shown.out + shown.err
+
+
+def test_an_erase_with_parts_that_do_not_read_ends_failed_and_says_what_it_erased(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    path = broken_part(tmp_path)
+    shown = firnline("erase", root, "--column", "user", "--key", "u1", "--yes")
+    assert shown.code == 1
+    assert path.name in shown.out
+    assert "erased       2 rows" in shown.out
+    assert "1 parts of events may hold keys still" in shown.err
+
+
+def test_nothing_erased_has_no_certificate(firnline: Firnline, root: str) -> None:
+    assert firnline("certificate", root).out == "Nothing was ever erased from events.\n"
+    shown = firnline("certificate", root, "x")
+    assert (shown.code, "'x' is not the id of a certificate" in shown.sentence) == (2, True)
+
+
+def test_keys_of_several_columns_are_json_lists() -> None:
+    assert parse_keys(["a"], ["[1]", "x"]) == (("[1]",), ("x",))
+    assert parse_keys(["a", "b"], ['["x", 1]']) == (("x", 1),)
+    assert parse_keys(["a", "b"], None) == ()
+    with pytest.raises(UsageError, match="key 2 is not a JSON list of 2 values"):
+        parse_keys(["a", "b"], ['["x", 1]', "secret"])
