@@ -1,0 +1,38 @@
+"""### Delete the rows of a table that a condition is true for.
+
+One DAG for each table of the settings file, started by hand only. It only plans unless `dry_run`
+is switched off.
+
+1. `plan` reads the table's log and says which parts may hold such rows. No part is opened: it
+   cannot say how many rows there are.
+2. `delete_where` submits the Spark job and holds the only slot of the pool `<table>.merge`. All of
+   it happens in one transaction: a delete record that hides the rows from then on, also those of
+   appends that are under way, and (`mode` eager) the parts that hold such rows rewritten.
+3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
+   in the `extra` of the event on the table's asset.
+
+`where` is SQL (`carrier = 'AA' and dep_delay > 60`) or a predicate as JSON; a row for which it is
+neither true nor false (nulls) stays. `partitions` are globs (`ts_month=2013-*`). **The condition
+stays in Airflow's database and in the table's log:** to remove personal data use `erase` with a
+file of keys.
+
+**When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
+or all of it is deleted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline.airflow.dags import operation_dag, submit_then_report
+from firnline.airflow.deletes import DeleteWork
+from firnline.airflow.tables import tables_of
+
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+DELETE = DeleteWork()
+
+for table in tables_of(DELETE.operation):
+    with operation_dag(
+        DELETE, table, doc=__doc__, title=f"Delete rows of {table.name} by a condition"
+    ):
+        submit_then_report(DELETE, table, JOBS)

@@ -1,0 +1,58 @@
+"""### Erase the rows of a set of keys from a table, with a certificate.
+
+One DAG for each table of the settings file, started by hand only. **Switch `dry_run` off** to be
+asked; with it the run ends after the plan.
+
+1. `plan` reads the keys and the table's log and says which parts may hold them, without Spark.
+2. `approve` shows how many keys there are and what would be read, never a key, and waits for a
+   person to approve it ("Required actions" of the run).
+3. `erase` submits the Spark job and holds the only slot of the pool `<table>.merge`. Every part
+   that holds a key is replaced, in one transaction with delete records for appends under way.
+4. `report` hands on what was committed and the id of the certificate, as XCom and in the `extra` of
+   the event on the table's asset. After the clean-up's grace `firnline certificate <table> <id>`
+   completes and checks it.
+
+`columns` are the key columns. **Give the keys as `keys_file`** (Parquet or CSV in the table's
+bucket): `keys` are stored in Airflow's database and shown to whoever may see the run.
+
+**Without an answer** within `answer_within` (24 h), and after a rejection, nothing is erased and
+the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+
+**When it fails,** the end of the task's log says what, and what to do next. Parts that could not be
+read are named, the others are erased. Running it again is always safe.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline.airflow.dags import READING, longest, operation_dag
+from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
+from firnline.airflow.humans import Approve
+from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.tables import asset_of, tables_of
+from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.work import pool_of
+
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+ERASE, APPROVED = EraseWork(), ApprovedErase()
+
+for table in tables_of(ERASE.operation):
+    with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
+        asset = asset_of(table)
+        plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
+        approve = Approve(task_id="approve", work=ERASE, table=table.name)
+        job = SubmitJob(
+            task_id=ERASE.operation,
+            work=APPROVED,
+            table=table,
+            jobs=JOBS,
+            asset=asset,
+            pool=pool_of(ERASE, table),
+            execution_timeout=longest(table),
+        )
+        report = ReportErase(
+            task_id="report", work=ERASE, table=table, asset=asset, execution_timeout=READING
+        )
+        # Set-up and tear-down: the report comes also after a failed job.
+        plan >> approve >> job >> report.as_teardown(setups=plan)

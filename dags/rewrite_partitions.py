@@ -1,0 +1,54 @@
+r"""### Rewrite partitions of a table: drop rows by a filter, or change them by a query.
+
+One DAG for each table of the settings file, for **backfills** and for runs by hand.
+
+- `where` says which rows stay: `dep_delay is not null`. Or `sql` what they become, in DuckDB's SQL:
+  `select * replace (upper(carrier) as carrier) from _rows`. Columns and types must stay.
+- **A backfill** over dates rewrites the partitions of each run's data interval, in order or in
+  reverse, `--max-active-runs 1`:
+
+        airflow backfill create --dag-id rewrite_partitions__<table> --max-active-runs 1 \
+          --from-date 2024-03-01 --to-date 2024-03-05 --reprocess-behavior completed \
+          --dag-run-conf '{"where": "dep_delay is not null", "dry_run": false}'
+
+  The interval is the finest time in the partitions: hour, day, month or year. A table without time
+  in its partitions has no backfills.
+- **By hand** `partitions` names them, as globs (`ts_day=2024-03-*`, `*` for all).
+- `dry_run` is on unless it is switched off, in a backfill too.
+- `force` lets a rewrite remove more of a partition than `rewrite.max_removed_fraction` (half).
+
+1. `plan` reads the table's log and says which parts would be read. With nothing to do the run ends
+   here. So do the runs that Airflow's clock starts: they rewrite nothing, and are there because
+   Airflow refuses backfills of a DAG without a schedule.
+2. `rewrite_partitions` submits the Spark job and holds the only slot of the pool `<table>.merge`.
+   All or nothing for each partition: nothing of it is visible before all of it is written. Parts
+   in which nothing changes stay.
+3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
+   in the `extra` of the event on the table's asset.
+
+**When it fails,** the end of the task's log says what, and what to do next. Partitions that are
+done stay done; running it again is always safe.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline.airflow.dags import READING, operation_dag, submit_then_report
+from firnline.airflow.rewrite import BEGINNING, PlanRewrite, RewriteWork, interval_of
+from firnline.airflow.tables import tables_of
+
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+REWRITE = RewriteWork()
+
+for table in tables_of(REWRITE.operation):
+    with operation_dag(
+        REWRITE,
+        table,
+        doc=__doc__,
+        title=f"Rewrite partitions of {table.name} by a filter or a query",
+        schedule=interval_of(table),
+        start_date=BEGINNING,
+    ):
+        first = PlanRewrite(task_id="plan", work=REWRITE, table=table, execution_timeout=READING)
+        submit_then_report(REWRITE, table, JOBS, first)

@@ -1,0 +1,199 @@
+"""Erase of keys, once a person approved it, as work of a DAG. ``dags/erase.py`` makes the DAGs.
+
+Keys stand in no log, no plan, no question and no argument list. Keys given as a param do stand in
+Airflow's database, which the docs say; those of ``keys_file`` do not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.access import open_in_task
+from firnline.airflow.deletes import reading_lines
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.humans import (
+    ANSWER_WITHIN,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+)
+from firnline.airflow.tasks import ReportRun
+from firnline.airflow.work import SparkWork, run_identity
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.erase import EraseOptions
+    from firnline.plan.delete import ErasePlan
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+_SCALARS = ["string", "integer", "number", "boolean"]
+_LOOKED_AT = 50
+"""Newest certificates among which those of a run are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to erase, and who approved it."""
+
+    options: EraseOptions
+    by: str = ""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the run ends after the plan."""
+        return self.options.dry_run
+
+
+class EraseWork(SparkWork["Asked"]):
+    """The rows of a set of keys go from every part, with a certificate."""
+
+    operation = "erase"
+    noun = "an erase"
+    job = "erase.py"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """Which keys, and how long to wait for an answer."""
+        return {
+            "columns": Param(
+                type="array",
+                items={"type": "string", "minLength": 1},
+                minItems=1,
+                title="Key columns",
+                description_md="A row goes when all of them equal those of one key.",
+            ),
+            "keys_file": Param(
+                None,
+                type=["string", "null"],
+                minLength=1,
+                title="File of keys",
+                description_md="Parquet or CSV with these columns: a URL in the table's bucket, or "
+                "a path that the worker and the Spark driver can read.",
+            ),
+            "keys": Param(
+                None,
+                type=["array", "null"],
+                items={"type": [*_SCALARS, "array"]},
+                title="Keys",
+                description_md="Instead of a file: `[17, 18]`, with several columns "
+                '`[["a", 17], ["b", 18]]`. **They stay in Airflow\'s database and are shown with '
+                "the run**; a file's do not.",
+            ),
+            ANSWER_WITHIN: answer_within_param(),
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Asked:
+        """Raises UsageError: ``answer_within`` is out of bounds. The keys are checked later."""
+        from firnline.operations.erase import EraseOptions
+
+        answer_within(params)  # before anybody is asked
+        keys = params.get("keys") or ()
+        options = EraseOptions(
+            columns=tuple(params["columns"]),
+            keys=tuple(tuple(key) if isinstance(key, list) else (key,) for key in keys),
+            keys_file=params.get("keys_file"),
+            dry_run=dry_run,
+        )
+        return Asked(options)
+
+    def preview(self, table: Table, options: Asked) -> ErasePlan:
+        """Which parts may hold the keys."""
+        from firnline.operations.erase import preview
+
+        return preview(table, options.options)
+
+    def job_options(self, options: Asked) -> str:
+        """For the job's environment."""
+        import msgspec
+
+        return msgspec.json.encode(options.options).decode()
+
+    def job_arguments(self, options: Asked) -> list[str]:
+        """History and certificate name who approved it: the last ``--user`` counts."""
+        return [f"--user={options.by}"] if options.by else []
+
+    def confidential(self, options: Asked) -> str | None:
+        """Keys are; the name of a file is not."""
+        if options.options.keys_file is not None:
+            return None
+        return "put the keys into a file in the table's bucket and give keys_file"
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Totals, each group that is read, and why the other parts are left alone."""
+        keys = f"{figures['keys']} keys of {', '.join(figures['columns'])}"
+        return [f"as of transaction {figures['seq']}, {keys}:", *reading_lines(figures)]
+
+    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+        """How many keys, and which parts would be read; never a key."""
+        keys, columns = f"{figures['keys']:,} keys", ", ".join(map(code, figures["columns"]))
+        size, groups = about_size(figures["bytes_in"]), figures["groups"]
+        read = f"{figures['parts_to_read']:,} parts ({size}) are read"
+        text = [
+            f"All rows of **{keys}** of {columns} go for good.",
+            f"{read}; those that hold one are rewritten.",
+            "",
+            "| partition | parts to read | size |",
+            "|---|--:|--:|",
+        ]
+        text += [
+            f"| {code(group['partition'] or '(none)')} | {group['parts']:,} | "
+            f"{about_size(group['bytes'])} |"
+            for group in groups
+        ]
+        more = figures.get("groups_in_all", 0) - len(groups)
+        return f"Erase {keys} from table {table}?", "\n".join(
+            [*text, *(["", f"and {more:,} groups more."] if more > 0 else [])]
+        )
+
+
+class ApprovedErase(EraseWork):
+    """The same, once a person approved it."""
+
+    def asked(self, context: Context) -> Asked:
+        """Raises UsageError: nobody approved it."""
+        return Asked(super().asked(context).options, approved_by(context))
+
+
+class ReportErase(ReportRun):
+    """What the run committed, with the ids of its certificates.
+
+    XCom and asset event: as of ReportRun, and ``certificates``.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Report. Skips itself when nothing was committed."""
+        with airflow_failures():
+            found = certificates_of(open_in_task(self.table), run_identity(context))
+        figures = {**super().execute(context), "certificates": found}
+        context["outlet_events"][self.asset].extra = figures
+        for certificate in found:
+            _LOG.info(
+                "after the clean-up's grace: firnline certificate %s %s",
+                self.table.name,
+                certificate,
+            )
+        return figures
+
+
+def certificates_of(table: Table, run: RunIdentity) -> list[str]:
+    """Ids of the certificates that a run wrote. One LIST and at most 50 GET."""
+    from firnline.operations.certificate_model import list_certificates, read
+
+    found = []
+    for listed in list_certificates(table)[-_LOOKED_AT:]:
+        certificate = read(table, table.paths.certificate(listed.id))
+        by = certificate.run if certificate is not None else None
+        if by is not None and (by.dag_id, by.run_id) == (run.dag_id, run.run_id):
+            found.append(listed.id)
+    return found

@@ -1,0 +1,145 @@
+"""Rewriting partitions by backfill or by hand, as work of a DAG: ``dags/rewrite_partitions.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import CronDataIntervalTimetable, Param
+
+from firnline.airflow.params import flag_param, partition_globs, partitions_param
+from firnline.airflow.tasks import PlanOperation
+from firnline.airflow.work import SparkWork
+from firnline.errors import UsageError
+from firnline.settings import TableSettings
+from firnline.table_fields import TIME_TRANSFORMS
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.operations.rewrite import RewriteOptions
+    from firnline.plan.rewrite import RewritePlan
+    from firnline.table import Table
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before the first day that anybody backfills."""
+_INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "@yearly"}
+"""Finest time in a partition's path -> data interval that holds whole partitions; finest first."""
+
+
+class RewriteWork(SparkWork["RewriteOptions"]):
+    """Partitions are replaced by what a filter or a query makes of them."""
+
+    operation = "rewrite_partitions"
+    noun = "a rewrite"
+    job = "rewrite.py"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """What becomes of the rows, and of which partitions."""
+        return {
+            "where": _text_param(
+                "Rows to keep", "A condition in SQL: `dep_delay is not null`. All others go."
+            ),
+            "sql": _text_param(
+                "Query",
+                "Instead of `where`, in DuckDB's SQL: `select * replace (upper(carrier) as "
+                "carrier) from _rows`. It may not change columns or types.",
+            ),
+            "partitions": partitions_param(
+                "By hand they are needed, `*` is all. In a backfill they narrow what its dates "
+                "choose."
+            ),
+            "force": flag_param(
+                "Force",
+                "Also where more of a partition's rows go than `rewrite.max_removed_fraction`.",
+            ),
+        }
+
+    def asked(self, context: Context) -> RewriteOptions:
+        """The params; in a backfill also the data interval of the run."""
+        import msgspec
+
+        options = super().asked(context)
+        dag_run = context["dag_run"]
+        if kind_of_run(context) == "backfill":
+            start, end = dag_run.data_interval_start, dag_run.data_interval_end
+            if start is None or end is None:
+                raise UsageError(
+                    f"run {context['run_id']} of a backfill has no data interval",
+                    next_step="create the backfill anew",
+                )
+            return msgspec.structs.replace(options, start_ms=_unix_ms(start), end_ms=_unix_ms(end))
+        if not options.partitions:
+            raise UsageError(
+                "a rewrite by hand needs partitions, and none was named",
+                next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
+            )
+        return options
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
+        """Raises UsageError: not exactly one of where and sql; partitions are no list of globs."""
+        from firnline.operations.rewrite import RewriteOptions
+
+        where, sql = params.get("where"), params.get("sql")
+        if (where is None) == (sql is None):
+            raise UsageError(
+                f"a rewrite takes where or sql, and {'neither' if where is None else 'both'} is "
+                "given",
+                next_step="say which rows to keep with where, or what they become with sql",
+            )
+        return RewriteOptions(
+            partitions=partition_globs(params.get("partitions")),
+            where=where,
+            sql=sql,
+            force=bool(params.get("force")),
+            dry_run=dry_run,
+        )
+
+    def preview(self, table: Table, options: RewriteOptions) -> RewritePlan:
+        """Which partitions would be rewritten."""
+        from firnline.operations.rewrite import preview
+
+        return preview(table, options)
+
+
+class PlanRewrite(PlanOperation):
+    """Plans a rewrite; runs of the clock, which only mark the dates of a backfill, end here."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Plan. Skips what comes after where there is no point in it."""
+        # Before the params, which such a run has not.
+        if kind_of_run(context) == "scheduled":
+            self._skip(context, {}, "only a backfill, or a run by hand, rewrites anything")
+        return super().execute(context)
+
+
+def kind_of_run(context: Context) -> str:
+    """``manual``, ``backfill`` or ``scheduled``.
+
+    From the run itself: a backfill that processes a scheduled run again keeps its id.
+    """
+    kind = context["dag_run"].run_type
+    return str(getattr(kind, "value", kind))
+
+
+def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
+    """The data interval that holds whole partitions of the table; None: it has no time in them.
+
+    Of the column whose time the planner reads, the first one (``firnline.plan.rewrite``).
+    """
+    times = [field for field in table.partition_by if field.transform in TIME_TRANSFORMS]
+    units = {field.transform for field in times if field.column == times[0].column}
+    finest = next((unit for unit in _INTERVALS if unit in units), None)
+    return None if finest is None else CronDataIntervalTimetable(_INTERVALS[finest], timezone="UTC")
+
+
+def _text_param(title: str, description_md: str) -> Param:
+    return Param(
+        None, type=["string", "null"], minLength=1, title=title, description_md=description_md
+    )
+
+
+def _unix_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

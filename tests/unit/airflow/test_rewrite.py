@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of, kind_of_run
+from firnline.errors import UsageError
+from firnline.operations.rewrite import RewriteOptions
+from tests.dags.filled import fill
+from tests.support.airflow_context import run_context
+from tests.support.tables import one
+from tests.support.world import make_world
+
+REWRITE = RewriteWork()
+MARCH_1, MARCH_2 = (datetime(2024, 3, day, tzinfo=UTC) for day in (1, 2))
+MARCH_1_MS, DAY_MS = 1_709_251_200_000, 86_400_000
+
+
+def context(conf: dict[str, Any], kind: str, start: datetime | None = MARCH_1) -> Any:
+    found = run_context(REWRITE, conf, kind)
+    found["dag_run"].data_interval_start = start
+    found["dag_run"].data_interval_end = MARCH_2
+    return found
+
+
+def test_a_backfill_rewrites_what_its_data_interval_holds_and_only_when_told_so() -> None:
+    asked = REWRITE.asked(context({"where": "k > 1"}, "backfill"))
+    assert asked == RewriteOptions(
+        where="k > 1", start_ms=MARCH_1_MS, end_ms=MARCH_1_MS + DAY_MS, dry_run=True
+    )
+    conf = {"sql": "select * from _rows", "partitions": ["*"], "force": True, "dry_run": False}
+    assert REWRITE.asked(context(conf, "backfill")) == RewriteOptions(
+        sql="select * from _rows",
+        partitions=("*",),
+        force=True,
+        start_ms=MARCH_1_MS,
+        end_ms=MARCH_1_MS + DAY_MS,
+    )
+
+
+def test_a_run_by_hand_takes_the_partitions_that_it_names() -> None:
+    conf = {"where": "k > 1", "partitions": ["day=a"], "dry_run": False}
+    for kind in ("manual", "operator_triggered"):
+        asked = REWRITE.asked(context(conf, kind))
+        assert asked == RewriteOptions(where="k > 1", partitions=("day=a",))
+    with pytest.raises(UsageError, match="a rewrite by hand needs partitions"):
+        REWRITE.asked(context({"where": "k > 1"}, "manual"))
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({}, "a rewrite takes where or sql, and neither is given"),
+        ({"where": "k > 1", "sql": "select 1"}, "a rewrite takes where or sql, and both is given"),
+        ({"where": "k > 1", "filter": "k"}, "a rewrite has no param filter; use where, sql, "),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(conf: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        REWRITE.asked(context(conf, "backfill"))
+
+
+def test_a_backfill_without_an_interval_rewrites_nothing() -> None:
+    with pytest.raises(UsageError, match="has no data interval"):
+        REWRITE.asked(context({"where": "k > 1"}, "backfill", None))
+
+
+def test_runs_of_the_clock_end_before_they_look_at_anything(tmp_path: Path) -> None:
+    settings = one(tmp_path, "partition_by: [day(ts)]")
+    with DAG("rewrite_partitions__t", schedule=None):
+        plan = PlanRewrite(task_id="plan", work=REWRITE, table=settings)
+        plan >> PlanRewrite(task_id="next", work=REWRITE, table=settings)
+    # No store answers under s3://b/t.
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        plan.execute(context({}, "scheduled"))
+    assert list(skipped.value.tasks) == ["next"]
+
+
+def test_a_run_is_told_by_its_kind_and_not_by_its_id() -> None:
+    processed_again = context({}, "backfill")
+    processed_again["run_id"] = "scheduled__2024-03-01"
+    assert kind_of_run(processed_again) == "backfill"
+    processed_again["dag_run"].run_type = SimpleNamespace(value="scheduled")
+    assert kind_of_run(processed_again) == "scheduled"
+
+
+@pytest.mark.parametrize(
+    ("fields", "cron"),
+    [
+        ("hour(ts)", "0 * * * *"),
+        ("day(ts)", "0 0 * * *"),
+        ("month(ts)", "0 0 1 * *"),
+        ("year(ts)", "0 0 1 1 *"),
+        ("year(ts), month(ts), day(ts)", "0 0 * * *"),
+        ("carrier, month(ts)", "0 0 1 * *"),
+        # The planner reads the first of two times.
+        ("month(ts), hour(seen)", "0 0 1 * *"),
+    ],
+)
+def test_the_data_interval_holds_whole_partitions(tmp_path: Path, fields: str, cron: str) -> None:
+    interval = interval_of(
+        one(tmp_path, f"partition_by: ['{fields.replace(', ', chr(39) + ', ' + chr(39))}']")
+    )
+    assert interval is not None
+    assert interval.expression == cron
+    assert str(interval.timezone) == "UTC"
+
+
+@pytest.mark.parametrize(
+    "settings", ["partition_by: [carrier]", "partition: 'd=.*'", "sort_by: []"]
+)
+def test_a_table_without_time_in_its_partitions_has_no_backfills(
+    tmp_path: Path, settings: str
+) -> None:
+    assert interval_of(one(tmp_path, settings)) is None
+
+
+def test_the_plan_says_what_is_read() -> None:
+    world = make_world()
+    fill(world.table, 2)
+    conf = {"where": "k < 60", "partitions": ["day=a"]}
+    plan = REWRITE.preview(world.table, REWRITE.asked(context(conf, "manual")))
+    said = REWRITE.plan_lines(REWRITE.plan_figures(plan))
+    assert any("day=a" in line for line in said)
+    assert not any("day=b" in line for line in said)
