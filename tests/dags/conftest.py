@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ CONNECTION = "merge_store"
 TABLES = """
 defaults:
   merge: {{schedule: null, kernel_memory: 256MiB}}
+  cleanup: {{schedule: null, grace: 1s}}
+  verify: {{schedule: null}}
+  operations: [merge]
   sort_by: [k]
   partition_by: [day]
   spark: {{conf: {{spark.ui.enabled: false, spark.driver.memory: 600m}}}}
@@ -38,13 +42,28 @@ tables:
   idle: {{root: 'file://{folder}/idle', merge: {{schedule: '* * * * *'}}}}
   rivals: {{root: 'file://{folder}/rivals'}}
   bounded: {{root: 'file://{folder}/bounded'}}
-  lost: {{root: 'file://{folder}/lost'}}
-  wide: {{root: 'file://{folder}/wide'}}
+  lost: {{root: 'file://{folder}/lost', operations: [merge, tombstone_cleanup], alerts: {told}}}
+  wide: {{root: 'file://{folder}/wide', operations: [merge, tombstone_cleanup]}}
   unsafe: {{root: 'file://{folder}/unsafe', locking: pool-only}}
   unconnected: {{root: 'file://{folder}/unconnected', connection_id: nobody_made_it}}
   clusterless: {{root: 'file://{folder}/clusterless', spark: {{conn_id: no_cluster}}}}
   broken: {{root: 'file://{folder}/broken'}}
+  aged:
+    root: 'file://{folder}/aged'
+    operations: [ttl]
+    ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', schedule: null}}
+  cleaned: {{root: 'file://{folder}/cleaned', operations: [tombstone_cleanup]}}
+  checked: {{root: 'file://{folder}/checked', operations: [verify, rebuild]}}
+  busy:
+    root: 'file://{folder}/busy'
+    operations: [merge, tombstone_cleanup, ttl, verify]
+    ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', schedule: null}}
+  late:
+    root: 'file://{folder}/late'
+    spark: {{conn_id: no_cluster}}
+    alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
 """
+TOLD = "{{notifier: told_by.Told, arguments: {{file: '{folder}/told', word: '{{{{ reason }}}}'}}}}"
 # A cluster policy, as operators have them: runs of this table may overlap, so that its pool is all
 # that keeps them apart.
 POLICY = """
@@ -78,6 +97,17 @@ class Maintained:
     def run(self, table: str, conf: dict[str, Any] | None = None) -> Run:
         """Start a merge by hand and wait for its end."""
         return self.trigger(table, conf).ended()
+
+    def start(self, operation: str, table: str, **conf: Any) -> Run:
+        """Start another operation by hand."""
+        dag_id = f"{operation}__{table}"
+        return Run(self.stack, dag_id, self.stack.api.trigger(dag_id, conf))
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What the notifier was told, oldest first."""
+        file = self.settings_file.parent / "tables" / "told"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def runs(self, table: str, kind: str) -> list[Run]:
         """Runs of a kind (``scheduled``, ``asset_triggered``), oldest first."""
@@ -148,12 +178,20 @@ def maintained(
     folder = home / "tables"
     folder.mkdir()
     store = server.url("dags") if server else f"file://{folder}"
-    settings_file.write_text(TABLES.format(folder=folder, store=store, connection=CONNECTION))
-    (home / "home" / "config").mkdir(parents=True)
-    (home / "home" / "config" / "airflow_local_settings.py").write_text(POLICY)
+    settings_file.write_text(
+        TABLES.format(
+            folder=folder, store=store, connection=CONNECTION, told=TOLD.format(folder=folder)
+        )
+    )
+    # Airflow has this folder on its path in every process.
+    config = home / "home" / "config"
+    config.mkdir(parents=True)
+    (config / "airflow_local_settings.py").write_text(POLICY)
+    shutil.copy(REPO / "tests" / "support" / "notifier.py", config / "told_by.py")
     pools = pools_json(load_settings(settings_file))
-    del pools["lost.merge"]
-    for name in ("wide.merge", "unsafe.merge"):
+    for name in ("lost.merge", "lost.cleanup"):
+        del pools[name]
+    for name in ("wide.merge", "wide.cleanup", "unsafe.merge"):
         pools[name]["slots"] = 2
     (home / "pools.json").write_text(json.dumps(pools))
     options = StackOptions(
@@ -162,6 +200,7 @@ def maintained(
         connections={"spark_default": SPARK},
         pools=home / "pools.json",
         schedules=True,
+        triggerer=True,
     )
     with AirflowStack(home / "home", options) as stack:
         found = Maintained(stack, settings_file, server)
@@ -181,7 +220,7 @@ def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
 
 
 FILLED = {"secret": 6, "idle": 1, "rivals": 5, "bounded": 5, "lost": 5, "wide": 1}
-FILLED |= {"unsafe": 1, "unconnected": 5, "clusterless": 5, "broken": 5}
+FILLED |= {"unsafe": 1, "unconnected": 5, "clusterless": 5, "broken": 5, "late": 5}
 
 
 NO_SERVER_SECRET = "nothing-asks-for-this-one-with-files"
