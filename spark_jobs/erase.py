@@ -1,6 +1,6 @@
-"""Spark job: erase every row of one table that has one of the given keys.
+r"""Spark job: erase every row of one table that has one of the given keys.
 
-    FIRNLINE_JOB_OPTIONS='{"columns": ["user"], "keys": [["u-1"]]}' \\
+    FIRNLINE_JOB_OPTIONS='{"columns": ["user"], "keys": [["u-1"]]}' \
         spark-submit spark_jobs/erase.py users --run-id=…
 
 The options are those of ``firnline erase``. Keys stand in the environment or in a file, never in
