@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from firnline_dev.simulate.mutations import MUTATIONS
 from firnline_dev.simulate.run import Finding, play_seed, play_seeds
 
 _CHUNK = 25
@@ -24,12 +25,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trace", action="store_true", help="print what happened in the seed")
+    parser.add_argument("--break", dest="broken", choices=sorted(MUTATIONS), help="a rule")
     given = parser.parse_args(arguments)
     began = time.monotonic()
-    found = _all(given.first, given.seeds, given.jobs)
+    found = _all(given.first, given.seeds, given.jobs, given.broken)
     took = time.monotonic() - began
     if isinstance(found, Finding):
         print(f"VIOLATION in seed {found.seed}, step {found.step}: {found.what}")
+        if given.broken is not None:
+            MUTATIONS[given.broken]()
         trace = play_seed(found.seed).trace
         print("\n".join(trace if given.trace else trace[-40:]))
         return 1
@@ -38,9 +42,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _all(first: int, seeds: int, jobs: int) -> Finding | Counter[str]:
+def _all(first: int, seeds: int, jobs: int, broken: str | None) -> Finding | Counter[str]:
     total: Counter[str] = Counter()
-    with ProcessPoolExecutor(jobs) as pool:
+    start_worker = None if broken is None else MUTATIONS[broken]
+    with ProcessPoolExecutor(jobs, initializer=start_worker) as pool:
         chunks = [
             pool.submit(play_seeds, start, min(_CHUNK, first + seeds - start))
             for start in range(first, first + seeds, _CHUNK)

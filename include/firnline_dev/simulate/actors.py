@@ -10,10 +10,11 @@ from functools import partial
 import pyarrow as pa
 
 from firnline.append import Appender
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations import cleanup, drop, merge, sweep
+from firnline.operations import cleanup, delete, drop, erase, merge, rewrite, sweep
+from firnline.operations.rewrite_options import RewriteOptions
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.simulate.oracle import Hides, Oracle
@@ -75,6 +76,29 @@ def drop_partition(stage: Stage) -> None:
     drop.run_drop(stage.table, options, stage.run)
 
 
+def delete_rows(stage: Stage) -> None:
+    """A delete, eager or lazy as the table is."""
+    hides, sql = condition(stage)
+    stage.oracle.intents[stage.run.run_id] = hides
+    delete.run_delete(stage.table, stage.engine, delete.DeleteOptions(where=sql), stage.run)
+
+
+def erase_users(stage: Stage) -> None:
+    """An erase of all rows of some users."""
+    users = stage.r.choice(["u", "v", "uv"])
+    stage.oracle.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
+    options = erase.EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
+    erase.run_erase(stage.table, stage.engine, options, stage.run)
+
+
+def rewrite_rows(stage: Stage) -> None:
+    """A rewrite that keeps what a condition does not name."""
+    hides, sql = condition(stage)
+    stage.oracle.intents[stage.run.run_id] = hides
+    options = RewriteOptions(where=f"NOT ({sql})", force=True)
+    rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
+
+
 def clean_up(stage: Stage) -> None:
     """A tombstone clean-up, now and then a bounded one."""
     limit = stage.r.choice([None, None, 1, 4])
@@ -113,6 +137,9 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "append": append,
     "merge": merge_parts,
     "drop": drop_partition,
+    "delete": delete_rows,
+    "erase": erase_users,
+    "rewrite": rewrite_rows,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,
@@ -123,6 +150,8 @@ def play(name: str, stage: Stage) -> None:
     """Run one operation; what it may fail of is no violation."""
     try:
         OPERATIONS[name](stage)
+    except (InvariantError, RowCountMismatchError) as error:
+        raise Violation(f"{name} caught itself: {error}") from error
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
         stage.world.trace.append(f"{stage.world.step} {stage.actor.name} ENDS {error}")

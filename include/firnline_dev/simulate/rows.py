@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.model import KernelInput, KernelResult, KernelTask
@@ -84,26 +85,39 @@ class RowEngine:
             )
 
     def _merged(self, task: KernelTask) -> KernelResult:
-        rows_in, kept, untouched, hidden = 0, [], [], {}
+        users = self._users(task)
+        kept: list[Row] = []
+        untouched: list[str] = []
+        hidden: dict[str, int] = {}
+        rows_in = deleted = 0
         for source in task.inputs:
             rows = [
                 dict(zip("kpu", row, strict=True)) for row in decode(self.store.get(source.key))
             ]
-            left = [row for row in rows if not _hides(source, row)]
+            visible = [row for row in rows if not _hides(source, users, row)]
+            left = [row for row in visible if _keeps(task, row)]
             if task.only_touched and len(left) == len(rows):
                 untouched.append(source.key)
                 continue
             rows_in += len(rows)
+            deleted += len(rows) - len(visible)
             hidden[source.key] = len(rows) - len(left)
             kept += left
         return KernelResult(
             group=task.group,
             parts=(self._write(task, kept),) if kept else (),
             rows_in=rows_in,
-            rows_deleted=rows_in - len(kept),
+            rows_deleted=deleted,
+            rows_removed=rows_in - deleted - len(kept),
             untouched=tuple(untouched),
             rows_hidden=hidden if task.only_touched else {},
         )
+
+    def _users(self, task: KernelTask) -> frozenset[str]:
+        if task.keys is None:
+            return frozenset()
+        keys = pq.read_table(pa.BufferReader(self.store.get(task.keys.key)))
+        return frozenset(keys["u"].to_pylist())
 
     def _write(self, task: KernelTask, rows: list[Row]) -> WrittenPart:
         key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
@@ -118,7 +132,13 @@ class RowEngine:
         )
 
 
-def _hides(source: KernelInput, row: Row) -> bool:
+def _hides(source: KernelInput, users: frozenset[str], row: Row) -> bool:
+    if row["u"] in users:
+        return True
     return (
         source.where_hidden is not None and holds(source.where_hidden, row["p"], row["u"]) is True
     )
+
+
+def _keeps(task: KernelTask, row: Row) -> bool:
+    return task.keep is None or holds(task.keep, row["p"], row["u"]) is True

@@ -1,0 +1,213 @@
+"""Rules of docs/format.md, each of which can be switched off: the simulation has to find it.
+
+    python -m firnline_dev.simulate --break "no conflict check" --seeds 20000
+
+A mutation replaces functions of the product in this process. A broken invariant, or rows that do
+not add up, count as found: the product caught itself.
+"""
+
+# ruff: noqa: SLF001 - breaking what is private is what this module is for
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from firnline import fold, invariants, snapshot, transaction
+from firnline.append import Appender
+from firnline.append_run import AppendRun, Origin
+from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
+from firnline.log import codec, reader
+from firnline.operations import cleanup, merge_tasks, sweep
+from firnline.plan import cleanup as plan_cleanup
+from firnline.plan import sweep as plan_sweep
+from firnline.store import create
+
+
+def _set(module: types.ModuleType, name: str, value: Any) -> None:
+    """Replace a function of a module; names that do not exist are mistakes here."""
+    if name not in module.__dict__:
+        raise AttributeError(f"{module.__name__} has no {name}")
+    module.__dict__[name] = value
+
+
+def _no_conflict_check() -> None:
+    _set(transaction, "_refuse_conflict", lambda _snapshot, _change: None)
+    _set(invariants, "INVARIANTS", ())
+
+
+def _append_q_from_log() -> None:
+    real = Appender._begin
+
+    def begin(self: Any) -> Any:
+        origin = real(self)
+        table = self._table
+        logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
+        return Origin(
+            origin.id, origin.writer, max(logs, default=0), origin.began_ms, origin.time_ms
+        )
+
+    Appender._begin = begin  # type: ignore[method-assign] # the point of it
+
+
+def _publish_nothing() -> None:
+    _set(transaction, "max", min)
+
+
+def _zombie_publisher() -> None:
+    def publish(table: Any, header: Any, log_file: bytes, _read_at_ms: int) -> bool:
+        create.create(table.store, header.log, log_file)
+        return True
+
+    _set(transaction, "publish", publish)
+
+
+def _no_commit_ttl() -> None:
+    _set(transaction, "_age_ms", lambda _table, _base: 0)
+
+
+def _no_append_ttl() -> None:
+    def age_ms(_self: AppendRun) -> int:
+        return 0
+
+    AppendRun._age_ms = age_ms  # type: ignore[method-assign] # the point of it
+
+
+def _raw_carry() -> None:
+    def carried(snap: Any, keys: Any, own: Any, _purged: int) -> list[Any]:
+        return [m for key in keys for m in snap.contents[key].markers if m.p not in own]
+
+    _set(fold, "_carried", carried)
+    _set(invariants, "INVARIANTS", ())
+
+
+def _purge_ignores_inputs() -> None:
+    _set(fold, "_listed_alive", lambda _snapshot, _paths: set())
+
+
+def _own_sequence() -> None:
+    real = merge_tasks._marker
+
+    def marker(*args: Any, **named: Any) -> Any:
+        return msgspec.structs.replace(real(*args, **named), q=None)
+
+    _set(merge_tasks, "_marker", marker)
+
+
+def _drop_deletes_early() -> None:
+    _set(fold, "delete_is_over", lambda _snapshot, _delete, _cutoff: True)
+
+
+def _delete_age_from_t() -> None:
+    _set(fold, "visible_since", lambda snap, ident: snap.deletes[ident].t)
+
+
+def _grace_from_tombstone() -> None:
+    real_dead, real_logs = plan_cleanup._dead_parts, plan_cleanup._folded_logs
+
+    def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def buried(snap: Any, grace: int) -> list[Any]:
+            found = real(snap, grace)
+            return [plan_cleanup._Buried(b.key, b.bytes, b.tmb, b.tmb + grace) for b in found]
+
+        return buried
+
+    _set(plan_cleanup, "_dead_parts", by_tombstone(real_dead))
+    _set(plan_cleanup, "_folded_logs", by_tombstone(real_logs))
+
+
+def _horizon_unconfirmed() -> None:
+    def horizon(snap: Any, confirmed: Any) -> int:
+        times = [m.tmb for p, m in snap.parts.items() if m.tmb is not None and p in confirmed]
+        return int(max([snap.purged, *times]))
+
+    _set(cleanup, "purge_horizon", horizon)
+
+
+def _sweep_reads_the_log_only() -> None:
+    def base(table: Any, **_: Any) -> Any:
+        read = snapshot.read_snapshot(table.store, table.paths, everything=True)
+        return transaction.Base(read, table.clock.elapsed_ms())
+
+    _set(sweep, "take_base", base)
+
+
+def _no_orphan_floor() -> None:
+    _set(plan_sweep, "FLOOR_MS", 0)
+    _set(sweep, "_grace", lambda _table, _options: 0)
+
+
+def _reader_skips_what_is_gone() -> None:
+    def fetch(store: Any, paths: Any, _listing: Any, keys: Any, contents: Any) -> bool:
+        for key, data in store.get_many(keys):
+            if data is not None:
+                contents[key] = codec.decode(key, data, paths)
+        return True
+
+    _set(reader, "_fetch", fetch)
+
+
+def _exists_is_a_rival() -> None:
+    def put(store: Any, key: str, data: bytes, **_: Any) -> bytes | None:
+        try:
+            store.put_new(key, data)
+        except ObjectExistsError:
+            return b"somebody else's"
+        return None
+
+    _set(transaction, "create", put)
+
+
+def _unknown_is_a_failure() -> None:
+    real = transaction._create_transaction
+
+    def attempt(*args: Any) -> bool:
+        try:
+            return real(*args)
+        except CommitUnknownError as error:
+            raise CommitExpiredError("gave up", next_step="") from error
+
+    _set(transaction, "_create_transaction", attempt)
+
+
+def _time_is_the_clocks() -> None:
+    _set(transaction, "max", lambda *args: args[0] if len(args) > 1 else max(*args))
+    _set(invariants, "INVARIANTS", ())
+
+
+def _alive_beats_dead() -> None:
+    real = snapshot.combine
+
+    def combine(a: Any, b: Any) -> Any:
+        made = real(a, b)
+        return made if None not in (a.tmb, b.tmb) else msgspec.structs.replace(made, tmb=None)
+
+    _set(snapshot, "combine", combine)
+
+
+MUTATIONS: dict[str, Callable[[], None]] = {
+    "no conflict check": _no_conflict_check,
+    "append reads its sequence from the log": _append_q_from_log,
+    "the oldest is published instead of the newest": _publish_nothing,
+    "a publisher never is too late": _zombie_publisher,
+    "no commit_ttl": _no_commit_ttl,
+    "no append.ttl": _no_append_ttl,
+    "a fold copies markers as they stand": _raw_carry,
+    "a purge ignores who lists a part alive": _purge_ignores_inputs,
+    "new parts have the sequence of their own transaction": _own_sequence,
+    "delete records are dropped at once": _drop_deletes_early,
+    "a delete's age is counted from its t": _delete_age_from_t,
+    "the grace is counted from the tombstone alone": _grace_from_tombstone,
+    "the horizon passes what is not confirmed": _horizon_unconfirmed,
+    "the sweep publishes nothing first": _sweep_reads_the_log_only,
+    "an orphan of any age is swept": _no_orphan_floor,
+    "a reader skips log files that are gone": _reader_skips_what_is_gone,
+    "'exists already' always is a rival": _exists_is_a_rival,
+    "an unknown commit counts as failed": _unknown_is_a_failure,
+    "a transaction's t is what the clock says": _time_is_the_clocks,
+    "an alive marker beats a dead one": _alive_beats_dead,
+}
+"""Name of the rule that is broken -> what breaks it."""
