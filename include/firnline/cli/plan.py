@@ -83,6 +83,7 @@ def merge_options(
 def show_plan(settings: TableSettings, plan: MergePlan, as_json: bool) -> None:
     """Print a plan."""
     data = {"table": settings.name, "root": settings.root, **plan.to_json()}
+    data["sql"] = settings.merge.sql
     output.show(data, as_json, _render)
 
 
@@ -135,4 +136,6 @@ def _summary(data: dict[str, Any]) -> str:
         f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
         f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
         f"{number(data['requests'])} requests besides reading the log."
+        + " merge.sql would make their rows anew."
+        * (data["sql"] is not None)
     )

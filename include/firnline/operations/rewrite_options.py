@@ -76,7 +76,8 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
     except UsageError as error:
         raise UsageError(
             error.message,
-            next_step=f"{error.next_step}; anything else takes a query (sql) over _rows",
+            next_step=f"{error.next_step.removesuffix('; nothing else')}; whatever is more takes a "
+            "query (sql) over _rows",
         ) from None
 
 

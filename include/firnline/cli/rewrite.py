@@ -1,0 +1,266 @@
+"""``firnline rewrite``: rows stay by a condition, or a query makes them anew, by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.delete import EngineOption, ScratchOption, YesOption, ask, parts
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.plan import PartitionsOption
+from firnline.cli.read_progress import reading
+from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
+    from firnline.operations.rewrite import RewriteOptions, RewriteReport
+    from firnline.table import Table
+
+commands = typer.Typer()
+SHOWN = 20
+"""Partitions that are printed one by one; ``--json`` has up to 1,000."""
+
+
+@command(
+    commands,
+    "rewrite",
+    [
+        'firnline rewrite flights --where "dep_delay is not null" --dry-run',
+        "firnline rewrite flights --where \"carrier != 'HA'\" --partitions '*-01' --yes",
+        "firnline rewrite t --sql 'from _rows limit 9' --from 2013-02-01 --until 2013-03-01",
+    ],
+)
+def rewrite(  # noqa: PLR0913, PLR0917 - one per option
+    table: TableArgument,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help="Rows to KEEP: and, or, not over comparisons of columns with literals, in "
+            "DuckDB's dialect. A row for which it is false or null vanishes.",
+        ),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            "--sql",
+            metavar="QUERY",
+            help="Or a SELECT in DuckDB's dialect over _rows, the rows of one partition; its "
+            "columns and types must be the table's.",
+        ),
+    ] = None,
+    partitions: PartitionsOption = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Only partitions whose whole span of time lies between --from and --until (which "
+            "is exclusive), as 2013-02-01; both or neither.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="See --from.")
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also where more rows vanish than rewrite.max_removed_fraction allows."
+        ),
+    ] = False,
+    yes: YesOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    engine: EngineOption = EngineKind.LOCAL,
+    master: MasterOption = None,
+    scratch: ScratchOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Rewrite partitions by a filter or a query.
+
+    All or nothing for each partition, one transaction each; partitions that are done stay done
+    when a later one fails. Under Airflow the DAG rewrite_partitions__TABLE does the same, also as a
+    backfill over dates.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    from firnline.operations.rewrite import RewriteOptions, preview
+
+    options = RewriteOptions(
+        partitions=tuple(partitions or ()),
+        start_ms=_moment(start),
+        end_ms=_moment(until),
+        where=where,
+        sql=sql,
+        force=force,
+    )
+    with engine_for(opened, engine, master, scratch) as factory:
+        if dry_run or not yes:
+            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
+            if dry_run or not data["partitions"]:
+                output.show(data, as_json, _render_plan)
+                return
+            ask(opened, data, as_json, _render_plan)
+        _rewrite(opened, factory, options, as_json)
+
+
+def _moment(text: str | None) -> int | None:
+    """Unix milliseconds; without a zone it is UTC, as partitions by time are. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _rewrite(
+    table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
+) -> None:
+    """Run it and print the report, of a run with failed partitions too."""
+    from firnline.operations.rewrite import RewriteFailedError, RewriteRefusedError, run_rewrite
+
+    name = table.settings.name
+    stopped = f"stopped; partitions of {name} that are committed stay, the others are as they were"
+    try:
+        with (
+            when_stopped(stopped, next_step="see `firnline history`, then run it again"),
+            reading("rewriting", name, table.clock, silent=as_json) as tell,
+        ):
+            report = run_rewrite(table, engine, options, identity(table), tell)
+    except (RewriteFailedError, RewriteRefusedError) as error:
+        output.show(error.report.to_json(), as_json, _render)
+        if as_json:
+            raise
+        raise _again(name, error.report, refused=isinstance(error, RewriteRefusedError)) from error
+    output.show(report.to_json(), as_json, _render)
+
+
+def _again(
+    name: str, report: RewriteReport, *, refused: bool
+) -> RunFailedError | TooMuchRemovedError:
+    """The same error in a sentence: the report has just said why, partition by partition."""
+    failed = len({failure.partition for failure in report.failures})
+    what = f"{failed} of {report.partition_count} partitions of {name} are as they were"
+    if refused:
+        return TooMuchRemovedError(
+            f"{what}: too many of their rows would vanish",
+            next_step="see whether --where says which rows stay, not which go; then give --force",
+        )
+    return RunFailedError(
+        f"{what}, for the reasons above",
+        next_step="mend what is named and run it again for those partitions",
+    )
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number, name = output.number, data["table"]
+    if data["partitions"]:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("to read", "to drop", "bytes")),
+        ]
+        rows = [
+            [
+                found["partition"] or "-",
+                number(found["parts_to_read"]),
+                number(found["parts_to_drop"]),
+                about_size(found["bytes"]),
+            ]
+            for found in data["partitions"]
+        ]
+        output.table(columns, rows)
+        output.line()
+    if data["left_alone"]:
+        columns = [
+            output.Column("left alone", number=True),
+            output.Column("because each", wrap=True),
+        ]
+        output.table(columns, ([number(n), why] for why, n in data["left_alone"].items()))
+        output.line()
+    if not data["partitions"]:
+        output.line(f"Nothing to rewrite in {name}.")
+        return
+    text = (
+        f"{parts(data['parts_to_read'])} of {name} would be read (about "
+        f"{about_size(data['bytes_in'])}), with at most {number(data['requests'])} requests "
+        "besides reading the log"
+    )
+    if data["parts_to_drop"]:
+        text += f"; {parts(data['parts_to_drop'])} would go unread: none of their rows stays"
+    output.line(f"{text}.")
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    number, counts = output.number, data["counts"]
+    if data["failures"]:
+        columns = [output.Column("partition"), output.Column("as it was because", wrap=True)]
+        output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
+        output.line()
+    if data["partitions"]:
+        _table(data)
+    if not data["transactions"]:
+        output.line(f"Nothing changed in {data['table']}.")
+        return
+    output.pairs(
+        [
+            ("rows", f"{number(counts.get('rows_removed', 0))} vanished"),
+            (
+                "parts",
+                (
+                    f"{number(counts['parts_in'])} → {number(counts.get('parts_out', 0))}; "
+                    f"{number(data['parts_untouched'])} read and left as they are"
+                ),
+            ),
+            (
+                "bytes",
+                f"{about_size(counts['bytes_in'])} → {about_size(counts.get('bytes_out', 0))}",
+            ),
+            ("transactions", number(len(data["transactions"]))),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )
+
+
+def _table(data: dict[str, Any]) -> None:
+    number = output.number
+    columns = [
+        output.Column("partition", wrap=True),
+        *(output.Column(title, number=True) for title in ("parts", "rows", "vanished")),
+    ]
+    rows = [
+        [
+            done["partition"] or "-",
+            f"{number(done['parts_in'])} → {number(done['parts_out'])}",
+            f"{number(done['rows_in'])} → {number(done['rows_out'])}",
+            number(done["rows_removed"]),
+        ]
+        for done in data["partitions"][:SHOWN]
+    ]
+    output.table(columns, rows)
+    if data["partition_count"] > len(rows):
+        output.line(f"and {number(data['partition_count'] - len(rows))} more; --json has them")
+    output.line()

@@ -1,0 +1,100 @@
+"""``firnline rewrite``: asks, says what vanished, and one sentence where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from firnline.append import Appender
+from firnline.settings import find_table
+from firnline.snapshot import read_snapshot
+from firnline.table import open_table
+from tests.support.cli import Outcome, content_of, settings_file
+
+DAY = 86_400_000_000
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """A table of three days, four rows each in two parts."""
+    text = f"tables:\n  t: {{root: 'file://{tmp_path}/t', partition_by: [day(ts)]}}\n"
+    path = settings_file(tmp_path, text)
+    appender = Appender(open_table(find_table("t", path)))
+    for n in (1, 3):
+        times = [day * DAY + 1 for day in (1, 2, 3) for _ in range(2)]
+        appender.append(pa.table({"ts": pa.array(times, pa.timestamp("us")), "n": [n, n + 1] * 3}))
+    return path
+
+
+def rows(settings: Path) -> dict[str, int]:
+    table = open_table(find_table("t", settings))
+    found = read_snapshot(table.store, table.paths).partitions
+    return {name[-2:]: sum(m.n or 0 for m in markers) for name, markers in found.items()}
+
+
+def test_it_reports_what_vanished_by_partition(firnline: Firnline, settings: Path) -> None:
+    done = firnline("rewrite", "t", "--where", "n != 2", "--yes", "--settings", settings)
+    assert done.code == 0, done.err
+    assert "ts_day=1970-01-02  1 → 1  2 → 1         1" in done.out
+    assert "3 vanished" in done.out
+    assert rows(settings) == {"02": 3, "03": 3, "04": 3}
+
+
+def test_an_interval_and_a_query_make_json(firnline: Firnline, settings: Path) -> None:
+    asked = ("--sql", "from _rows where n > 2", "--from", "1970-01-03", "--until", "1970-01-04")
+    done = firnline("rewrite", "t", *asked, "--yes", "--json", "--settings", settings)
+    assert [p["partition"] for p in done.data["partitions"]] == ["ts_day=1970-01-03"]
+    assert done.data["counts"]["rows_removed"] == 2
+    assert rows(settings) == {"02": 4, "03": 2, "04": 4}
+
+
+def test_a_dry_run_and_a_plan_without_work_change_nothing(
+    firnline: Firnline, settings: Path
+) -> None:
+    before = content_of(settings.parent / "t")
+    plan = firnline("rewrite", "t", "--where", "n < 4", "--dry-run", "--settings", settings)
+    assert "6 parts of t would be read" in plan.out
+    asked = ("--where", "n < 4", "--from", "1980-01-01", "--until", "1980-01-02")
+    nothing = firnline("rewrite", "t", *asked, "--settings", settings)
+    assert (nothing.code, nothing.out.strip()) == (0, "Nothing to rewrite in t.")
+    assert content_of(settings.parent / "t") == before
+
+
+def test_too_much_is_shown_and_needs_force(firnline: Firnline, settings: Path) -> None:
+    done = firnline("rewrite", "t", "--where", "n = 1", "--yes", "--settings", settings)
+    assert done.code == 2
+    assert "3 of the 4 rows" in done.out
+    assert "--force" in done.err.splitlines()[-1]
+    forced = firnline(
+        "rewrite", "t", "--where", "n = 1", "--yes", "--force", "--settings", settings
+    )
+    assert forced.code == 0
+    assert rows(settings) == {"02": 1, "03": 1, "04": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--where", "n = 1"], "--yes"),
+        (["--yes"], "a condition (where) or a query (sql)"),
+        (["--yes", "--where", "abs(n) = 1"], "takes a query (sql) over _rows"),
+        (
+            ["--yes", "--where", "n = 1", "--from", "yesterday", "--until", "1980-01-01"],
+            "yesterday",
+        ),
+        (["--yes", "--where", "n = 1", "--from", "1980-01-01"], "give both"),
+        (["--yes", "--sql", "from other"], "'other'"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    firnline: Firnline, settings: Path, options: list[str], says: str
+) -> None:
+    before = content_of(settings.parent / "t")
+    done = firnline("rewrite", "t", *options, "--settings", settings)
+    assert done.code == 2
+    assert says in done.sentence
+    assert content_of(settings.parent / "t") == before
