@@ -12,6 +12,8 @@ from firnline.table import Table
 
 BATCH = 1_000
 """Keys of one request, as S3 bounds it."""
+_AT_ONCE = 8
+"""Batches handed to the store at once, at most, and only as many as the rate has for a second."""
 _SHOWN = 100
 
 
@@ -54,13 +56,18 @@ class Deleter:
         Requests: one for 1,000 keys where the store can, else one for each key.
         """
         done: set[str] = set()
-        for batch in _batches(keys):
+        for batch in self._batches(keys):
             if self.gave_up:
                 self._fail(dict.fromkeys(batch, "not sent, after a whole batch was refused"))
                 continue
             self._wait()
             done |= self._send(batch)
         return frozenset(done)
+
+    def _batches(self, keys: Sequence[str]) -> Iterator[Sequence[str]]:
+        rate = self.table.settings.cleanup.deletes_per_second
+        size = BATCH * min(max(rate // BATCH, 1), _AT_ONCE)
+        return (keys[start : start + size] for start in range(0, len(keys), size))
 
     def answered(self, key: str, error: StoreError | None) -> None:
         """Take in the answer to a request that the caller sent itself."""
@@ -106,7 +113,3 @@ class Deleter:
         due = self._began_ms + 1000 * self._sent // self.table.settings.cleanup.deletes_per_second
         if due > now:
             self.table.clock.sleep((due - now) / 1000)
-
-
-def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))

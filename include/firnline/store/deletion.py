@@ -10,6 +10,7 @@ among 1,000 costs about 20 more requests, none of which S3 bills.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import obstore
@@ -22,6 +23,8 @@ from firnline.store.requests import Requests
 
 BATCH = 1_000
 """Keys of one DeleteObjects request, as S3 bounds it."""
+CONCURRENCY = 8
+"""Batches under way at once. A caller that minds the store's rate asks for fewer keys a call."""
 
 
 def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
@@ -29,10 +32,44 @@ def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
     todo = iter(keys)
     while batch := tuple(islice(todo, BATCH)):
         if requests.backend.scheme == "s3":
-            yield from _batch(requests, batch)
+            yield from _batches(requests, [batch, *_more(todo)])
+        elif requests.backend.scheme == "file":
+            yield from _files(requests, batch)
         else:
-            # Google, local files and memory know no batch; Azure's fails on a missing object.
+            # Google and memory know no batch; Azure's fails on a missing object.
             yield from transfer.each(batch, lambda key: _single(requests, key))
+
+
+def _more(todo: Iterator[str]) -> Iterator[tuple[str, ...]]:
+    """Further batches to send at the same time."""
+    for _ in range(CONCURRENCY - 1):
+        if batch := tuple(islice(todo, BATCH)):
+            yield batch
+
+
+def _batches(requests: Requests, batches: Sequence[tuple[str, ...]]) -> Iterator[Deleted]:
+    if len(batches) == 1:
+        yield from _batch(requests, batches[0])
+        return
+    with ThreadPoolExecutor(len(batches), thread_name_prefix="firnline-delete") as pool:
+        for answers in pool.map(lambda batch: list(_batch(requests, batch)), batches):
+            yield from answers
+
+
+def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
+    """Local files in one call: one by one they take three times as long."""
+
+    def delete() -> None:
+        obstore.delete(requests.readable(), list(keys))
+        requests.count(delete=len(keys))
+
+    try:
+        requests.run("DELETE", f"{len(keys)} files from {keys[0]}", delete, attempts=1)
+    except StoreError:
+        # One of them is not there or cannot be deleted, and nobody says which.
+        yield from transfer.each(keys, lambda key: _single(requests, key))
+    else:
+        yield from (Deleted(key) for key in keys)
 
 
 def _batch(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
