@@ -116,6 +116,10 @@ def _outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> 
     if isinstance(tree, And | Or):
         args = [_outcomes(arg, stats, columns) for arg in tree.args]
         conjunction = isinstance(tree, And)
+        # Surely false in a conjunction, surely true in a disjunction: the rest cannot be unknown.
+        decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
+        if decisive in args:
+            return decisive
         return Outcomes(
             true=(all if conjunction else any)(arg.true for arg in args),
             false=(any if conjunction else all)(arg.false for arg in args),

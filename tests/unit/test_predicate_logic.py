@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from firnline.predicate import COMPARISONS, Equal, In, IsNull, Not, Predicate, to_sql
+from firnline.predicate import COMPARISONS, And, Equal, In, IsNull, Not, Or, Predicate, to_sql
 from firnline.predicate_logic import evaluate, matches_all, matches_nothing, outcomes
 from firnline.stats import from_table
 from tests.support.predicates import COLUMNS, ROWS, TREES, arrow
@@ -92,3 +92,11 @@ def test_a_part_of_nulls_matches_nothing_but_is_null() -> None:
     assert matches_nothing(Equal("i", 5), nulls, COLUMNS)
     assert matches_nothing(Not(Equal("i", 5)), nulls, COLUMNS)
     assert matches_all(IsNull("i"), nulls, COLUMNS)
+
+
+def test_one_side_that_is_certain_decides_whatever_the_other_may_be() -> None:
+    stats = {"i": (4, 9, 0)}
+    unknown, certain = Equal("s", "x"), Not(Equal("i", 1))
+    assert matches_all(Or((unknown, certain)), stats, COLUMNS)
+    assert not matches_all(And((unknown, certain)), stats, COLUMNS)
+    assert matches_all(Not(And((unknown, Equal("i", 1)))), stats, COLUMNS)

@@ -1,0 +1,113 @@
+"""What a rewrite costs on a real store, and that only the rows it is about change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline.append import Appender
+from firnline.clock import SystemClock
+from firnline.ids import SystemIds
+from firnline.kernel.local import LocalEngine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.rewrite import RewriteOptions, RewriteReport, run_rewrite
+from firnline.settings import TableSettings
+from firnline.snapshot import read_snapshot
+from firnline.store.access import StoreAccess
+from firnline.store.probe import forget
+from firnline.table import Table, open_table
+from firnline_dev.s3server import StoreRoot
+
+RUN = RunIdentity(run_id="r")
+PARTS = 20
+"""Per partition."""
+KINDS = ("get", "put", "list", "delete", "head")
+SETTINGS: dict[str, Any] = {"partition_by": ["day"], "sort_by": ["id"]}
+
+
+def opened(root: StoreRoot) -> Table:
+    access = StoreAccess.from_env(root.env) if root.kind == "s3" else None
+    declared = TableSettings.model_validate({"name": "t", "root": f"{root.url}/t", **SETTINGS})
+    return open_table(declared, access)
+
+
+def filled(root: StoreRoot) -> None:
+    """Ids 0 to 39: each part of a partition holds one of them twice, once with ``odd``."""
+    appender = Appender(opened(root))
+    for n in range(PARTS):
+        ids = [2 * n, 2 * n, 2 * n + 1, 2 * n + 1]
+        days = ["mo", "mo", "tu", "tu"]
+        appender.append(pa.table({"id": ids, "day": days, "odd": [True, False] * 2}))
+
+
+def rewrite(root: StoreRoot, scratch: Path, **options: Any) -> RewriteReport:
+    table = opened(root)
+    engine = LocalEngine(
+        lambda: opened(root).store, scratch, SystemIds(), SystemClock(), parallel=2
+    )
+    return run_rewrite(table, lambda: engine, RewriteOptions(**options), RUN)
+
+
+def ids(root: StoreRoot, tmp_path: Path) -> Counter[int]:
+    table = opened(root)
+    found: Counter[int] = Counter()
+    for number, key in enumerate(read_snapshot(table.store, table.paths).live):
+        path = tmp_path / f"read-{number}.parquet"
+        table.store.get_file(key, path)
+        found.update(pq.read_table(path, partitioning=None).column("id").to_pylist())
+    return found
+
+
+def test_a_rewrite_of_n_parts_is_n_gets_the_outputs_and_at_most_eight_requests(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    forget()  # the probe is part of what a run costs
+    report = rewrite(store_root, tmp_path / "scratch", where="odd = true", partitions=("day=mo",))
+    assert (report.counts.parts_in, report.counts.parts_out) == (PARTS, 1)
+    assert (report.counts.rows_removed, len(report.transactions)) == (PARTS, 1)
+    log_reads = PARTS
+    assert report.requests["get"] == PARTS + log_reads + 1  # the probe reads its object back
+    assert sum(report.requests[kind] for kind in KINDS) - log_reads <= PARTS + 1 + 8
+    assert report.requests["retries"] == 0
+    expected = {n: 1 if n % 2 == 0 else 2 for n in range(2 * PARTS)}
+    assert ids(store_root, tmp_path) == Counter(expected)
+
+
+def test_parts_that_statistics_exclude_are_not_read_and_each_partition_is_two_puts_more(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    forget()
+    report = rewrite(store_root, tmp_path / "scratch", where="id > 3 or odd = false")
+    assert len(report.transactions) == 2
+    assert (report.counts.parts_in, report.counts.rows_removed) == (4, 4)
+    kinds = sum(report.requests[kind] for kind in KINDS)
+    assert kinds - PARTS <= 4 + 2 + 8 + 2
+    again = rewrite(store_root, tmp_path / "scratch", where="id > 3 or odd = false")
+    assert (again.transactions, again.requests["put"] <= 2) == ((), True)
+
+
+def test_a_query_rewrites_a_partition_from_all_of_its_parts(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    sql = "select id, any_value(day) as day, bool_or(odd) as odd from _rows group by id"
+    report = rewrite(store_root, tmp_path / "scratch", sql=sql)
+    assert (report.counts.parts_out, report.counts.rows_removed) == (2, 2 * PARTS)
+    assert ids(store_root, tmp_path) == Counter(range(2 * PARTS))
+
+
+def test_a_partition_that_is_dropped_needs_no_get_of_its_parts(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    filled(store_root)
+    report = rewrite(store_root, tmp_path / "scratch", where="day = 'tu'", force=True)
+    assert (report.counts.parts_in, report.counts.parts_out) == (PARTS, 0)
+    assert report.requests["get"] <= PARTS + 1
+    table = opened(store_root)
+    assert list(read_snapshot(table.store, table.paths).partitions) == ["day=tu"]
