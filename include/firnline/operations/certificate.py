@@ -9,8 +9,10 @@ import msgspec
 from firnline.errors import UsageError
 from firnline.history import history
 from firnline.ids import uuid7_time_ms
+from firnline.log import codec, txn_file
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.certificate_model import (
+    OP,
     Certificate,
     Remaining,
     Replaced,
@@ -113,10 +115,15 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
         return Replaced(record.seq, record.t)
     if plan.planned_ms + table.settings.commit_ttl >= table.clock.now_ms():
         return None
-    # So long ago that the record may have done its work and be gone.
-    known = (h for h in history(table, TXN_KEPT) if h.run == plan.run and h.t >= plan.planned_ms)
-    header = next(known, None)
-    return None if header is None else Replaced(header.seq, header.t)
+    # So long ago that the record may have done its work and be gone; its transaction may not.
+    for header in history(table, TXN_KEPT):
+        if header.op == OP and header.t >= plan.planned_ms:
+            key = table.paths.txn(header.seq)
+            _, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+            content = codec.decode(header.log, log_file, table.paths)
+            if any(delete.id in plan.deletes for delete in content.deletes):
+                return Replaced(header.seq, header.t)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

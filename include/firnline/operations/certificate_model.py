@@ -20,6 +20,8 @@ from firnline.store.create import create
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
+OP = "erase"
+"""What the transaction of an erase is called."""
 VERSION = 1
 _SHOWN = 20
 

@@ -19,7 +19,14 @@ from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.certificate import settle
-from firnline.operations.certificate_model import Certificate, ErasedPart, Replaced, forget, write
+from firnline.operations.certificate_model import (
+    OP,
+    Certificate,
+    ErasedPart,
+    Replaced,
+    forget,
+    write,
+)
 from firnline.operations.eager import Executed, change, execute
 from firnline.operations.key_files import KeySet, key_set, read_keys
 from firnline.operations.merge import Failure, Progress
@@ -33,7 +40,6 @@ from firnline.table import Table
 from firnline.transaction import Base, take_base
 
 _LOG = logging.getLogger(__name__)
-OP = "erase"
 
 
 class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):

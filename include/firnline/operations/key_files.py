@@ -180,9 +180,16 @@ def _read(path: Path, shown: str, columns: Sequence[str]) -> list[list[object]]:
             )
             table = pacsv.read_csv(path, convert_options=options)
     except (pa.ArrowException, OSError) as error:
-        first = str(error).split("\n", 1)[0].rstrip(".")
+        # Arrow's text about a line of CSV repeats the line, and keys are personal data.
+        line = isinstance(error, pa.ArrowInvalid) and not _is_parquet(path)
+        reason = (
+            "no line, or one with another number of columns"
+            if line
+            else str(error).split("\n", 1)[0]
+        )
         raise UsageError(
-            f"{shown} does not read: {first}", next_step="write the keys as Parquet or CSV"
+            f"{shown} does not read: {reason.rstrip('.')}",
+            next_step="write the keys as Parquet or CSV",
         ) from error
     return [table.column(name).to_pylist() for name in wanted]
 
