@@ -96,7 +96,7 @@ def test_a_part_of_nulls_matches_nothing_but_is_null() -> None:
 
 def test_one_side_that_is_certain_decides_whatever_the_other_may_be() -> None:
     stats = {"i": (4, 9, 0)}
-    unknown, certain = Equal("s", "x"), Not(Equal("i", 1))
+    unknown, certain = Equal("b", True), Not(Equal("i", 1))
     assert matches_all(Or((unknown, certain)), stats, COLUMNS)
     assert not matches_all(And((unknown, certain)), stats, COLUMNS)
     assert matches_all(Not(And((unknown, Equal("i", 1)))), stats, COLUMNS)
