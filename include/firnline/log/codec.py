@@ -29,7 +29,10 @@ from firnline.paths import TablePaths
 VERSION = 1
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """What msgspec raises for bytes that are not the JSON they should be."""
-_RESTORE = "restore it from a backup, or if it is a transaction's from its copy under _txn/"
+_RESTORE = (
+    "restore it from a backup, or if it is a transaction's from its copy under _txn/; else move it "
+    "away and run `firnline rebuild`"
+)
 
 
 class Head(msgspec.Struct, frozen=True):

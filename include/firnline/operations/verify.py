@@ -139,17 +139,25 @@ def run_verify(
     )
 
 
+class UnhealthyTableError(FindingsError):
+    """A check that found more than notes; carries the report."""
+
+    def __init__(self, report: VerifyReport) -> None:
+        errors, warnings = report.severities.get("error", 0), report.severities.get("warning", 0)
+        worst = "error" if errors else "warning"
+        first = next(f for f in report.findings if f.severity == worst)
+        super().__init__(
+            f"table {report.table} has {errors} errors and {warnings} warnings; the first: "
+            f"{first.object} {first.sentence}",
+            next_step=first.next_step,
+        )
+        self.report = report
+
+
 def refuse_findings(report: VerifyReport) -> None:
-    """Raise FindingsError unless there are notes only."""
-    if report.healthy:
-        return
-    errors, warnings = report.severities.get("error", 0), report.severities.get("warning", 0)
-    first = next(f for f in report.findings if f.severity == ("error" if errors else "warning"))
-    raise FindingsError(
-        f"table {report.table} has {errors} errors and {warnings} warnings; the first: "
-        f"{first.object} {first.sentence}",
-        next_step=first.next_step,
-    )
+    """Raise UnhealthyTableError unless there are notes only."""
+    if not report.healthy:
+        raise UnhealthyTableError(report)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from firnline.schema import normalise
 from firnline.sql_types import fold_name
 from firnline.store.base import ObjectMeta
 
-_BACKUP = "restore it from a backup, or drop its partition's part from the table"
+_BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,138 @@
+"""``firnline downgrade``: a table that clients of log version 1 understand wholly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+
+if TYPE_CHECKING:
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands, "downgrade", ["firnline downgrade flights --dry-run", "firnline downgrade flights"]
+)
+def downgrade(
+    table: TableArgument,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    engine: Annotated[
+        EngineKind, typer.Option("--engine", help="Rewrite parts in this process, or by Spark.")
+    ] = EngineKind.LOCAL,
+    master: MasterOption = None,
+    scratch: Annotated[
+        Path | None, typer.Option("--scratch", metavar="FOLDER", help="Local disk to stage on.")
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Make it a pure table of log version 1.
+
+    Applies pending deletes to the parts, then folds the log into one file without anything of
+    ours. Stop the table's DAGs first. Run it again after the grace: that deletes the folded log
+    files, the dead parts and the history under _txn/.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    if dry_run:
+        _show_plan(opened, as_json)
+        return
+    if not yes:
+        refuse_silence(f"downgrade {opened.settings.name}", as_json)
+        _show_plan(opened, as_json)
+        if not agreed("Go on?"):
+            output.line("Nothing was changed.")
+            raise typer.Exit(1)
+    from firnline.operations.downgrade import DowngradeOptions, run_downgrade
+
+    stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
+    with (
+        engine_for(opened, engine, master, scratch) as factory,
+        when_stopped(stopped, next_step="run the same command again to go on"),
+    ):
+        report = run_downgrade(opened, factory, DowngradeOptions(), identity(opened))
+    output.show(report.to_json(), as_json, _render)
+
+
+def _show_plan(table: Table, as_json: bool) -> None:
+    from firnline.operations.downgrade import DowngradeOptions, preview
+
+    plan = preview(table, DowngradeOptions())
+    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    if not data["is_v1"]:
+        output.pairs(
+            [
+                ("table", data["table"]),
+                (
+                    "rewrite",
+                    (
+                        f"{number(data['parts_in'])} parts with deletes pending, "
+                        f"{about_size(data['bytes_in'])}"
+                    ),
+                ),
+                (
+                    "fold",
+                    f"{number(data['logs'])} log files into one, {number(data['live'])} parts",
+                ),
+            ]
+        )
+        return
+    text = f"{data['table']} is a table of log version 1."
+    if data["left_overs"]:
+        text += (
+            f" {number(data['left_overs'])} folded log files, {number(data['dead'])} dead parts "
+            f"and the history can be deleted from {output.when(data['due'])} on."
+        )
+    output.line(text)
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration
+
+    number = output.number
+    rows = [
+        (
+            "rewritten",
+            (
+                f"{number(data['parts_rewritten'])} parts, {number(data['rows_deleted'])} "
+                "rows deleted"
+            ),
+        ),
+        ("transactions", ", ".join(map(number, data["transactions"])) or "none"),
+        ("deleted", f"{number(data['objects_deleted'])} objects"),
+        ("requests", requests_text(data["requests"])),
+        ("time", about_duration(round(data["seconds"] * 1000))),
+    ]
+    output.pairs(rows)
+    output.line()
+    if data["waits_until"] is not None:
+        output.line(
+            f"{data['table']} is a table of log version 1. Run this again after "
+            f"{output.when(data['waits_until'])}: it then deletes what is left over."
+        )
+    else:
+        output.line(f"{data['table']} is a table of log version 1; nothing is left over.")

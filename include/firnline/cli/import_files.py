@@ -1,0 +1,135 @@
+"""``firnline import``: a folder of Parquet files becomes a table, or more of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.confirm import DryRunOption
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import requests_text
+
+if TYPE_CHECKING:
+    from firnline.table import Table
+
+commands = typer.Typer()
+SHOWN = 20
+"""Partitions that are printed; ``--json`` has all."""
+
+
+@command(
+    commands,
+    "import",
+    [
+        "firnline import flights s3://lake/old/flights --dry-run",
+        "firnline import file:///data/flights file:///data/old",
+        "firnline import flights s3://lake/flights/_data",
+    ],
+)
+def import_files(
+    table: TableArgument,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="URL of the folder, in the table's bucket or file system."
+        ),
+    ],
+    again: Annotated[
+        bool, typer.Option("--again", help="Also a folder that was imported before.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Take a folder of Parquet files into a table.
+
+    The store copies them by itself (what lies under the table's _data/ is taken where it is), all
+    of them become visible at once, and the folder stays as it is. Every footer is checked first:
+    types have to agree, and a file's rows have to lie in one partition.
+    """
+    opened = open_target(table, settings)
+    if dry_run:
+        _plan(opened, source, again, as_json)
+    else:
+        _import(opened, source, again, as_json)
+
+
+def _plan(table: Table, source: str, again: bool, as_json: bool) -> None:
+    from firnline.operations.import_files import ImportOptions, preview
+
+    plan = preview(table, ImportOptions(source=source, again=again))
+    data = {"table": table.settings.name, "source": source, **plan.to_json()}
+    output.show(data, as_json, _render_plan)
+
+
+def _import(table: Table, source: str, again: bool, as_json: bool) -> None:
+    from firnline.operations.import_files import ImportOptions, run_import
+
+    name = table.settings.name
+    stopped = f"stopped; the files are in {name} all together or not at all"
+    with when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"):
+        report = run_import(table, ImportOptions(source=source, again=again))
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    partitions = data["partitions"]
+    if partitions:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("files", "rows", "bytes")),
+        ]
+        rows = [
+            [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]
+            for p in partitions[:SHOWN]
+        ]
+        total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
+        output.table(columns, rows, [f"{number(len(partitions))} in all", *total])
+        output.line()
+    output.line(_summary(data))
+
+
+def _summary(data: dict[str, Any]) -> str:
+    number = output.number
+    if not data["files"]:
+        return f"Nothing to import: {number(data['known'])} files are parts of it already."
+    beside = [
+        f"{number(count)} {what}"
+        for count, what in (
+            (len(data["empty"]), "without a row"),
+            (len(data["ignored"]), "that are no Parquet files"),
+            (data["known"], "that are parts already"),
+        )
+        if count
+    ]
+    left = f"; left out are {', '.join(beside)}" if beside else ""
+    return (
+        f"{number(data['files'])} files to import, {number(data['copies'])} of them copied by the "
+        f"store, with about {number(data['requests'])} requests{left}."
+    )
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    plan, number = data["plan"], output.number
+    if data["log_file"] is None:
+        output.line(_summary(plan))
+        return
+    output.pairs(
+        [
+            ("imported", f"{number(plan['files'])} files, {number(plan['copies'])} of them copied"),
+            ("rows", number(plan["rows"])),
+            ("bytes", about_size(plan["bytes"])),
+            ("partitions", number(len(plan["partitions"]))),
+            ("log file", data["log_file"]),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )

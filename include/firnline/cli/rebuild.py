@@ -1,0 +1,159 @@
+"""``firnline rebuild``: a lost log, from parts and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+
+if TYPE_CHECKING:
+    from firnline.operations.rebuild import RebuildOptions
+    from firnline.table import Table
+
+commands = typer.Typer()
+SHOWN = 20
+"""Objects of one pile that are printed; ``--json`` has all."""
+
+
+@command(
+    commands,
+    "rebuild",
+    [
+        "firnline rebuild flights --dry-run",
+        "firnline rebuild flights --yes",
+        "firnline rebuild flights --exclude 'flights/_data/*/019*' --yes",
+    ],
+)
+def rebuild(
+    table: TableArgument,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include", metavar="GLOB", help="Undecided objects that are parts; may be repeated."
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude", metavar="GLOB", help="Unnamed objects that are not; may be repeated."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where the log reads and nothing is known lost.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Write a table's log anew, from its parts and its transactions.
+
+    For a table whose _log/ was lost, wholly or in part; refuses otherwise. Stop the table's
+    writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
+    what is made of them. Under Airflow the DAG rebuild__TABLE does the same.
+    """
+    from firnline.operations.rebuild import RebuildOptions
+
+    opened = open_target(table, settings)
+    options = RebuildOptions(
+        dry_run=dry_run,
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        force=force,
+    )
+    if not dry_run and not yes:
+        refuse_silence(f"write the log of {opened.settings.name} anew", as_json)
+        _plan(opened, options, as_json)
+        if not agreed("Write this log?"):
+            output.line("Nothing was written.")
+            raise typer.Exit(1)
+    if dry_run:
+        _plan(opened, options, as_json)
+    else:
+        _rebuild(opened, options, as_json)
+
+
+def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
+    from firnline.operations.rebuild import preview
+
+    plan = preview(table, options)
+    output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
+
+
+def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
+    from firnline.operations.rebuild import run_rebuild
+
+    name = table.settings.name
+    stopped = f"stopped; the log of {name} is written wholly or not at all"
+    with when_stopped(stopped, next_step="run the same command again"):
+        report = run_rebuild(table, options, identity(table))
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    _pile("undecided: give --include or --exclude", data["undecided"])
+    _pile("left out", data["left_out"])
+    _pile("found, not named by any transaction", data["found"])
+    _pile("missing: these rows are lost", [{"key": key} for key in data["missing"]])
+    output.pairs(
+        [
+            ("table", data["table"]),
+            (
+                "live parts",
+                (
+                    f"{number(data['parts'])}: {number(data['named'])} named, "
+                    f"{number(len(data['found']))} found"
+                ),
+            ),
+            ("rows", number(data["rows"])),
+            ("bytes", about_size(data["bytes"])),
+            ("dead parts", number(data["dead_parts"])),
+            ("undecided", number(len(data["undecided"]))),
+            ("left out", number(len(data["left_out"]))),
+            ("missing", number(len(data["missing"]))),
+        ]
+    )
+
+
+def _pile(title: str, objects: Sequence[dict[str, Any]]) -> None:
+    if not objects:
+        return
+    columns = [
+        output.Column(title, wrap=True),
+        output.Column("rows", number=True),
+        output.Column("because it", wrap=True),
+    ]
+    rows = [
+        [found["key"], output.number(found.get("rows", 0)), found.get("reason", "has no object")]
+        for found in objects[:SHOWN]
+    ]
+    output.table(columns, rows)
+    if len(objects) > SHOWN:
+        output.line(f"… and {output.number(len(objects) - SHOWN)} more")
+    output.line()
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration
+
+    if data["published_only"]:
+        output.line(f"An earlier rebuild of {data['table']} is published now.")
+    else:
+        _render_plan({"table": data["table"], **data["plan"]})
+    output.pairs(
+        [
+            ("transaction", ", ".join(map(output.number, data["transactions"]))),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )

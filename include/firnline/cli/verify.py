@@ -1,0 +1,151 @@
+"""``firnline verify``: whether a table is what its log says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, requests_text
+from firnline.errors import FindingsError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.operations.verify import VerifyReport
+    from firnline.table import Table
+
+commands = typer.Typer()
+SHOWN = 20
+"""Findings of one kind that are printed; ``--json`` has up to a hundred."""
+
+
+@command(
+    commands,
+    "verify",
+    [
+        "firnline verify flights",
+        "firnline verify flights --deep",
+        "firnline verify flights --deep --engine spark --master spark://host:7077",
+    ],
+)
+def verify(
+    table: TableArgument,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read the footer of every live part too.")
+    ] = False,
+    engine: Annotated[
+        EngineKind, typer.Option("--engine", help="Read footers in this process, or by Spark.")
+    ] = EngineKind.LOCAL,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Compare log, transactions and objects.
+
+    Finds parts that are missing or of another size, files that do not read, gaps, rows that are
+    there twice, what v1 clients see otherwise; says what to do about each. Changes nothing, and
+    is safe beside everything else. Exit code 1 for an error or a warning, not for a note.
+    """
+    if engine is EngineKind.SPARK and not deep:
+        raise UsageError(
+            "--engine spark is for the footers, which are only read with --deep",
+            next_step="add --deep, or leave --engine out",
+        )
+    opened = open_target(table, settings)
+    with when_stopped("stopped; a check changes nothing", next_step="run it again"):
+        report = _verify(opened, deep, engine, master)
+    output.show(report.to_json(), as_json, _render)
+    from firnline.operations.verify import refuse_findings
+
+    try:
+        refuse_findings(report)
+    except FindingsError as error:
+        if as_json:
+            raise
+        # The table above has just said everything.
+        raise FindingsError(
+            f"{opened.settings.name} is not in order", next_step="see the findings above"
+        ) from error
+
+
+def _verify(table: Table, deep: bool, kind: EngineKind, master: str | None) -> VerifyReport:
+    from firnline.operations.verify import VerifyOptions, run_verify
+
+    options = VerifyOptions(deep=deep)
+    if kind is EngineKind.LOCAL:
+        return run_verify(table, options)
+    from firnline.spark.footers import footers_by
+
+    with engine_for(table, kind, master, scratch=None) as factory:
+        return run_verify(table, options, footers_by(factory))
+
+
+def _render(data: dict[str, Any]) -> None:
+    _render_findings(data)
+    output.pairs(_rows(data))
+
+
+def _render_findings(data: dict[str, Any]) -> None:
+    if not data["findings"]:
+        return
+    columns = [
+        output.Column("severity"),
+        output.Column("object", wrap=True),
+        output.Column("finding", wrap=True),
+        output.Column("what to do", wrap=True),
+    ]
+    shown: dict[str, int] = {}
+    rows = []
+    for finding in data["findings"]:
+        kind = finding["kind"]
+        shown[kind] = shown.get(kind, 0) + 1
+        if shown[kind] <= SHOWN:
+            texts = ("severity", "object", "sentence", "next_step")
+            rows.append([finding[name] for name in texts])
+    output.table(columns, rows)
+    for kind, count in data["kinds"].items():
+        if count > SHOWN:
+            output.line(f"{output.number(count - SHOWN)} more of the kind {kind}.")
+    output.line()
+
+
+def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
+    from firnline.units import about_duration, about_size
+
+    checked, number, severities = data["checked"], output.number, data["severities"]
+    found = ", ".join(
+        f"{number(severities[level])} {level}{'' if severities[level] == 1 else 's'}"
+        for level in ("error", "warning", "note")
+        if severities.get(level)
+    )
+    rows = [
+        ("table", data["table"]),
+        ("found", found or "nothing"),
+        (
+            "log",
+            (
+                f"{number(checked['log_files'])} files, {number(checked['transactions'])} "
+                "transactions"
+            ),
+        ),
+        (
+            "parts",
+            (
+                f"{number(checked['live_parts'])} live, {number(checked['dead_parts'])} dead; "
+                f"{number(checked['v1_parts'])} live for v1 clients"
+            ),
+        ),
+        ("rows", number(checked["rows"])),
+        ("objects", f"{number(checked['objects'])}, {about_size(checked['bytes'])}"),
+    ]
+    if data["deep"]:
+        footers = f"{number(checked['footers'])} with {number(checked['footer_rows'])} rows"
+        rows.append(("footers", footers))
+    rows += [
+        ("requests", requests_text(data["requests"])),
+        ("time", about_duration(round(data["seconds"] * 1000))),
+    ]
+    return rows

@@ -1,0 +1,44 @@
+"""Spark job: check one table, and read the footers of all its parts in Spark tasks.
+
+    spark-submit spark_jobs/verify.py flights --run-id=… --options='{"deep": true}'
+
+The report is printed whatever it says; findings that are more than notes end it with exit code 1.
+What else every job takes and says: ``firnline.spark.job``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from firnline.spark.job import Job, Operation
+
+if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.verify import VerifyOptions, VerifyReport
+    from firnline.table import Table
+
+
+def _load() -> Operation[VerifyOptions]:
+    from firnline.operations.verify import VerifyOptions
+
+    return Operation(VerifyOptions, None, _verify)
+
+
+def _verify(
+    table: Table, engine: Callable[[], Engine], options: VerifyOptions, _: RunIdentity
+) -> VerifyReport:
+    from firnline.operations.verify import refuse_findings, run_verify
+    from firnline.spark.footers import footers_by
+
+    report = run_verify(table, options, footers_by(engine))
+    refuse_findings(report)
+    return report
+
+
+JOB = Job("verify", "Check one table, and read all its footers.", _load)
+
+if __name__ == "__main__":
+    sys.exit(JOB.main(sys.argv[1:]))
