@@ -167,6 +167,8 @@ def _rows(counts: dict[str, int]) -> str:
             f" → {number(counts['rows_out'])}: {number(counts['rows_deleted'])} deleted, "
             f"{number(counts['rows_deduplicated'])} replaced by newer ones of their key"
         )
+    if counts["rows_removed"]:
+        text += f", {number(counts['rows_removed'])} removed by merge.sql"
     return text
 
 

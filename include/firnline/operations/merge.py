@@ -18,7 +18,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.merge_tasks import kernel_task
+from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task
 from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -157,7 +157,7 @@ class MergeFailedError(RunFailedError):
 
 
 def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
-    return plan_merge(
+    plan = plan_merge(
         base.snapshot,
         table.settings,
         table.clock.now_ms(),
@@ -165,6 +165,12 @@ def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[s
         max_bytes=options.max_bytes,
         excluded=excluded,
     )
+    if table.settings.merge.sql is not None and plan.groups:
+        from firnline.kernel.query import check_query
+
+        # Now, and not in each group after all of its parts were read.
+        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
+    return plan
 
 
 @dataclass

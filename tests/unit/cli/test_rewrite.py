@@ -98,3 +98,14 @@ def test_what_is_wrong_is_one_sentence(
     assert done.code == 2
     assert says in done.sentence
     assert content_of(settings.parent / "t") == before
+
+
+def test_a_merge_with_sql_says_what_its_query_removed(firnline: Firnline, settings: Path) -> None:
+    sql = "select ts, max(n) as n from source_files group by ts"
+    more = f"[day(ts)], merge: {{min_inputs: 2, sql: '{sql}'}}"
+    settings.write_text(settings.read_text().replace("[day(ts)]", more))
+    plan = firnline("plan", "merge", "t", "--settings", settings)
+    assert "merge.sql would make their rows anew" in plan.out
+    done = firnline("merge", "t", "--settings", settings)
+    assert "9 removed by merge.sql" in done.out
+    assert rows(settings) == {"02": 1, "03": 1, "04": 1}

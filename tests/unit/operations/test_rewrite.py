@@ -14,7 +14,7 @@ import pytest
 
 from firnline.append import Appender
 from firnline.clock import SystemClock
-from firnline.errors import CommitConflictError, FirnlineError, RowCountMismatchError, UsageError
+from firnline.errors import CommitConflictError, RowCountMismatchError, UsageError
 from firnline.history import history
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.model import KernelResult, KernelTask
@@ -345,13 +345,12 @@ def test_a_merge_with_sql_aggregates_what_it_puts_together(tmp_path: Path) -> No
     assert (report.counts.rows_in, report.counts.rows_removed) == (8, 7)
 
 
-def test_a_merge_query_that_is_refused_fails_its_groups_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_merge_query_that_is_refused_is_named_before_any_part_is_read() -> None:
     world = filled(
         *(numbers(1, 1, 2) for _ in range(4)), merge={"sql": "select * from '/etc/passwd'"}
     )
-    engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
-    with pytest.raises(FirnlineError, match="/etc/passwd"):
-        run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    with pytest.raises(UsageError, match="/etc/passwd"):
+        run_merge(world.table, never, MergeOptions(), RUN)
     assert len(rows(world)) == 8
 
 
