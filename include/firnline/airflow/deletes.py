@@ -29,6 +29,7 @@ class DeleteWork(SparkWork["DeleteOptions"]):
         """Which rows, and when they leave the parts."""
         return {
             "where": Param(
+                None,  # is refused: a run needs one
                 type="string",
                 minLength=1,
                 title="Rows to delete",

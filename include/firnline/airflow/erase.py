@@ -67,6 +67,7 @@ class EraseWork(SparkWork["Asked"]):
         """Which keys, and how long to wait for an answer."""
         return {
             "columns": Param(
+                None,  # is refused: a run needs some
                 type="array",
                 items={"type": "string", "minLength": 1},
                 minItems=1,

@@ -63,9 +63,10 @@ def test_airflow_refuses_params_of_the_wrong_form(name: str, value: object) -> N
         DELETE.params()[name].resolve(value)
 
 
-def test_a_delete_needs_a_condition() -> None:
-    with pytest.raises(ParamValidationError, match="No value passed"):
-        DELETE.params()["where"].resolve()
+def test_a_delete_needs_a_condition_and_an_erase_its_columns() -> None:
+    for param in (DELETE.params()["where"], ERASE.params()["columns"]):
+        with pytest.raises(ParamValidationError):
+            param.resolve()
 
 
 # --- erase ----------------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""DAGs with people and backfills as Airflow parses them, without running anything."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.dags.parsing import parse
+
+OPERATIONS = "remove_partitions, rewrite_partitions, delete_where, erase, orphan_sweep"
+TABLES = f"""
+defaults: {{operations: [{OPERATIONS}]}}
+tables:
+  daily: {{root: 's3://b/daily', partition_by: [day(ts)], sweep: {{schedule: '3 5 * * 0'}}}}
+  monthly: {{root: 's3://b/monthly', partition_by: [carrier, month(ts)]}}
+  timeless: {{root: 's3://b/timeless'}}
+"""
+CHAINS = {
+    "remove_partitions": ["list", "pick", "approve", "remove_partitions"],
+    "orphan_sweep": ["plan", "approve", "orphan_sweep"],
+    "erase": ["plan", "approve", "erase", "report"],
+    "delete_where": ["plan", "delete_where", "report"],
+    "rewrite_partitions": ["plan", "rewrite_partitions", "report"],
+}
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return parse(tmp_path_factory.mktemp("home"), TABLES)
+
+
+def test_every_table_has_its_five_dags_and_no_file_fails(parsed: Any) -> None:
+    assert parsed["errors"] == {}
+    assert parsed["ids"] == sorted(
+        f"{operation}__{table}"
+        for operation in CHAINS
+        for table in ("daily", "monthly", "timeless")
+    )
+
+
+@pytest.mark.parametrize("operation", CHAINS)
+def test_the_work_comes_after_the_answers_and_only_it_holds_the_pool(
+    parsed: Any, operation: str
+) -> None:
+    dag, chain = parsed["dags"][f"{operation}__daily"], CHAINS[operation]
+    for task, after in pairwise(chain):
+        assert after in dag["downstream"][task]
+    kind = "cleanup" if operation == "orphan_sweep" else "merge"
+    assert dag["pools"] == {
+        task: f"daily.{kind}" if task == operation else "default_pool" for task in chain
+    }
+
+
+@pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase"])
+def test_a_question_is_asked_once(parsed: Any, operation: str) -> None:
+    retries = parsed["dags"][f"{operation}__daily"]["retries"]
+    assert {task: retries[task] for task in retries if task in ("pick", "approve")} == {
+        task: 0 for task in CHAINS[operation] if task in ("pick", "approve")
+    }
+    assert retries[operation] == 3
+
+
+@pytest.mark.parametrize("operation", CHAINS)
+def test_a_person_s_run_begins_as_a_dry_run(parsed: Any, operation: str) -> None:
+    params = parsed["dags"][f"{operation}__daily"]["params"]
+    assert params["dry_run"][0] is True
+    assert params.get("answer_within", ["24h"])[0] == "24h"
+
+
+def test_a_rewrite_has_the_data_interval_of_its_partitions(parsed: Any) -> None:
+    times = {
+        table: json.dumps(parsed["dags"][f"rewrite_partitions__{table}"]["timetable"])
+        for table in ("daily", "monthly", "timeless")
+    }
+    assert "0 0 * * *" in times["daily"]
+    assert "CronDataInterval" in times["daily"]
+    assert "0 0 1 * *" in times["monthly"]
+    assert "NullTimetable" in times["timeless"]
+
+
+def test_what_a_person_starts_has_no_schedule_and_a_sweep_may_have_one(parsed: Any) -> None:
+    for operation in ("remove_partitions", "delete_where", "erase"):
+        assert "NullTimetable" in json.dumps(parsed["dags"][f"{operation}__daily"]["timetable"])
+    times = [
+        parsed["dags"][f"orphan_sweep__{table}"]["timetable"] for table in ("daily", "monthly")
+    ]
+    assert "3 5 * * 0" in json.dumps(times[0])
+    assert "NullTimetable" in json.dumps(times[1])
+
+
+def test_the_docs_say_what_an_answer_does_and_how_a_backfill_is_made(parsed: Any) -> None:
+    for operation in ("remove_partitions", "orphan_sweep", "erase"):
+        assert "**Without an answer**" in parsed["dags"][f"{operation}__daily"]["doc"]
+    assert "`keys` are stored in Airflow's database" in parsed["dags"]["erase__daily"]["doc"]
+    doc = parsed["dags"]["rewrite_partitions__daily"]["doc"]
+    assert "airflow backfill create --dag-id rewrite_partitions__<table>" in doc
