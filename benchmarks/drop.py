@@ -1,11 +1,12 @@
 """A partition with 10,000 parts goes out of a table with a million; and a TTL from start to end.
 
     python -m benchmarks.drop [runs]      all, as a table
-    python -m benchmarks.drop drop FOLDER      one drop in this process, as JSON
+    python -m benchmarks.drop drop ROOT      one drop in this process, as JSON
 
 The log is that of a table that is maintained: one file of 970,000 parts that transactions have
 gathered, and 300 appends of 100 parts since the last of them. There are log files only: neither a
-drop nor a TTL touches a part. Every run has a fresh copy (hard links) and a process of its own.
+drop nor a TTL touches a part. Every run has a fresh copy (hard links) and a process of its own;
+the S3 server is the one of the tests, on this machine.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,9 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.paths import TablePaths
 from firnline.settings import settings_for_root
+from firnline.store.access import StoreAccess
 from firnline.table import open_table
+from firnline_dev.s3server import S3Server
 
 START_MS = 1_767_225_600_000
 SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}
@@ -89,9 +93,9 @@ def _marker(paths: TablePaths, number: int, t: int) -> Marker:
     )
 
 
-def drop_here(table: Path) -> dict[str, Any]:
+def drop_here(root: str) -> dict[str, Any]:
     """One drop in this process."""
-    opened = open_table(settings_for_root(f"file://{table}"))
+    opened = open_table(settings_for_root(root), StoreAccess.from_env())
     began = time.perf_counter()
     report = run_drop(opened, DropOptions(partitions=(CHOSEN,)), RunIdentity(run_id="bench"))
     return {
@@ -136,10 +140,11 @@ def small_log(folder: Path) -> Path:
     return table
 
 
-def drop_in_process(table: Path) -> dict[str, Any]:
+def drop_in_process(root: str, env: Mapping[str, str]) -> dict[str, Any]:
     """``drop_here`` in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.drop", "drop", str(table)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.drop", "drop", root]
+    environ = {**os.environ, **env}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -152,21 +157,32 @@ def days_since(day: int) -> int:
 def main(arguments: list[str]) -> None:
     """See the module's docstring."""
     if arguments and arguments[0] == "drop":
-        print(json.dumps(drop_here(Path(arguments[1]))))
+        print(json.dumps(drop_here(arguments[1])))
         return
     runs = int(arguments[0]) if arguments else 5
     folder = Path(".cache/bench/drop").resolve()
     table = make_log(folder)
+    keep = days_since(10)
     results: dict[str, list[dict[str, Any]]] = {}
-    for _ in range(runs):
-        keep = days_since(10)
-        for name, found in (
-            ("drop of 10,000 parts of 1 M", drop_in_process(copied(table, "run"))),
-            ("firnline ttl, 100,000 of 1 M", run_ttl(copied(table, "run"), keep)),
-            ("firnline ttl, 30 of 300", run_ttl(small_log(folder), keep)),
-        ):
-            results.setdefault(name, []).append(found)
-    shutil.rmtree(folder / "run", ignore_errors=True)
+    with S3Server(folder / "s3") as server:
+        for number in range(runs):
+            on_disk = f"file://{copied(table, 'run')}"
+            results.setdefault("drop of 10,000 parts of 1 M", []).append(
+                drop_in_process(on_disk, {})
+            )
+            bucket = f"run-{number}"  # the log names its parts under t/: each copy has its bucket
+            copied(table, f"s3/{bucket}")
+            results.setdefault("the same on S3", []).append(
+                drop_in_process(f"s3://{bucket}/t", server.env())
+            )
+            results.setdefault("firnline ttl, 100,000 of 1 M", []).append(
+                run_ttl(copied(table, "run"), keep)
+            )
+            results.setdefault("firnline ttl, 30 of 300", []).append(
+                run_ttl(small_log(folder), keep)
+            )
+    for name in ("run", "s3"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for name, each in results.items():
         _print(name, each)
 
