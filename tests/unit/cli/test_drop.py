@@ -118,9 +118,7 @@ def test_a_partition_that_does_not_exist_is_named_with_its_neighbours(
 ) -> None:
     shown = firnline("drop", table.root, "d=3", "--yes")
     assert shown.code == 2
-    assert shown.sentence.startswith(
-        "there is no partition 'd=3'; give exact names, such as d="
-    )
+    assert shown.sentence.startswith("there is no partition 'd=3'; give exact names, such as d=")
 
 
 def test_the_table_without_partitions_is_a_dash(firnline: Firnline, tmp_path: Path) -> None:
