@@ -75,6 +75,31 @@ def test_markers_of_what_is_gone_are_gone_too() -> None:
     assert sum(read.listing[key].size for key in read.contents) < before / 10
 
 
+def test_a_large_log_file_of_dead_markers_is_folded_though_no_size_tier_reaches_it() -> None:
+    world, keys = merged(50)
+    clean = do_merge(world, put_append(world, "d=2", "d=2"))
+    assert len(read_snapshot(world.store, world.table.paths).contents) == 2
+    clean_up(world)
+    assert clean.header.log in snapshot(world).listing, "folded, and its grace is not over"
+    assert not set(keys) & set(read_snapshot(world.store, world.table.paths).parts)
+    check(world, snapshot(world).live)
+
+
+def test_a_dead_marker_stays_while_some_log_file_lists_its_part_alive() -> None:
+    world = make_world()
+    keys = put_append(world, *["d=1"] * 200)
+    do_merge(world, keys[:1])  # a large log file, which lists 199 parts alive
+    do_merge(world, keys[1:3])  # a small one, which buries two of them
+    live = set(snapshot(world).live)
+    world.clock.advance(2 * GRACE)
+    assert clean_up(world).parts == 3
+    assert not set(keys[1:3]) & world.store.objects.keys()
+    check(world, live)
+    world.clock.advance(2 * GRACE)
+    clean_up(world)
+    check(world, live)
+
+
 def test_a_second_run_right_after_sends_no_delete_and_commits_nothing() -> None:
     world, _ = merged()
     clean_up(world)
@@ -89,6 +114,9 @@ def test_a_second_run_right_after_sends_no_delete_and_commits_nothing() -> None:
 def test_an_idle_table_comes_to_rest() -> None:
     world, _ = merged(20)
     live = set(snapshot(world).live)
+    clean_up(world)
+    world.clock.advance(2 * GRACE)
+    assert spent(clean_up(world)) == {"list": 2, "get": 2, "delete": 1}, "a log file, no commit"
     for _ in range(6):
         clean_up(world)
         world.clock.advance(2 * GRACE)
