@@ -45,6 +45,8 @@ _REFUSED_FUNCTIONS = {
     "json_serialize_plan",
     "json_execute_serialized_sql",
 }
+_NO_SELECT = ("Only SELECT statements can be serialized to json",)
+"""What DuckDB says of any other statement."""
 _PREVIEW_MEMORY = 64 * 2**20
 
 
@@ -105,7 +107,8 @@ def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str)
     ).fetchall()[0]
     parsed = json.loads(answer)
     if parsed["error"]:
-        raise _refused(query, source, str(parsed["error_message"]).rstrip("!."))
+        message = str(parsed["error_message"]).rstrip("!.")
+        raise _refused(query, source, "it is no SELECT" if message in _NO_SELECT else message)
     if len(parsed["statements"]) != 1:
         raise _refused(query, source, f"it is {len(parsed['statements'])} statements")
     problem = _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])

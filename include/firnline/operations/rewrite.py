@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.errors import CommitConflictError, TooMuchRemovedError
-from firnline.history import add_counts
+from firnline.history import add_counts, history
 from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
@@ -51,6 +51,8 @@ __all__ = [
 ]
 _NAMED = 1_000
 """Partitions that a report names."""
+_TRANSACTIONS = 1_000_000
+"""More than are ever kept."""
 
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
@@ -68,11 +70,13 @@ def run_rewrite(
     """Rewrite partitions, each in one transaction.
 
     A filter may be run again at any time and changes nothing the second time. A query is applied
-    again to what the first run made of the partitions that it had committed.
+    again to what an earlier run made of a partition; a retry that states ``first_try`` goes on
+    where the tries before it ended, also beside one of them that was given up and still runs.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
     statistics do not exclude, the outputs, four for the probe of the store and two PUT per
-    partition that changes.
+    partition that changes; for a retry with ``first_try`` one LIST and a ranged GET per
+    transaction that is kept.
 
     Args:
         table: the table.
@@ -92,7 +96,7 @@ def run_rewrite(
     only: frozenset[str] | None = None
     while True:
         base = take_base(table)
-        plan = make_plan(table, base.snapshot, options, only)
+        plan = make_plan(table, base.snapshot, options, state.left(base, only))
         state.planned(plan, first=only is None)
         if options.dry_run or plan.nothing_to_do:
             break
@@ -133,10 +137,29 @@ class _Run:
     parts_in: int = 0
     parts_read: int = 0
     parts_untouched: int = 0
+    partitions_earlier: int = 0
     counts: list[Counts] = field(default_factory=list)
     transactions: list[int] = field(default_factory=list)
     partitions: list[PartitionRewrite] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    mine: set[str] = field(default_factory=set)
+    """Partitions that this try has committed."""
+
+    def left(self, base: Base, only: frozenset[str] | None) -> frozenset[str] | None:
+        """Partitions to plan: those without the ones that another try has done; None for all."""
+        run, first = self.identity, self.options.first_try
+        if not first or not run.run_id or (run.try_number <= first and not self.replans):
+            return only
+        done = {
+            partition
+            for header in history(self.table, _TRANSACTIONS)
+            if header.op == OP
+            and (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+            and header.run.try_number >= first
+            for partition in header.partitions
+        }
+        self.partitions_earlier = len(done - self.mine)
+        return (frozenset(base.snapshot.partitions) if only is None else only) - done
 
     def planned(self, plan: RewritePlan, *, first: bool) -> None:
         if first:
@@ -201,6 +224,7 @@ class _Run:
                 return take_base(self.table, began_ms=on.began_ms)
             transaction = made.header.seq
             self.transactions.append(transaction)
+            self.mine.add(planned.partition)
             self.counts.append(made.header.counts)
             on = made.base or take_base(self.table, began_ms=on.began_ms)
         self._note(PartitionRewrite.of(planned.partition, wanted.counts, untouched, transaction))
@@ -241,6 +265,7 @@ class _Run:
             partitions_changed=len(self.transactions),
             transactions=tuple(self.transactions),
             counts=add_counts(self.counts),
+            partitions_earlier=self.partitions_earlier,
             parts_untouched=self.parts_untouched,
             failures=tuple(self.failures),
             replans=self.replans,

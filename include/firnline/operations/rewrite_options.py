@@ -33,6 +33,9 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A query in DuckDB's dialect over ``_rows`` that makes the rows of each partition anew."""
     force: bool = False
     """Also where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
+    first_try: int = 0
+    """Number of the first try of this execution of the run: partitions that it has committed since
+    are done, so that a retry does not apply a query twice. 0: every partition anew."""
     dry_run: bool = False
 
 

@@ -59,6 +59,8 @@ class RewriteReport(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int
     """Partitions of the plan."""
     partitions_changed: int
+    partitions_earlier: int = 0
+    """Left out because another try of the same run has done them."""
     transactions: tuple[int, ...]
     counts: Counts
     parts_untouched: int

@@ -318,6 +318,55 @@ def test_rivals_without_end_are_given_up_on() -> None:
     assert orphans(world) == set()
 
 
+PLUS_ONE = "select d, n + 1 as n, s from _rows"
+
+
+def try_of(world: World, scratch: Path, number: int, **options: Any) -> RewriteReport:
+    engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+    run = msgspec.structs.replace(RUN, try_number=number)
+    return run_rewrite(world.table, lambda: engine, RewriteOptions(sql=PLUS_ONE, **options), run)
+
+
+def test_a_retry_does_not_apply_a_query_twice_and_a_new_execution_does(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1), numbers(2, 1))
+    (bad,) = [m.p for m in snapshot(world).partitions["d=2"]]
+    kept = world.store.objects[bad]
+    world.store.objects[bad] = (b"broken", world.clock.now)
+    with pytest.raises(RewriteFailedError):
+        try_of(world, tmp_path, 1, first_try=1)
+    world.store.objects[bad] = kept
+    report = try_of(world, tmp_path, 2, first_try=1)
+    assert ([p.partition for p in report.partitions], report.partitions_earlier) == (["d=2"], 1)
+    assert rows(world) == [(1, 2), (2, 2)]
+    again = try_of(world, tmp_path, 3, first_try=1)
+    assert (again.transactions, again.partitions_earlier) == ((), 2)
+    # Cleared by somebody in Airflow: the run is executed anew.
+    assert len(try_of(world, tmp_path, 4, first_try=4).transactions) == 2
+    assert rows(world) == [(1, 3), (2, 3)]
+
+
+def test_a_try_that_was_given_up_does_not_apply_its_query_upon_the_retry(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1), numbers(2, 1))
+    retried: list[RewriteReport] = []
+
+    class Zombie(LocalEngine):
+        """Its results come after the retry is done."""
+
+        def run(self, tasks: Any) -> Any:
+            for result in super().run(tasks):
+                if not retried:
+                    retried.append(try_of(world, tmp_path, 2, first_try=1))
+                yield result
+
+    zombie = Zombie(lambda: world.store, tmp_path, world.ids, SystemClock())
+    run = msgspec.structs.replace(RUN, try_number=1)
+    options = RewriteOptions(sql=PLUS_ONE, first_try=1)
+    report = run_rewrite(world.table, lambda: zombie, options, run)
+    assert (report.transactions, report.replans, report.partitions_earlier) == ((), 1, 2)
+    assert rows(world) == [(1, 2), (2, 2)]
+    assert orphans(world) == set()
+
+
 def test_with_a_primary_key_every_part_is_rewritten_for_itself(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2, 9), numbers(1, 1, 3), numbers(1, 3, 9), primary_key=["d", "n"])
     order = [m.order() for m in snapshot(world).partitions["d=1"]]
