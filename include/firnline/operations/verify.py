@@ -143,11 +143,12 @@ class UnhealthyTableError(FindingsError):
     """A check that found more than notes; carries the report."""
 
     def __init__(self, report: VerifyReport) -> None:
-        errors, warnings = report.severities.get("error", 0), report.severities.get("warning", 0)
-        worst = "error" if errors else "warning"
+        counts = {level: report.severities.get(level, 0) for level in ("error", "warning")}
+        told = [f"{n} {level}{'' if n == 1 else 's'}" for level, n in counts.items() if n]
+        worst = "error" if counts["error"] else "warning"
         first = next(f for f in report.findings if f.severity == worst)
         super().__init__(
-            f"table {report.table} has {errors} errors and {warnings} warnings; the first: "
+            f"table {report.table} has {' and '.join(told)}; the first: "
             f"{first.object} {first.sentence}",
             next_step=first.next_step,
         )

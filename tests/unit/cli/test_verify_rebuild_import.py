@@ -1,0 +1,138 @@
+"""``firnline verify``, ``rebuild``, ``downgrade`` and ``import`` as a user calls them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import Outcome, content_of
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A table of four parts in one partition."""
+    return tmp_path / "events"
+
+
+@pytest.fixture
+def root(folder: Path, tmp_path: Path, firnline: Firnline) -> str:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [3, 1, 2]}), rows)
+    url = f"file://{folder}"
+    for _ in range(4):
+        assert firnline("append", url, rows, "--partition", "d=1").code == 0
+    return url
+
+
+def test_a_healthy_table_is_told_so_and_is_not_changed(
+    firnline: Firnline, root: str, folder: Path
+) -> None:
+    before = content_of(folder)
+    shown = firnline("verify", root, "--deep")
+    assert (shown.code, shown.err) == (0, "")
+    assert ["found", "nothing"] in [line.split() for line in shown.out.splitlines()]
+    data = firnline("verify", root, "--json").data
+    assert (data["healthy"], data["findings"], data["checked"]["live_parts"]) == (True, [], 4)
+    assert content_of(folder) == before
+
+
+def test_a_finding_is_shown_and_ends_with_1(firnline: Firnline, root: str, folder: Path) -> None:
+    part = min((folder / "_data").rglob("*.parquet"))
+    part.unlink()
+    shown = firnline("verify", root)
+    assert shown.code == 1
+    assert part.name in shown.out
+    assert shown.sentence == "events is not in order; see the findings above"
+    as_json = firnline("verify", root, "--json")
+    assert (as_json.code, as_json.data["kinds"]) == (1, {"part-missing": 1})
+    assert as_json.error["type"] == "UnhealthyTableError"
+    assert part.name in as_json.error["message"]
+
+
+def test_spark_is_for_footers_only(firnline: Firnline, root: str) -> None:
+    shown = firnline("verify", root, "--engine", "spark")
+    assert (shown.code, "add --deep" in shown.sentence) == (2, True)
+
+
+def test_a_lost_log_is_planned_and_rebuilt_after_a_yes(
+    firnline: Firnline, root: str, folder: Path
+) -> None:
+    refused = firnline("rebuild", root, "--yes")
+    assert (refused.code, "reads, and lacks nothing" in refused.sentence) == (2, True)
+    shutil.rmtree(folder / "_log")
+    before = content_of(folder)
+    plan = firnline("rebuild", root, "--dry-run")
+    assert ["rows", "12"] in [line.split() for line in plan.out.splitlines()]
+    assert len(firnline("rebuild", root, "--dry-run", "--json").data["found"]) == 4
+    asked = firnline("rebuild", root)
+    assert (asked.code, "nobody can be asked" in asked.sentence) == (2, True)
+    assert content_of(folder) == before
+    done = firnline("rebuild", root, "--yes", "--json")
+    assert (done.code, done.data["transactions"]) == (0, [1])
+    assert firnline("parts", root, "--json").data["total"]["rows"] == 12
+    assert firnline("verify", root, "--deep").code == 0
+    assert firnline("rebuild", root, "--force", "--yes").code == 0
+
+
+def test_undecided_objects_are_asked_about_by_option(
+    firnline: Firnline, root: str, folder: Path
+) -> None:
+    assert firnline("merge", root).code == 0
+    shutil.rmtree(folder / "_log")
+    shutil.rmtree(folder / "_txn")
+    shown = firnline("rebuild", root, "--yes")
+    assert (shown.code, "--include GLOB" in shown.sentence) == (1, True)
+    assert firnline("rebuild", root, "--include", "*", "--yes").code == 0
+    total = firnline("parts", root, "--json").data["total"]
+    assert (total["parts"], total["rows"]) == (1, 12)
+
+
+def test_a_downgrade_says_when_to_come_again(firnline: Firnline, root: str, folder: Path) -> None:
+    before = content_of(folder)
+    plan = firnline("downgrade", root, "--dry-run", "--json").data
+    assert (plan["logs"], plan["is_v1"]) == (4, False)
+    assert firnline("downgrade", root).code == 2
+    assert content_of(folder) == before
+    shown = firnline("downgrade", root, "--yes")
+    assert shown.code == 0, shown.err
+    assert "events is a table of log version 1. Run this again after" in shown.out
+    assert "can be deleted from" in firnline("downgrade", root, "--dry-run").out
+    assert firnline("parts", root, "--json").data["total"]["rows"] is None
+    assert firnline("verify", root, "--deep").code == 0
+
+
+def test_a_folder_is_imported_once(firnline: Firnline, tmp_path: Path) -> None:
+    for number in range(3):
+        path = tmp_path / "old" / f"d={number % 2}" / f"{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": [number]}), path)
+    root, source = f"file://{tmp_path}/events", f"file://{tmp_path}/old"
+    before = content_of(tmp_path)
+    plan = firnline("import", root, source, "--dry-run")
+    assert plan.out.splitlines()[-1].startswith("3 files to import, 3 of them copied by the store")
+    assert firnline("import", root, source, "--dry-run", "--json").data["rows"] == 3
+    assert content_of(tmp_path) == before
+    shown = firnline("import", root, source)
+    assert (shown.code, shown.out.splitlines()[0]) == (0, "imported    3 files, 3 of them copied")
+    assert firnline("parts", root, "--json").data["total"]["rows"] == 3
+    again = firnline("import", root, source)
+    assert (again.code, "imported into this table before" in again.sentence) == (2, True)
+    assert firnline("import", root, source, "--again", "--json").data["plan"]["files"] == 3
+    placed = firnline("import", root, f"{root}/_data")
+    assert placed.out == "Nothing to import: 6 files are parts of it already.\n"
+
+
+@pytest.mark.parametrize("source", ["file:///", "s3://bucket/x", "nowhere"])
+def test_a_source_that_cannot_be_is_wrong_usage(
+    firnline: Firnline, tmp_path: Path, source: str
+) -> None:
+    shown = firnline("import", f"file://{tmp_path}/events", source)
+    assert shown.code == 2
+    assert shown.sentence
