@@ -61,7 +61,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
         """The params; in a backfill also the data interval of the run."""
         import msgspec
 
-        options = super().asked(context)
+        options = msgspec.structs.replace(super().asked(context), first_try=first_try(context))
         dag_run = context["dag_run"]
         if kind_of_run(context) == "backfill":
             start, end = dag_run.data_interval_start, dag_run.data_interval_end
@@ -122,6 +122,15 @@ def kind_of_run(context: Context) -> str:
     """
     kind = context["dag_run"].run_type
     return str(getattr(kind, "value", kind))
+
+
+def first_try(context: Context) -> int:
+    """Number of the first try since the task was last cleared, as Airflow itself counts it.
+
+    A try after it goes on where that one ended; one that somebody asked for begins anew.
+    """
+    ti = context["ti"]
+    return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)
 
 
 def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:

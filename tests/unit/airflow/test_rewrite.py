@@ -24,6 +24,7 @@ MARCH_1_MS, DAY_MS = 1_709_251_200_000, 86_400_000
 
 def context(conf: dict[str, Any], kind: str, start: datetime | None = MARCH_1) -> Any:
     found = run_context(REWRITE, conf, kind)
+    found["ti"].task, found["ti"].max_tries = SimpleNamespace(retries=3), 3
     found["dag_run"].data_interval_start = start
     found["dag_run"].data_interval_end = MARCH_2
     return found
@@ -32,7 +33,7 @@ def context(conf: dict[str, Any], kind: str, start: datetime | None = MARCH_1) -
 def test_a_backfill_rewrites_what_its_data_interval_holds_and_only_when_told_so() -> None:
     asked = REWRITE.asked(context({"where": "k > 1"}, "backfill"))
     assert asked == RewriteOptions(
-        where="k > 1", start_ms=MARCH_1_MS, end_ms=MARCH_1_MS + DAY_MS, dry_run=True
+        where="k > 1", start_ms=MARCH_1_MS, end_ms=MARCH_1_MS + DAY_MS, first_try=1, dry_run=True
     )
     conf = {"sql": "select * from _rows", "partitions": ["*"], "force": True, "dry_run": False}
     assert REWRITE.asked(context(conf, "backfill")) == RewriteOptions(
@@ -41,14 +42,26 @@ def test_a_backfill_rewrites_what_its_data_interval_holds_and_only_when_told_so(
         force=True,
         start_ms=MARCH_1_MS,
         end_ms=MARCH_1_MS + DAY_MS,
+        first_try=1,
     )
+
+
+@pytest.mark.parametrize(
+    ("tries", "max_tries", "first"),
+    [(1, 3, 1), (2, 3, 1), (2, 4, 2), (5, 7, 4), (1, 0, 1)],
+    ids=["first", "retry", "cleared", "retry after a clear", "without retries"],
+)
+def test_a_retry_knows_where_its_execution_began(tries: int, max_tries: int, first: int) -> None:
+    again = context({"where": "k > 1"}, "backfill")
+    again["ti"].try_number, again["ti"].max_tries = tries, max_tries
+    assert REWRITE.asked(again).first_try == first
 
 
 def test_a_run_by_hand_takes_the_partitions_that_it_names() -> None:
     conf = {"where": "k > 1", "partitions": ["day=a"], "dry_run": False}
     for kind in ("manual", "operator_triggered"):
         asked = REWRITE.asked(context(conf, kind))
-        assert asked == RewriteOptions(where="k > 1", partitions=("day=a",))
+        assert asked == RewriteOptions(where="k > 1", partitions=("day=a",), first_try=1)
     with pytest.raises(UsageError, match="a rewrite by hand needs partitions"):
         REWRITE.asked(context({"where": "k > 1"}, "manual"))
 
