@@ -146,10 +146,7 @@ def _pile(title: str, objects: Sequence[dict[str, Any]]) -> None:
 def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration
 
-    if data["published_only"]:
-        output.line(f"An earlier rebuild of {data['table']} is published now.")
-    else:
-        _render_plan({"table": data["table"], **data["plan"]})
+    _render_plan({"table": data["table"], **data["plan"]})
     output.pairs(
         [
             ("transaction", ", ".join(map(output.number, data["transactions"]))),

@@ -124,13 +124,8 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("table", data["table"]),
         ("found", found or "nothing"),
-        (
-            "log",
-            (
-                f"{number(checked['log_files'])} files, {number(checked['transactions'])} "
-                "transactions"
-            ),
-        ),
+        ("log files", number(checked["log_files"])),
+        ("transactions", number(checked["transactions"])),
         (
             "parts",
             (

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from firnline.errors import CommitUnknownError, FindingsError, LogCorruptError, UsageError
-from firnline.log import codec, txn_file
+from firnline.errors import CommitUnknownError, FindingsError, UsageError
+from firnline.log import codec
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
@@ -19,7 +19,6 @@ from firnline.operations.whole_log import commit_whole
 from firnline.plan.rebuild import RebuildPlan
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import publish
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 
@@ -32,8 +31,6 @@ class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     dry_run: bool
     transactions: tuple[int, ...]
-    published_only: bool
-    """An earlier rebuild had been committed; its log file was published."""
     plan: dict[str, object]
     """As ``RebuildPlan.to_json``."""
     requests: dict[str, int]
@@ -79,43 +76,22 @@ def run_rebuild(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
     began, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
-    done = None if options.dry_run else _publish_earlier(table)
-    plan: dict[str, object] = {}
-    if done is None:
-        remains = read_remains(table, options, on_progress)
-        plan = remains.plan.to_json()
-        if not options.dry_run:
-            _refuse_undecided(table, remains.plan)
-            if table.settings.locking == "fenced":
-                probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-            done = _write(table, remains, run, began)
+    remains = read_remains(table, options, on_progress)
+    done: tuple[int, ...] = ()
+    if not options.dry_run:
+        _refuse_undecided(table, remains.plan)
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        done = (_write(table, remains, run, began),)
     after = table.store.counters.as_dict()
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,
-        transactions=() if done is None else (done,),
-        published_only=done is not None and not plan,
-        plan=plan,
+        transactions=done,
+        plan=remains.plan.to_json(),
         requests={kind: after[kind] - before[kind] for kind in after},
         seconds=(table.clock.elapsed_ms() - began) / 1000,
     )
-
-
-def _publish_earlier(table: Table) -> int | None:
-    """Finish a rebuild that died between its commit and its publication."""
-    keys = [meta.key for meta in table.store.list(table.paths.txn_dir)]
-    if not keys:
-        return None
-    read_at = table.clock.elapsed_ms()
-    key = max(keys)
-    try:
-        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-    except LogCorruptError:
-        return None  # told of, with all others, by whoever reads them
-    if header.op != OP or any(m.key == header.log for m in table.store.list(table.paths.log_dir)):
-        return None
-    publish(table, header, log_file, read_at)
-    return header.seq
 
 
 def _refuse_undecided(table: Table, plan: RebuildPlan) -> None:

@@ -53,7 +53,7 @@ def read_remains(
     log = survey_log(table.store, table.paths)
     txns = survey_transactions(table.store, table.paths)
     _refuse_broken(log, txns)
-    if log.listing and not options.force:
+    if log.listing and not options.force and not _died_before(log, txns):
         _refuse_whole(table, log, txns)
     history = _history(log, txns)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
@@ -109,6 +109,12 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
             next_step="move them out of _log/ and _txn/ and run it again: a rebuild does without "
             "them, and firnline deletes nothing that it cannot read",
         )
+
+
+def _died_before(log: LogSurvey, txns: TxnSurvey) -> bool:
+    """Whether a rebuild was committed whose log file is not there: it died, or was lost again."""
+    newest = txns.headers.get(txns.newest)
+    return newest is not None and newest.op == "rebuild" and newest.log not in log.listing
 
 
 def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:

@@ -1,0 +1,90 @@
+"""``verify --deep`` in the tasks of a Spark application."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from firnline.append import Appender
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.settings import settings_for_root
+from firnline.spark import footers
+from firnline.spark.footers import footers_by
+from firnline.spark.run import SparkEngine
+from firnline.store.access import StoreAccess
+from firnline.table import Table, open_table
+from firnline_dev.s3server import StoreRoot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = Path(__file__).parents[2] / "spark_jobs" / "verify.py"
+
+
+def filled(root: StoreRoot) -> Table:
+    """Seven parts with three rows each."""
+    access = StoreAccess.from_env(root.env) if root.env else None
+    table = open_table(settings_for_root(f"{root.url}/t"), access)
+    appender = Appender(table)
+    for number in range(7):
+        appender.append(pa.table({"id": [number, 1, 2], "day": ["mo"] * 3}))
+    return open_table(table.settings, access)
+
+
+def test_spark_reads_the_footers_that_this_process_would(
+    spark: SparkSession, store_root: StoreRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(footers, "PER_TASK", 3)  # three bunches in two jobs
+    monkeypatch.setattr(footers, "PER_JOB", 2)
+    table = filled(store_root)
+    broken = next(iter(table.store.list(table.paths.data_dir)))
+    list(table.store.delete_many([broken.key]))
+    table.store.put_new(broken.key, b"\0" * broken.size)
+    engine = SparkEngine(spark, table.settings.root, StoreAccess.from_env(store_root.env))
+    here = run_verify(table, VerifyOptions(deep=True))
+    there = run_verify(table, VerifyOptions(deep=True), footers_by(lambda: engine))
+    assert here.kinds == {"footer-unreadable": 1}
+    assert (there.findings, there.checked) == (here.findings, here.checked)
+    assert there.checked.footer_rows == 18
+    assert there.requests["get"] == here.requests["get"] - 7, "no footer was read by the driver"
+
+
+def test_no_job_starts_for_a_table_without_parts() -> None:
+    def never() -> SparkEngine:
+        raise AssertionError
+
+    assert list(footers_by(never)([], footers.FooterWanted())) == []
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    wanted = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(
+        [sys.executable, str(JOB), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+        env=wanted | {"PYSPARK_PYTHON": sys.executable},
+    )
+
+
+def test_the_job_prints_its_report_and_fails_for_a_finding(tmp_path: Path) -> None:
+    root = StoreRoot("file", f"file://{tmp_path}")
+    table = filled(root)
+    arguments = (table.settings.root, "--options", '{"deep": true}', "--master", "local[1]")
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["checked"]["footers"] == 7
+    list(table.store.delete_many([next(iter(table.store.list(table.paths.data_dir))).key]))
+    done = run(*arguments)
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[-1])["kinds"] == {"part-missing": 1}
+    told = json.loads(done.stderr.splitlines()[-1])["error"]["message"]
+    assert told.startswith("table t has 1 error; the first: t/_data/")
