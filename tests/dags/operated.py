@@ -20,7 +20,7 @@ from firnline.settings import load_settings
 from firnline.snapshot import read_snapshot
 from firnline.table import Table, open_table
 from firnline_dev.airflow_api import wait_until
-from firnline_dev.airflow_home import StackOptions
+from firnline_dev.airflow_home import Config, StackOptions
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO
 from tests.dags.conftest import SPARK, Run
@@ -112,17 +112,25 @@ def partition(day: str) -> str:
 
 
 @contextmanager
-def running(home: Path) -> Iterator[Operated]:
-    """The stack, with everything it writes below ``home``."""
+def running(home: Path, tables: str = TABLES, config: Config | None = None) -> Iterator[Operated]:
+    """The stack, with everything it writes below ``home``.
+
+    Args:
+        home: an empty folder, but for Airflow's own ``home/config``.
+        tables: settings, with ``{folder}`` for where tables lie.
+        config: further settings of Airflow.
+    """
     settings_file, folder = home / "tables.yaml", home / "tables"
     folder.mkdir()
-    settings_file.write_text(TABLES.format(folder=folder))
+    settings_file.write_text(tables.format(folder=folder))
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
     options = StackOptions(
         dags=REPO / "dags",
         env={"FIRNLINE_TABLES": str(settings_file)},
         connections={"spark_default": SPARK},
         pools=home / "pools.json",
+        schedules=True,
+        config=config or {},
     )
     with AirflowStack(home / "home", options) as stack:
         yield Operated(stack, settings_file)

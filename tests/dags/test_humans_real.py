@@ -199,3 +199,64 @@ def test_a_sweep_that_nobody_approves_deletes_nothing(
     assert run.ended().state == "failed"
     assert run.error("orphan_sweep").startswith(f"nobody approved run {run.run_id}, so nothing ")
     assert list(orphans[0].parent.iterdir()) == left
+
+
+SECRET_KEY = 7_654_321
+
+
+@pytest.fixture(scope="module")
+def erased(operated: Operated) -> Operated:
+    """Two days of 20 keys each, and a key that must go on both of them."""
+    table = operated.table("erased")
+    append_days(table, DAYS[:2])
+    append_days(table, DAYS[:2], rows=1, first=SECRET_KEY)
+    return operated
+
+
+def test_an_erase_that_is_rejected_erases_nothing(erased: Operated) -> None:
+    conf = {**WAIT, "columns": ["k"], "keys": [SECRET_KEY]}
+    run = erased.trigger("erase", "erased", conf)
+    asked = erased.question(run, "approve")
+    assert asked["subject"] == "Erase 1 keys from table erased?"
+    assert str(SECRET_KEY) not in asked["body"]
+    erased.answer(run, "approve", "Reject")
+    assert run.ended().state == "success"
+    assert (run.tasks["erase"], run.tasks["report"]) == ("skipped", "skipped")
+    assert rows_by_day(erased.table("erased")) == {DAYS[0]: 21, DAYS[1]: 21}
+
+
+def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
+    erased: Operated, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text(f"k\n{SECRET_KEY}\n3\n")
+    conf = {**WAIT, "columns": ["k"], "keys_file": str(keys)}
+    run = erased.trigger("erase", "erased", conf)
+    assert "All rows of **2 keys** of `k` go for good." in erased.question(run, "approve")["body"]
+    erased.answer(run, "approve", "Approve")
+    assert run.ended(300).state == "success", run.log("erase")
+    assert rows_by_day(erased.table("erased")) == {DAYS[0]: 19, DAYS[1]: 19}
+    report = run.xcom("report")
+    (certificate,) = report["certificates"]
+    assert f"firnline certificate erased {certificate}" in run.log("report")
+    (header, *_) = history(erased.table("erased"))
+    assert (header.op, header.run.user) == ("erase", run.xcom("approve")["by"])
+    assert report["transactions"] == [header.seq]
+    logged = "".join(run.log(task) for task in ("plan", "approve", "erase", "report"))
+    assert str(SECRET_KEY) not in logged
+
+
+def test_a_delete_by_hand_deletes_what_its_condition_says(erased: Operated) -> None:
+    table = erased.table("erased")
+    conf = {"where": "k >= 15", "partitions": [partition(DAYS[0])]}
+    plan = erased.trigger("delete_where", "erased", conf).ended()
+    assert plan.tasks == {"plan": "success", "delete_where": "skipped", "report": "skipped"}
+    before = rows_by_day(table)
+    run = erased.trigger("delete_where", "erased", {**conf, "dry_run": False}).ended(300)
+    assert run.state == "success", run.log("delete_where")
+    assert rows_by_day(table) == {**before, DAYS[0]: before[DAYS[0]] - 5}
+    assert run.xcom("report")["counts"]["rows_deleted"] == 5
+    with pytest.raises(UsageError, match=r"400.*Invalid input for param where"):
+        erased.trigger("delete_where", "erased")
+    wrong = erased.trigger("delete_where", "erased", {"where": "no_such = 1"}).ended()
+    assert "no_such" in wrong.error("plan")
