@@ -97,7 +97,7 @@ def test_a_merge_does_not_wake_itself_for_nothing(maintained: Maintained, merged
     assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 60)
     woken = maintained.runs("secret", "asset_triggered")[0].ended()
     assert woken.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
-    assert "only its own last run woke this one" in woken.log("plan")
+    assert "only firnline's own last run woke this one" in woken.log("plan")
 
 
 def test_the_asset_s_event_carries_the_figures(maintained: Maintained, merged: Merged) -> None:

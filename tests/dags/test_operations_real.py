@@ -288,6 +288,6 @@ def test_a_failed_merge_is_told_at_once_and_a_missed_deadline_when_it_passes(
     def told() -> list[str]:
         return [each["reason"] for each in maintained.told if each["dag"] == "merge__late"]
 
-    assert wait_until(lambda: told() == ["task_failure"], 60), maintained.told
+    assert wait_until(lambda: "task_failure" in told(), 60), maintained.told
     assert wait_until(lambda: "deadline_missed" in told(), 120), maintained.told
     assert (datetime.now(UTC) - late.started).total_seconds() >= 60

@@ -59,15 +59,6 @@ class MergeWork(SparkWork["MergeOptions"]):
 
         return preview(table, options)
 
-    def job_options(self, options: MergeOptions) -> str | None:  # noqa: ARG002 - says nothing of it
-        """Nothing: the job takes all of it as arguments."""
-        return None
-
-    def job_arguments(self, options: MergeOptions) -> list[str]:
-        """What to merge."""
-        bound = [] if options.max_bytes is None else [f"--max-bytes={options.max_bytes}"]
-        return [*bound, *(f"--partition={glob}" for glob in options.partitions)]
-
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Totals, groups, and why the rest is left alone."""
         size = about_size(figures["bytes_in"])

@@ -64,9 +64,12 @@ class SubmitJob(SparkSubmitOperator):
             self.conf = with_defaults(
                 self.table.spark.conf, merge.kernel_memory, merge.kernel_threads
             )
-            self.application_args = job_arguments(self.work, self.table, options, context)
+            self.application_args = [
+                *job_arguments(self.table, context),
+                *self.work.job_arguments(options),
+            ]
             self._options = self.work.job_options(options)
-            if self._options and connection.extra_dejson.get("deploy-mode") == "cluster":
+            if connection.extra_dejson.get("deploy-mode") == "cluster":
                 self._tell_elsewhere(options)
             for name, value in deploy_options(connection).items():
                 setattr(self, name, value)
@@ -100,12 +103,7 @@ class SubmitJob(SparkSubmitOperator):
         )
 
 
-def job_arguments(
-    work: SparkWork[Any],
-    table: TableSettings,
-    options: object,
-    context: Context,
-) -> list[str]:
+def job_arguments(table: TableSettings, context: Context) -> list[str]:
     """Arguments of the job: which table and who works on it; nothing secret."""
     run = run_identity(context)
     arguments = {
@@ -114,5 +112,4 @@ def job_arguments(
         "--try-number": str(run.try_number),
         "--user": run.user,
     }
-    given = [f"{name}={value}" for name, value in arguments.items() if value]
-    return [table.name, *given, *work.job_arguments(options)]
+    return [table.name, *(f"{name}={value}" for name, value in arguments.items() if value)]

@@ -177,14 +177,14 @@ class SparkWork(Work[OptionsT]):
     job: ClassVar[str]
     """File name in ``spark_jobs/``."""
 
-    def job_options(self, options: OptionsT) -> str | None:
-        """Options as JSON, for the job's environment; None where ``job_arguments`` says it all."""
+    def job_options(self, options: OptionsT) -> str:
+        """Options as JSON, for the job's environment."""
         import msgspec
 
         return msgspec.json.encode(options).decode()
 
     def job_arguments(self, options: OptionsT) -> list[str]:  # noqa: ARG002 - for subclasses
-        """Further arguments of the job: in argument lists, for everybody to read."""
+        """Further arguments of the job, over its usual ones: for everybody to read."""
         return []
 
     def confidential(self, options: OptionsT) -> str | None:  # noqa: ARG002 - for subclasses

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,18 +54,19 @@ def test_only_a_run_that_nothing_but_our_own_dags_woke_is_idle(
 
 def test_arguments_of_the_job_say_what_and_who() -> None:
     options = MergeOptions(partitions=("day=a b", "--day=c"), max_bytes=2**30)
-    arguments = job_arguments(MERGE, make_world().settings, options, context("manual__x"))
+    arguments = job_arguments(make_world().settings, context("manual__x"))
     assert arguments == [
         "t",
         "--dag-id=merge__t",
         "--run-id=manual__x",
         "--try-number=2",
         "--user=ana",
-        "--max-bytes=1073741824",
-        "--partition=day=a b",
-        "--partition=--day=c",
     ]
-    assert MERGE.job_options(options) is None
+    assert json.loads(MERGE.job_options(options) or "") == {
+        "partitions": ["day=a b", "--day=c"],
+        "max_bytes": 2**30,
+        "dry_run": False,
+    }
 
 
 def plan_of(groups: int) -> MergePlan:
