@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from firnline.clock import SystemClock
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, LogCorruptError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.downgrade import DowngradeOptions, run_downgrade
@@ -117,15 +117,17 @@ def test_a_rebuild_that_dies_at_any_store_call_is_run_again(tmp_path: Path) -> N
     assert swept >= 3 * 12
 
 
-def test_whoever_comes_next_publishes_a_rebuild_that_died_after_its_commit(
+def test_a_rebuild_that_died_after_its_commit_stops_other_runs_until_it_is_run_again(
     tmp_path: Path,
 ) -> None:
-    start = lost_table(tmp_path)
-    world = restored(start)
+    world = lost_table(tmp_path)
     died = histories.dies_at(
         world, "put t/_log/", "before", lambda store: rebuild(world, store, tmp_path)
     )
     assert died
+    with pytest.raises(LogCorruptError, match="firnline rebuild"):
+        merge(world, tmp_path)
+    rebuild(world, FaultyStore(world.store), tmp_path)
     merge(world, tmp_path)
     assert ids_of(world) == Counter(range(48))
     assert is_healthy(world)
