@@ -110,7 +110,7 @@ class Producer:
 
         try:
             with interrupted_when(lambda: self.stopped() or too_long(), self.connection):
-                made = self._copy(path, f"SELECT {columns} FROM {in_brackets(query)}", {})
+                made = self._copy(path, f"SELECT {columns} FROM {in_brackets(query)}", None)
         except duckdb.InterruptException:
             if self.stopped() or task.time_limit_ms is None:
                 raise
@@ -142,7 +142,7 @@ class Producer:
             )
         return written
 
-    def _copy(self, path: Path, rows: str, metadata: dict[str, str]) -> int:
+    def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
         """Write rows to a file, more frugally when memory did not suffice; returns their number."""
         first, last = tries(self.task.memory, self.task.threads)
         with suppress(duckdb.OutOfMemoryException):

@@ -176,19 +176,31 @@ def in_order(task: KernelTask, rows: str) -> str:
 
 
 def copy_to(
-    path: Path, rows: str, task: KernelTask, metadata: dict[str, str], row_group_bytes: int
+    path: Path,
+    rows: str,
+    task: KernelTask,
+    metadata: dict[str, str] | None,
+    row_group_bytes: int,
 ) -> str:
-    """The statement that writes rows to a file of the table's form, with this metadata."""
-    pairs = ", ".join(f"{quote_text(key)}: {quote_text(text)}" for key, text in metadata.items())
+    """The statement that writes rows to a file.
+
+    With metadata it has the table's form and is an output; without, it is read once more and
+    goes: compression that costs little time is what counts.
+    """
     options = [
         "FORMAT parquet",
-        "COMPRESSION zstd",
-        f"COMPRESSION_LEVEL {task.compression_level}",
         f"ROW_GROUP_SIZE {task.row_group_rows}",
         f"ROW_GROUP_SIZE_BYTES {row_group_bytes}",
     ]
-    if metadata:
-        options.append(f"KV_METADATA {{{pairs}}}")
+    if metadata is None:
+        options.append("COMPRESSION snappy")
+    else:
+        pairs = ", ".join(f"{quote_text(k)}: {quote_text(text)}" for k, text in metadata.items())
+        options += [
+            "COMPRESSION zstd",
+            f"COMPRESSION_LEVEL {task.compression_level}",
+            f"KV_METADATA {{{pairs}}}",
+        ]
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
 
 
