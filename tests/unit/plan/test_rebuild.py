@@ -1,0 +1,166 @@
+"""The rules of a rebuild, one by one, on nothing but facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from firnline.footers import FooterFacts
+from firnline.log.records import Marker
+from firnline.part_metadata import PartMetadata
+from firnline.paths import TablePaths
+from firnline.plan.rebuild import (
+    Choice,
+    History,
+    RebuildPlan,
+    first_of_run,
+    plan_rebuild,
+)
+from firnline.settings import TableSettings
+from firnline.store.base import ObjectMeta
+
+SETTINGS = TableSettings.model_validate({"name": "t", "root": "memory://b/t"})
+PATHS = TablePaths("t")
+HOUR = 3_600_000
+NOW = 1_000 * HOUR
+
+
+def key(name: str) -> str:
+    return f"t/_data/p/{name}.parquet"
+
+
+def named(name: str, tmb: int | None = None) -> Marker:
+    return Marker(p=key(name), b=1, t=5, tmb=tmb, n=1)
+
+
+def footer(name: str, **part: Any) -> FooterFacts:
+    about = PartMetadata(**{"table": "t", "partition": "p", "writer": "merge", **part})
+    return FooterFacts(key=key(name), bytes=1, rows=1, part=about)
+
+
+def history(*markers: Marker, first: int | None = 1, newest: int = 9, purged: int = 0) -> History:
+    """Transactions ``first`` to ``newest``; the first was at 100 h, the newest is now."""
+    parts = {m.p: m for m in markers}
+    return History(parts, newest, NOW if newest else 0, first, 100 * HOUR, purged)
+
+
+def plan(
+    known: History, *footers: FooterFacts, gone: tuple[str, ...] = (), choice: Choice | None = None
+) -> RebuildPlan:
+    keys = {*known.parts, *(f.key for f in footers)} - {key(name) for name in gone}
+    objects = {k: ObjectMeta(k, 1, NOW - HOUR) for k in keys}
+    return plan_rebuild(known, objects, footers, PATHS, SETTINGS, choice or Choice())
+
+
+def piles(found: RebuildPlan) -> dict[str, set[str]]:
+    """live, ask, out -> names of the unnamed objects."""
+    sets = {"live": found.found, "ask": found.undecided, "out": found.left_out}
+    return {
+        pile: {j.key[len("t/_data/p/") : -len(".parquet")] for j in judged}
+        for pile, judged in sets.items()
+        if judged
+    }
+
+
+def merged(name: str, *inputs: str, q: int = 0) -> FooterFacts:
+    return footer(name, q=q, replaces=tuple(f"{i}.parquet" for i in inputs))
+
+
+def test_what_the_history_names_needs_no_footer() -> None:
+    found = plan(history(named("a"), named("b", tmb=7)))
+    assert [m.p for m in found.live] == [key("a")]
+    assert [(m.p, m.tmb) for m in found.dead] == [(key("b"), 7)]
+
+
+def test_with_a_whole_history_an_unnamed_merge_was_never_committed() -> None:
+    assert piles(plan(history(), merged("m", "a", q=0))) == {"out": {"m"}}
+
+
+@pytest.mark.parametrize(("q", "pile"), [(3, "ask"), (4, "out"), (8, "out")])
+def test_behind_a_gap_only_the_sequence_tells_an_old_merge_from_a_left_over(
+    q: int, pile: str
+) -> None:
+    # Transactions 5 to 9 are here. One that began from 4 would have been 5 or later.
+    assert piles(plan(history(first=5), merged("m", "gone", q=q))) == {pile: {"m"}}
+
+
+def test_an_unnamed_merge_whose_input_is_alive_was_never_committed() -> None:
+    found = plan(history(named("a"), first=5), merged("m", "a", "b", q=1))
+    assert piles(found) == {"out": {"m"}}
+    assert [m.p for m in found.live] == [key("a")]
+
+
+def test_one_whose_input_was_replaced_by_a_later_transaction_neither() -> None:
+    late, early = named("a", tmb=101 * HOUR), named("b", tmb=99 * HOUR)
+    assert piles(plan(history(late, first=5), merged("m", "a", q=1))) == {"out": {"m"}}
+    assert piles(plan(history(early, first=5), merged("m", "b", q=1))) == {"ask": {"m"}}
+
+
+def test_one_whose_inputs_are_live_and_gone_is_asked_about() -> None:
+    found = plan(history(named("a")), merged("m", "a"), gone=("a",))
+    assert piles(found) == {"ask": {"m"}}
+    assert found.missing == (key("a"),)
+
+
+@pytest.mark.parametrize(("age_h", "pile"), [(12, "live"), (14, "ask")])
+def test_an_append_that_the_newest_transaction_would_name_is_asked_about(
+    age_h: int, pile: str
+) -> None:
+    began = NOW - age_h * HOUR  # append.ttl 6 h, commit_ttl 6 h, slack 1 h
+    one = footer("a", writer="w", append="id", o=(began, began), q=2)
+    assert piles(plan(history(), one)) == {pile: {"a"}}
+    assert piles(plan(history(newest=0, first=None), one)) == {"live": {"a"}}
+
+
+def test_the_user_decides_what_is_undecided_and_nothing_that_is_certain() -> None:
+    every = Choice(include=("*",))
+    footers = (merged("m", "a", q=0), merged("n", "b", q=8))
+    known = history(first=5)
+    assert piles(plan(known, *footers, choice=every)) == {"live": {"m"}, "out": {"n"}}
+    none = Choice(exclude=("m.parquet",))
+    assert piles(plan(known, *footers, choice=none)) == {"out": {"m", "n"}}
+
+
+def test_an_included_merge_stands_for_its_inputs() -> None:
+    a = footer("a", writer="w", append="id", o=(NOW, NOW))
+    known = history(first=None, newest=0)
+    assert piles(plan(known, merged("m", "a"), a)) == {"live": {"a"}, "ask": {"m"}}
+    included = plan(known, merged("m", "a"), a, choice=Choice(include=("m*",)))
+    assert piles(included) == {"live": {"m"}, "out": {"a"}}
+
+
+def test_a_part_of_another_table_counts_as_a_foreign_one() -> None:
+    found = plan(history(), footer("x", table="other", q=3, replaces=("a.parquet",)))
+    assert piles(found) == {"live": {"x"}}
+    (marker,) = found.live
+    assert (marker.q, marker.o) == (None, None)
+
+
+def test_all_parts_of_an_append_have_one_time() -> None:
+    names = ["00000000-0001-7000-8000-000000000001", "00000000-0009-7000-8000-000000000002"]
+    parts = [footer(name, writer="w", append="id", o=(NOW, NOW)) for name in names]
+    assert {m.t for m in plan(history(), *parts).live} == {9}
+
+
+def test_a_dead_part_is_forgotten_only_when_it_is_gone_and_confirmed_deleted() -> None:
+    dead = named("a", tmb=7)
+    assert plan(history(dead, purged=7), gone=("a",)).dead == ()
+    assert plan(history(dead, purged=6), gone=("a",)).dead == (dead,)
+    assert plan(history(dead, purged=7)).dead == (dead,)
+
+
+def test_a_gap_moves_the_horizon_but_never_over_a_part_that_exists() -> None:
+    assert plan(history(purged=3)).purged == 3
+    assert plan(history(purged=3, first=5)).purged == 100 * HOUR - 1
+    assert plan(history(named("a", tmb=50), purged=3, first=5)).purged == 49
+    assert plan(history(named("a", tmb=50), purged=3, first=5), gone=("a",)).purged > 50
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first"), [([], None), ([1], 1), ([3, 1, 2], 1), ([1, 2, 5, 6], 5), ([1, 9], 9)]
+)
+def test_the_unbroken_end_of_the_history_begins_after_its_last_gap(
+    numbers: list[int], first: int | None
+) -> None:
+    assert first_of_run(numbers) == first
