@@ -15,41 +15,25 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from firnline import fold, invariants
+from firnline.base import ATTEMPTS, Base, publish, take_base
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
     CommitUnknownError,
     FirnlineError,
     OutcomeUnknownError,
-    SnapshotUnstableError,
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.snapshot import Snapshot, bury, read_snapshot
+from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
-ATTEMPTS = 20
-"""How often a commit is rebased, or a base taken again, before it gives up."""
 _NAMED_PARTITIONS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """What a transaction is planned and committed on."""
-
-    snapshot: Snapshot
-    began_ms: int
-    """``Clock.elapsed_ms`` from before the operation's first snapshot; rebasing keeps it."""
-
-    @property
-    def seq(self) -> int:
-        """The newest transaction of the snapshot."""
-        return self.snapshot.seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,57 +74,6 @@ class _Draft:
     header: TxnHeader
     content: LogContent
     log_file: bytes
-
-
-def take_base(table: Table, *, began_ms: int | None = None, everything: bool = False) -> Base:
-    """Read the newest state, publishing a committed transaction that nobody published yet.
-
-    Requests: those of ``read_snapshot`` and one LIST of ``_txn/``; per unpublished transaction
-    one GET and one PUT besides.
-
-    Args:
-        table: the table.
-        began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
-        everything: see ``read_log``.
-
-    Raises:
-        SnapshotUnstableError: rivals committed during every attempt.
-    """
-    for _ in range(ATTEMPTS):
-        started = table.clock.elapsed_ms()
-        snapshot = read_snapshot(table.store, table.paths, everything=everything)
-        # From the names of the very listing that was read: its newest transaction cannot have
-        # been folded by anybody. Only the newest of what follows can be unpublished.
-        after = table.paths.txn(snapshot.seq) if snapshot.seq else None
-        newer = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-        if not newer:
-            return Base(snapshot, started if began_ms is None else began_ms)
-        read_at = table.clock.elapsed_ms()
-        key = max(newer)
-        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        publish(table, header, log_file, read_at)
-    raise SnapshotUnstableError(
-        f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
-        "attempts to read the table",
-        next_step="try again when fewer runs maintain this table at once",
-    )
-
-
-def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
-    """Create the log file of a committed transaction; True when it stands there afterwards.
-
-    A publisher later than half the grace after it read the transaction leaves it to others: the
-    log file may have been published, folded and deleted since, and must not come back.
-    """
-    half = table.settings.cleanup.grace // 2
-
-    def in_time() -> bool:
-        return table.clock.elapsed_ms() - read_at_ms <= half
-
-    if not in_time():
-        return False
-    create(table.store, header.log, log_file, may_put=in_time)
-    return True
 
 
 def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Committed:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from firnline.base import take_base
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, StoreUnavailableError
 from firnline.log import codec
@@ -28,7 +29,7 @@ from firnline.store.access import StoreAccess
 from firnline.store.base import Deleted
 from firnline.store.probe import forget
 from firnline.table import Table, open_table
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support.world import Crashed, Fault, FaultyStore, SetClock, make_world
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.append import Appender
+from firnline.base import take_base
 from firnline.clock import SystemClock
 from firnline.errors import StoreAccessError, StoreUnavailableError
 from firnline.ids import SystemIds
@@ -29,7 +30,7 @@ from firnline.store.base import Counters
 from firnline.store.multipart import Upload, open_uploads
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.test_merge_accounting import opened
 from tests.support.world import SetClock

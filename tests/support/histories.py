@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.append import Appender
+from firnline.base import take_base
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete
@@ -22,7 +23,7 @@ from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(run_id="r")

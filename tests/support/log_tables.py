@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from firnline.base import Base, take_base
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.snapshot import Snapshot, read_snapshot
-from firnline.transaction import Base, Change, Committed, commit, take_base
+from firnline.transaction import Change, Committed, commit
 from tests.support.world import World
 
 SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}

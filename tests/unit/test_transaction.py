@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from firnline.base import publish, take_base
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
     CommitUnknownError,
+    LogCorruptError,
     ObjectExistsError,
     OutcomeUnknownError,
     RowCountMismatchError,
@@ -20,8 +22,9 @@ from firnline.log.reader import read_log
 from firnline.log.records import LogContent
 from firnline.log.txn_file import RunIdentity
 from firnline.snapshot import read_snapshot
+from firnline.store.base import ObjectMeta
 from firnline.table import Table
-from firnline.transaction import commit, publish, take_base
+from firnline.transaction import commit
 from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
 from tests.support.world import Fault, FaultyStore, World, make_world
 
@@ -174,6 +177,34 @@ def test_only_the_newest_transaction_is_published_again() -> None:
     del world.store.objects[first.header.log]
     take_base(world.table)
     assert first.header.log not in world.store.objects
+
+
+def test_a_lost_log_is_an_error_and_no_small_table() -> None:
+    # Publishing the newest transaction again would make what it holds look like all there is,
+    # and everything else like orphans.
+    world = make_world()
+    for day in ("d=1", "d=2", "d=3"):
+        do_merge(world, put_append(world, day))
+    for key in [k for k in world.store.objects if "/_log/" in k]:
+        del world.store.objects[key]
+    before = dict(world.store.objects)
+    with pytest.raises(LogCorruptError, match=r"transaction 2 was published.*firnline rebuild"):
+        take_base(world.table)
+    assert world.store.objects == before
+
+
+def test_rivals_between_two_listings_are_no_lost_log() -> None:
+    world = make_world()
+    put_append(world, "d=9")
+
+    class Rivals(FaultyStore):
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            if prefix.endswith("_txn/") and len(self.calls) < 4:
+                do_merge(world, put_append(world, "d=1"))
+                do_merge(world, put_append(world, "d=2"))
+            yield from super().list(prefix, start_after)
+
+    assert take_base(replace_store(world.table, Rivals(world.store))).seq >= 2
 
 
 def test_a_committer_slower_than_commit_ttl_does_not_commit() -> None:

@@ -13,8 +13,8 @@ PART = "t/_data/d=1/a.parquet"
 SCHEMA = {"id": "BIGINT"}
 
 
-def content(t: int, **marker: int) -> LogContent:
-    return LogContent(t=t, schema=SCHEMA, markers=[Marker(PART, 1, 5, **marker)])
+def content(t: int, tmb: int | None = None) -> LogContent:
+    return LogContent(t=t, schema=SCHEMA, markers=[Marker(PART, 1, 5, tmb=tmb)])
 
 
 def test_of_two_log_files_the_later_name_wins() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.errors import UsageError
 from firnline.history import history
 from firnline.ids import uuid7_time_ms
@@ -28,7 +29,6 @@ from firnline.operations.evidence import Findings, Scene, look
 from firnline.plan.cleanup import TXN_KEPT
 from firnline.snapshot import Snapshot
 from firnline.table import Table
-from firnline.transaction import take_base
 
 
 def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certificate:

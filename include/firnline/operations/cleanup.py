@@ -17,6 +17,7 @@ from functools import partial
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import RunFailedError
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
@@ -30,7 +31,7 @@ from firnline.plan.cleanup import (
 from firnline.store.base import ObjectMeta
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, Change, commit, take_base
+from firnline.transaction import Change, commit
 
 
 class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):

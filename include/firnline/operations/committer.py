@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from firnline.base import Base, take_base
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -17,7 +18,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge_tasks import change_of
 from firnline.plan.merge import PlannedGroup
 from firnline.table import Table
-from firnline.transaction import Base, commit, take_base
+from firnline.transaction import commit
 
 _LOG = logging.getLogger(__name__)
 Done = tuple[PlannedGroup, KernelResult]

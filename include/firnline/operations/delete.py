@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
@@ -26,7 +27,6 @@ from firnline.predicate_sql import parse_sql
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, take_base
 
 OP = "delete"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -22,7 +23,6 @@ from firnline.operations.whole_log import commit_whole
 from firnline.plan.downgrade import DowngradePlan, plan_downgrade, v1_log
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, take_base
 
 OP = "downgrade"
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.errors import CommitConflictError, UsageError
 from firnline.history import history
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -27,7 +28,7 @@ from firnline.plan.ttl import Undecided
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 
 _LOG = logging.getLogger(__name__)
 _OP = "drop"

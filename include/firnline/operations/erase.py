@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError, UsageError
 from firnline.ids import uuid7_time_ms
 from firnline.kernel.engine import Engine
@@ -37,7 +38,6 @@ from firnline.plan.delete import ErasePlan, plan_erase
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, take_base
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
 from firnline.history import add_counts
 from firnline.kernel.engine import Engine
@@ -22,7 +23,6 @@ from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task
 from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, take_base
 
 _LOG = logging.getLogger(__name__)
 

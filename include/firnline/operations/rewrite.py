@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, TooMuchRemovedError
 from firnline.history import add_counts, history
 from firnline.kernel.engine import Engine
@@ -39,7 +40,6 @@ from firnline.plan.merge import PlannedGroup
 from firnline.plan.rewrite import PlannedPartition, RewritePlan
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Base, take_base
 
 __all__ = [
     "RewriteFailedError",

@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
+from firnline.base import Base
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -38,7 +39,7 @@ from firnline.operations.committer import Done, discard
 from firnline.operations.merge import Failure
 from firnline.plan.merge import PlannedGroup
 from firnline.table import Table
-from firnline.transaction import Base, Change, Committed, commit
+from firnline.transaction import Change, Committed, commit
 
 _LOG = logging.getLogger(__name__)
 

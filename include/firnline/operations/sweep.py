@@ -12,13 +12,13 @@ from itertools import chain
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
-from firnline.transaction import take_base
 from firnline.units import format_duration
 
 _LOG = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop import DropReport, remove, report
 from firnline.plan.ttl import TtlPlan, plan_ttl
 from firnline.snapshot import Snapshot
 from firnline.table import Table
-from firnline.transaction import take_base
 
 _OP = "ttl"
 _NAMED = 1_000

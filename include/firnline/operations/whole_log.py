@@ -7,6 +7,7 @@ or a transaction that whoever comes next publishes.
 
 from __future__ import annotations
 
+from firnline.base import publish
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -19,7 +20,6 @@ from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
 from firnline.store.create import create
 from firnline.table import Table
-from firnline.transaction import publish
 
 
 def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int) -> bool:

@@ -68,7 +68,7 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
     return (
         any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
         or not content.schema.keys() <= rest.columns
-        or not rest.other.issuperset(content.other)
+        or not frozenset(content.other) <= rest.other
         or any(
             delete.id not in rest.deletes and not delete_is_over(snapshot, delete, delete_cutoff)
             for delete in content.deletes

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from firnline import fold, invariants, snapshot, transaction
+from firnline import base, fold, invariants, snapshot, transaction
 from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
@@ -55,7 +55,7 @@ def _append_q_from_log() -> None:
 
 
 def _publish_the_oldest() -> None:
-    _set(transaction, "max", lambda *args: min(*args) if len(args) == 1 else builtins.max(*args))
+    _set(base, "max", lambda *args: min(*args) if len(args) == 1 else builtins.max(*args))
 
 
 def _zombie_publisher() -> None:
@@ -63,7 +63,8 @@ def _zombie_publisher() -> None:
         create.create(table.store, header.log, log_file)
         return True
 
-    _set(transaction, "publish", publish)
+    for module in (base, transaction):
+        _set(module, "publish", publish)
 
 
 def _no_commit_ttl() -> None:
@@ -129,11 +130,11 @@ def _horizon_unconfirmed() -> None:
 
 
 def _sweep_reads_the_log_only() -> None:
-    def base(table: Any, **_: Any) -> Any:
+    def take_base(table: Any, **_: Any) -> Any:
         read = snapshot.read_snapshot(table.store, table.paths, everything=True)
-        return transaction.Base(read, table.clock.elapsed_ms())
+        return base.Base(read, table.clock.elapsed_ms())
 
-    _set(sweep, "take_base", base)
+    _set(sweep, "take_base", take_base)
 
 
 def _no_orphan_floor() -> None:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firnline.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, OutcomeUnknownError
 from firnline.snapshot import read_snapshot
-from firnline.transaction import commit, take_base
+from firnline.transaction import commit
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep
 from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
 from tests.support.world import FaultyStore, World, make_world

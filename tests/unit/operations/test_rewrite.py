@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.append import Appender
+from firnline.base import take_base
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError, RowCountMismatchError, UsageError
 from firnline.history import history
@@ -29,7 +30,7 @@ from firnline.operations.rewrite import (
     preview,
     run_rewrite,
 )
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.world import World, make_world

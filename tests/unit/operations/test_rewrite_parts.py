@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, RowCountMismatchError
 from firnline.kernel.model import KernelResult, KernelTask
 from firnline.log.records import Delete
@@ -21,7 +22,6 @@ from firnline.operations.rewrite_parts import (
 )
 from firnline.plan.merge import PlannedGroup
 from firnline.snapshot import Snapshot
-from firnline.transaction import Base, take_base
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.world import World, make_world

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.base import take_base
 from firnline.errors import OutcomeUnknownError, UsageError
 from firnline.operations.sweep import SweepFailedError, SweepOptions, preview
 from firnline.snapshot import read_snapshot
-from firnline.transaction import commit, take_base
+from firnline.transaction import commit
 from tests.support.cleanups import DAY, GRACE, RUN, Refusing, check, clean_up, keys_under, sweep
 from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot
 from tests.support.world import FaultyStore, World, make_world

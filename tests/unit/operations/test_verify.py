@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.base import take_base
 from firnline.errors import FindingsError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.log import codec, txn_file
@@ -19,7 +20,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
 from firnline.operations.verify import VerifyOptions, VerifyReport, refuse_findings, run_verify
 from firnline.part_metadata import PartMetadata
-from firnline.transaction import Change, commit, take_base
+from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, merge, state
 from tests.support.world import World

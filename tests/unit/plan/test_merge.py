@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.base import take_base
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.plan.merge import MergePlan, plan_merge
 from firnline.snapshot import Snapshot
-from firnline.transaction import commit, take_base
+from firnline.transaction import commit
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
 from tests.support.world import World, make_world
 
