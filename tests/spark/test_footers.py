@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.append import Appender
+from firnline.footers import FooterWanted
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.settings import settings_for_root
 from firnline.spark import footers
@@ -60,7 +61,7 @@ def test_no_job_starts_for_a_table_without_parts() -> None:
     def never() -> SparkEngine:
         raise AssertionError
 
-    assert list(footers_by(never)([], footers.FooterWanted())) == []
+    assert list(footers_by(never)([], FooterWanted())) == []
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
