@@ -135,7 +135,7 @@ def run_erase(
 
     Before the commit it writes what it is about to do (``_erase/{id}.plan.json``, without keys),
     after it the certificate (``{id}.json``); should it die in between, the next run or `firnline
-    certificate` writes the certificate. The object with the keys is deleted when the run ends.
+    certificate` writes it. The object with the keys is deleted when the run ends.
 
     Requests: one LIST each of ``_log/``, ``_txn/`` and ``_erase/`` and the log reads, one GET per
     part that statistics do not exclude and one GET of the keys per group, the outputs, four for
@@ -258,7 +258,6 @@ class _Run:
         return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
 
     def _certificate(self, erase: str, found: Executed, deletes: Sequence[Delete]) -> Certificate:
-        name = self.table.paths.parse_part
         return Certificate(
             id=erase,
             status="planned",
@@ -274,7 +273,7 @@ class _Run:
                 ErasedPart(key=marker.p, partition=partition, rows=rows, bytes=marker.b)
                 for partition, marker, rows in found.touched
             ),
-            checked=tuple(name(key).name for key in found.untouched),
+            checked=tuple(key.rpartition("/")[2] for key in found.untouched),
             failed=tuple(found.failed),
         )
 
