@@ -71,11 +71,14 @@ def test_the_deadline_counts_from_when_a_run_was_queued(tmp_path: Path) -> None:
 
 def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) -> None:
     asked = one(tmp_path, f"alerts: {{notifier: {TOLD}, merge_deadline: 6h}}")
-    merge = operation_dag(MergeWork(), asked, doc="", title="t")
-    ttl = operation_dag(TtlWork(), asked, doc="", title="t")
+    with operation_dag(MergeWork(), asked, doc="", title="t") as merge:
+        pass
+    with operation_dag(TtlWork(), asked, doc="", title="t") as ttl:
+        pass
     assert (bool(merge.deadline), bool(ttl.deadline)) == (True, False)
     assert merge.on_failure_callback
     assert ttl.on_failure_callback
-    quiet = operation_dag(MergeWork(), one(tmp_path, "locking: fenced"), doc="", title="t")
+    with operation_dag(MergeWork(), one(tmp_path, "locking: fenced"), doc="", title="t") as quiet:
+        pass
     assert not quiet.deadline
     assert not quiet.on_failure_callback
