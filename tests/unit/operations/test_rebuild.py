@@ -377,3 +377,16 @@ def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path
     rebuild(world)
     assert ids_of(world) == dict.fromkeys(range(36), 1)
     assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+def test_it_is_dated_after_every_transaction_even_by_a_clock_that_is_behind(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    newest = world.table.paths.parse_log(max(state(world).listing)).t
+    lose_log(world)
+    world.clock.now -= 3_600_000
+    rebuild(world)
+    (name,) = state(world).listing
+    assert world.table.paths.parse_log(name).t == newest + 1
