@@ -174,7 +174,7 @@ def test_a_sweep_deletes_exactly_what_was_approved(operated: Operated, orphans: 
     later = orphans[0].with_name(f"00{orphans[0].name[2:]}")
     shutil.copy2(orphans[0], later)
     operated.answer(run, "approve", "Approve")
-    assert run.ended().state == "success", run.log("orphan_sweep")
+    assert run.ended().state == "success", (run.tasks, run.log("orphan_sweep"))
     assert [file.exists() for file in orphans] == [False, False, False, True]
     assert later.exists()
     assert run.task("orphan_sweep")["pool"] == "swept.cleanup"
