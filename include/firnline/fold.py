@@ -7,15 +7,13 @@ copy would win). Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogTombstone, Marker
-from firnline.predicate import parse_json
-from firnline.predicate_logic import matches_nothing
 from firnline.snapshot import Snapshot
 
 TIER = 2
@@ -156,14 +154,9 @@ def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int) -> bool:
         return False
     return not any(
         delete in snapshot.pending_deletes(marker, partition)
-        and not _prunes(snapshot.schema, delete, marker)
         for partition, markers in snapshot.partitions.items()
         for marker in markers
     )
-
-
-def _prunes(schema: Mapping[str, str], delete: Delete, marker: Marker) -> bool:
-    return matches_nothing(parse_json(delete.where), marker.stats(), schema)
 
 
 def visible_since(snapshot: Snapshot, delete_id: str) -> int:

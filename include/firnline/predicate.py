@@ -24,6 +24,10 @@ MAX_NODES = 100_000
 """Nodes and listed values; bounds what a log file can make a reader do."""
 
 
+_LONG = 100
+"""Values; a longer list is a join."""
+
+
 class And(msgspec.Struct, frozen=True, tag_field="op", tag="and", forbid_unknown_fields=True):
     """True when all arguments are."""
 
@@ -183,7 +187,11 @@ def _sql(tree: Predicate, columns: Mapping[str, str]) -> str:
         return f"({name} IS NULL)"
     kind = normalise(columns[tree.column])
     if isinstance(tree, In):
-        return f"({name} IN ({', '.join(literal_sql(kind, value) for value in tree.values)}))"
+        listed = ", ".join(literal_sql(kind, value) for value in tree.values)
+        if len(tree.values) > _LONG:
+            # DuckDB compares every row with every literal of a list, and joins with a query.
+            return f"({name} IN (SELECT unnest([{listed}])))"
+        return f"({name} IN ({listed}))"
     return f"({name} {tree.op} {literal_sql(kind, tree.value)})"
 
 

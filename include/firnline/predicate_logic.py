@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -67,7 +68,27 @@ def outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> O
 
     Statistics that do not read count as missing. Raises UsageError as ``predicate.bind``.
     """
-    return _outcomes(bind(tree, columns), stats, columns)
+    return _outcomes(bind(tree, columns), stats, columns, {})
+
+
+class Pruner:
+    """A predicate that many parts are asked about: bound once, its long lists sorted once.
+
+    Raises UsageError as ``predicate.bind``.
+    """
+
+    def __init__(self, tree: Predicate, columns: Mapping[str, str]) -> None:
+        self._tree = bind(tree, columns)
+        self._columns = columns
+        self._lists: _Lists = {}
+
+    def matches_nothing(self, stats: PartStats) -> bool:
+        """Whether statistics prove that no row of a part satisfies the predicate."""
+        return not _outcomes(self._tree, stats, self._columns, self._lists).true
+
+
+_Lists = dict[tuple[int, str], list[Any]]
+"""(identity of an ``in``, type) -> its values as sorted keys."""
 
 
 def _evaluate(
@@ -112,9 +133,11 @@ def _key(kind: str) -> Callable[[Any], Any]:
     return key
 
 
-def _outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> Outcomes:
+def _outcomes(
+    tree: Predicate, stats: PartStats, columns: Mapping[str, str], lists: _Lists
+) -> Outcomes:
     if isinstance(tree, And | Or):
-        args = [_outcomes(arg, stats, columns) for arg in tree.args]
+        args = [_outcomes(arg, stats, columns, lists) for arg in tree.args]
         conjunction = isinstance(tree, And)
         # Surely false in a conjunction, surely true in a disjunction: the rest cannot be unknown.
         decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
@@ -126,7 +149,7 @@ def _outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> 
             unknown=any(arg.unknown for arg in args),
         )
     if isinstance(tree, Not):
-        inner = _outcomes(tree.arg, stats, columns)
+        inner = _outcomes(tree.arg, stats, columns, lists)
         return Outcomes(true=inner.false, false=inner.true, unknown=inner.unknown)
     known = stats.get(tree.column)
     if known is None:
@@ -136,10 +159,17 @@ def _outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> 
         return Outcomes(true=nulls > 0, false=low is not None, unknown=False)
     if low is None:
         return Outcomes(true=False, false=False, unknown=nulls > 0)
-    bounds = _bounds(stats, tree.column, normalise(columns[tree.column]))
+    kind = normalise(columns[tree.column])
+    bounds = _bounds(stats, tree.column, kind)
     if bounds is None:
         return _ANY
-    true, false = _compare(tree, bounds)
+    if isinstance(tree, In):
+        place = id(tree), kind
+        if place not in lists:
+            lists[place] = sorted(bounds.key(value) for value in tree.values)
+        true, false = _within(lists[place], bounds)
+    else:
+        true, false = _compare(tree, bounds)
     return Outcomes(true=true, false=false, unknown=nulls > 0)
 
 
@@ -159,10 +189,7 @@ def _bounds(stats: PartStats, column: str, kind: str) -> _Bounds | None:
 
 def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
     """Whether a value within the bounds can make a leaf true, and whether one can make it false."""
-    if isinstance(tree, In):
-        options = [_equal(bounds.key(value), bounds) for value in tree.values]
-        return any(can for can, _ in options), all(cannot for _, cannot in options)
-    assert not isinstance(tree, And | Or | Not | IsNull)  # leaves with one literal only
+    assert not isinstance(tree, And | Or | Not | IsNull | In)  # leaves with one literal only
     literal = bounds.key(tree.value)
     below = bounds.low < literal
     not_above = bounds.low <= literal
@@ -177,6 +204,13 @@ def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
         ">": (above, not_above),
         ">=": (not_below, below),
     }[tree.op]
+
+
+def _within(keys: list[Any], bounds: _Bounds) -> tuple[bool, bool]:
+    """The same for a sorted list: one look-up, however long it is."""
+    index = bisect_left(keys, bounds.low)
+    can = index < len(keys) and (bounds.high is None or bool(keys[index] <= bounds.high))
+    return can, not (can and bool(bounds.low == bounds.high))
 
 
 def _equal(literal: object, bounds: _Bounds) -> tuple[bool, bool]:

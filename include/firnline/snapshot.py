@@ -23,6 +23,8 @@ from firnline.errors import LogCorruptError, SnapshotExpiredError
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import NO_STATS, Delete, LogContent, Marker, with_unknown
 from firnline.paths import TablePaths
+from firnline.predicate import parse_json
+from firnline.predicate_logic import Pruner
 from firnline.store.base import Store
 
 
@@ -49,6 +51,8 @@ class Snapshot:
     as_of: int | None = None
     times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     """(t, seq) of the transactions that are known, sorted."""
+    _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
+    """By delete id, made once: a delete may name 100,000 keys, and a table has many parts."""
 
     @cached_property
     def live(self) -> Mapping[str, Marker]:
@@ -92,15 +96,24 @@ class Snapshot:
         return self.times[index - 1][1] if index else 0
 
     def pending_deletes(self, marker: Marker, partition: str) -> list[Delete]:
-        """Deletes that still hide rows of a part (by sequence and partition, not by statistics)."""
+        """Deletes that may still hide rows of a part, by sequence, partition and statistics."""
         if not self.deletes:
             return []
         q, applied = self.sequence_of(marker), marker.d or ()
-        return [
+        pending = [
             d
             for d in self.deletes.values()
             if d.seq > q and d.id not in applied and _covers(d, partition)
         ]
+        stats = marker.stats() if pending else {}
+        return [d for d in pending if not self._pruner(d).matches_nothing(stats)]
+
+    def _pruner(self, delete: Delete) -> Pruner:
+        found = self._pruners.get(delete.id)
+        if found is None:
+            found = Pruner(parse_json(delete.where), self.schema)
+            self._pruners[delete.id] = found
+        return found
 
     def at(self, time_ms: int) -> Snapshot:
         """The state as of a time. Raises SnapshotExpiredError at or before the purge horizon."""

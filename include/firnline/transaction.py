@@ -49,6 +49,8 @@ class Change:
     partitions: tuple[str, ...] = ()
     deletes: tuple[Delete, ...] = ()
     """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    clean: tuple[str, ...] = ()
+    """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
     purge: Callable[[Snapshot], int] | None = None
     """New purge horizon on a base; None leaves it where it is."""
     refuse: Callable[[Snapshot], None] | None = None
@@ -208,7 +210,14 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:
     """The new parts, alive, and the replaced ones, dead."""
     new = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
-    return new + [bury(snapshot.parts[p], t) for p in change.replaces]
+    applied = {d.id for d in change.deletes}
+    clean = [
+        msgspec.structs.replace(
+            m, q=snapshot.sequence_of(m), d=(*sorted(applied | {*(m.d or ())}),)
+        )
+        for m in (snapshot.live[p] for p in change.clean if p in snapshot.live)
+    ]
+    return [*new, *clean, *(bury(snapshot.parts[p], t) for p in change.replaces)]
 
 
 def _check(

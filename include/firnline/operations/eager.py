@@ -88,8 +88,6 @@ def change(
     """The one transaction: new parts, tombstones of replaced and of dropped ones, records."""
     made = change_of(snapshot, found.done, op=op, deletes=deletes)
     dropped = [marker for _, marker in selected.dropped]
-    if not dropped:
-        return made
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
     return Change(
         op=op,
@@ -104,6 +102,7 @@ def change(
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
         deletes=made.deletes,
+        clean=tuple(found.untouched),
     )
 
 

@@ -137,11 +137,10 @@ def plan_cleanup(
     ripe_logs = [b for b in logs if b.due <= now_ms]
     forget = now_ms - settings.append.ttl - policy.grace
     free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
-    oldest_staying = min((b.tmb for b in parts if b.due > now_ms), default=now_ms)
-    cutoff = min(now_ms - TXN_AGE_MS, now_ms - policy.grace - _DAY_MS, oldest_staying - _DAY_MS)
+    staying = [b.tmb for b in parts if b.due > now_ms]
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(ripe_parts)
-    old = old_transactions(transactions, snapshot.paths, newest, cutoff)
+    old = _old_transactions(snapshot, transactions, newest, staying, policy.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]
     # Log files first: few, and every reader pays for each of them.
     limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
@@ -215,6 +214,24 @@ def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
 
 def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
     return sorted(found, key=lambda b: (b.tmb, b.key))
+
+
+def _old_transactions(
+    snapshot: Snapshot,
+    listing: Iterable[ObjectMeta],
+    newest: int,
+    staying: Sequence[int],
+    grace: int,
+    now_ms: int,
+) -> list[ObjectMeta]:
+    """Transactions that may go; ``staying``: tombstones of parts that wait."""
+    oldest_staying = min(staying, default=now_ms)
+    cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
+    found = old_transactions(listing, snapshot.paths, newest, cutoff)
+    # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.
+    logs = snapshot.listing.items()
+    named = {item.name.seq for key, item in logs if key not in snapshot.log_tombstones}
+    return [meta for meta in found if snapshot.paths.parse_txn(meta.key) not in named]
 
 
 def old_transactions(

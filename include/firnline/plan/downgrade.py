@@ -10,8 +10,6 @@ from firnline import fold, v1_view
 from firnline.errors import UsageError
 from firnline.log.records import LogContent
 from firnline.plan.merge import PlannedGroup
-from firnline.predicate import parse_json
-from firnline.predicate_logic import matches_nothing
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 
@@ -108,11 +106,7 @@ def _groups(snapshot: Snapshot, checked: Collection[str]) -> tuple[PlannedGroup,
         for marker in markers:
             if marker.p in checked:
                 continue
-            pending = tuple(
-                delete
-                for delete in snapshot.pending_deletes(marker, partition)
-                if not matches_nothing(parse_json(delete.where), marker.stats(), snapshot.schema)
-            )
+            pending = tuple(snapshot.pending_deletes(marker, partition))
             if pending:
                 groups.append(PlannedGroup(partition, (marker,), pending))
     return tuple(groups)

@@ -1,4 +1,4 @@
-"""The demo: a year of flights as thousands of small parts, merged by a DAG of a real Airflow.
+"""The demo: a year of flights as thousands of small parts, kept in shape by a real Airflow.
 
 python -m firnline_dev.demo       run it (`make demo`); STORE=s3 for a real S3 server
 python -m firnline_dev.demo up    its Airflow and its table until Ctrl-C (`make up`)
@@ -24,6 +24,7 @@ from firnline_dev.bootstrap import REPO
 from firnline_dev.demo.airflow import DAG_ID, add_connections, demo_stack, run_merge
 from firnline_dev.demo.flights import cut_hours, flights_file, read_flights
 from firnline_dev.demo.left_overs import left_overs
+from firnline_dev.demo.life import chronicle, live_on, look
 from firnline_dev.demo.place import FOLDER, STORES, TABLE, Place, made_store, prepared
 from firnline_dev.demo.queries import Content, content_of, warm_up
 from firnline_dev.demo.report import State, check_same, comparison, measure
@@ -40,20 +41,23 @@ def demo(screen: Screen, place: Place) -> None:
     flights, source = _load(screen)
     _append(screen, place, flights)
     before = _measure(screen, place, "before")
+    life = [look(place.open(), "appends")]
     with ExitStack() as running:
         with screen.step("airflow", "scheduler, DAG processor and API server are starting") as step:
             stack = running.enter_context(demo_stack(place))
             add_connections(stack.api, place)
             step.done = "scheduler, DAG processor and API server run; pools imported"
         _merge(screen, place, stack, before.parts)
+        after = _measure(screen, place, "after")
+        check_same(source, before, after)
+        life += [look(place.open(), "merge"), *live_on(screen, place, stack, flights)]
         with screen.step("airflow", "ending") as step:
             running.close()
             step.done = "ended, with all its processes"
-    after = _measure(screen, place, "after")
-    check_same(source, before, after)
     place.write_env_file()
     screen.line("in all", "", f"{time.monotonic() - began:6.1f} s")
     screen.show(comparison(before, after))
+    screen.show(chronicle(life))
     _last_words(screen, place, source)
 
 
@@ -101,8 +105,9 @@ def _merge(screen: Screen, place: Place, stack: AirflowStack, parts: int) -> Non
 def _last_words(screen: Screen, place: Place, source: Content) -> None:
     say = screen.console.print
     say(
-        f"[bold green]No row changed:[/] {source.rows:,} rows, checksum over all columns "
-        f"{source.checksum:x},\nthe same in the CSV, in the table before and in the table after."
+        f"[bold green]No row changed by the merge:[/] {source.rows:,} rows, checksum over all "
+        f"columns\n{source.checksum:x}, the same in the CSV and in the table before and after. "
+        "After TTL,\nrewrite and clean-up exactly the rows that had to go are gone."
     )
     env = (
         place.env_file.relative_to(REPO) if place.env_file.is_relative_to(REPO) else place.env_file

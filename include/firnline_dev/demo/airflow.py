@@ -16,12 +16,12 @@ from firnline.history import run_report
 from firnline.log.txn_file import RunIdentity
 from firnline.table import Table
 from firnline_dev.airflow_api import ENDED, AirflowApi
+from firnline_dev.airflow_backfill import create_backfill
 from firnline_dev.airflow_home import StackOptions
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.demo.place import CONNECTION, TABLE, Place
 
 DAG_ID = f"merge__{TABLE}"
-_TASKS = ("plan", "merge", "report")
 _LONGEST_SECONDS = 600.0
 _RETRIED = "up_for_retry"
 
@@ -112,39 +112,105 @@ def run_merge(
     """
     run_id = stack.api.trigger(DAG_ID)
     run = RunIdentity(dag_id=DAG_ID, run_id=run_id)
+
+    def tell(states: str) -> None:
+        on_progress(states, run_report(table, run).counts.parts_in)
+
+    return watch(stack, DAG_ID, run_id, tell)
+
+
+def run_dag(
+    stack: AirflowStack, dag_id: str, conf: dict[str, Any], tell: Callable[[str], None]
+) -> float:
+    """Trigger a DAG and watch its run to the end; the seconds its tasks took. Raises as ``watch``.
+
+    Args:
+        stack: ready.
+        dag_id: of one of the table's DAGs.
+        conf: params of the run.
+        tell: told the states of the tasks.
+    """
+    return sum(watch(stack, dag_id, stack.api.trigger(dag_id, conf), tell).values())
+
+
+def run_backfill(
+    stack: AirflowStack,
+    dag_id: str,
+    days: tuple[str, str],
+    conf: dict[str, Any],
+    tell: Callable[[str], None],
+) -> list[float]:
+    """`airflow backfill create`, watched to the end; seconds of each of its runs, in order.
+
+    Args:
+        stack: ready.
+        dag_id: of one of the table's DAGs.
+        days: first and last, as ``2013-04-01``.
+        conf: params of every run.
+        tell: told the states of the tasks of the run that is under way.
+
+    Raises:
+        RunFailedError: one of the runs failed, or there was none.
+    """
+    stack.api.wait_dag(dag_id)
+    stack.api.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+    create_backfill(stack, dag_id, days, conf)
+    runs = [run for run in stack.api.runs(dag_id) if run["run_type"] == "backfill"]
+    if not runs:
+        raise RunFailedError(
+            f"the backfill of {dag_id} from {days[0]} to {days[1]} made no run",
+            next_step=f"read the logs in {stack.programs.logs}",
+        )
+    found = []
+    for number, run in enumerate(sorted(runs, key=lambda run: str(run["logical_date"])), 1):
+
+        def tell_which(states: str, number: int = number) -> None:
+            tell(f"run {number} of {len(runs)}: {states}")
+
+        found.append(sum(watch(stack, dag_id, run["dag_run_id"], tell_which).values()))
+    return found
+
+
+def watch(
+    stack: AirflowStack, dag_id: str, run_id: str, tell: Callable[[str], None]
+) -> dict[str, float]:
+    """Watch a run to its end; seconds by task.
+
+    Raises:
+        RunFailedError: with the task that failed, its first error and its log.
+    """
     deadline = time.monotonic() + _LONGEST_SECONDS
     state = ""
     while state not in ENDED and time.monotonic() < deadline:
-        state = stack.api.run_state(DAG_ID, run_id)
-        states = stack.api.task_states(DAG_ID, run_id)
+        state = stack.api.run_state(dag_id, run_id)
+        states = stack.api.task_states(dag_id, run_id)
         if _RETRIED in states.values():
             break  # a minute is long to wait for what a demo should not need
-        text = ", ".join(f"{task} {states.get(task) or 'waits'}" for task in _TASKS)
-        on_progress(text, run_report(table, run).counts.parts_in)
+        tell(", ".join(f"{task} {found or 'waits'}" for task, found in states.items()))
         time.sleep(0.5)
-    tasks = {task["task_id"]: task for task in stack.api.tasks(DAG_ID, run_id)}
+    tasks = {task["task_id"]: task for task in stack.api.tasks(dag_id, run_id)}
     if state != "success":
-        raise _failure(stack, run_id, state, tasks)
-    return {name: float(tasks[name]["duration"] or 0.0) for name in _TASKS}
+        raise _failure(stack, dag_id, run_id, tasks)
+    return {name: float(task["duration"] or 0.0) for name, task in tasks.items()}
 
 
 # --- failures -------------------------------------------------------------------------------------
 
 
 def _failure(
-    stack: AirflowStack, run_id: str, state: str, tasks: dict[str, dict[str, Any]]
+    stack: AirflowStack, dag_id: str, run_id: str, tasks: dict[str, dict[str, Any]]
 ) -> RunFailedError:
     failed = [name for name, task in tasks.items() if task["state"] in {"failed", _RETRIED}]
     if not failed:
         states = ", ".join(f"{name} {task['state']}" for name, task in tasks.items())
         return RunFailedError(
-            f"{DAG_ID} is {state} after {_LONGEST_SECONDS:.0f} s ({states})",
+            f"{dag_id} has not ended well after {_LONGEST_SECONDS:.0f} s ({states})",
             next_step=f"read the logs in {stack.programs.logs}",
         )
     name = min(failed, key=lambda task: str(tasks[task]["end_date"]))
-    folder = stack.home / "logs" / f"dag_id={DAG_ID}" / f"run_id={run_id}" / f"task_id={name}"
-    said = first_error(stack.task_log(DAG_ID, run_id, name))
-    return RunFailedError(f"{DAG_ID}: task {name} failed: {said}", next_step=f"read {folder}")
+    folder = stack.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={name}"
+    said = first_error(stack.task_log(dag_id, run_id, name))
+    return RunFailedError(f"{dag_id}: task {name} failed: {said}", next_step=f"read {folder}")
 
 
 def first_error(log: str) -> str:

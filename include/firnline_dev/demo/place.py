@@ -8,8 +8,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+import yaml
+
+from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.settings import load_settings
 from firnline.store.access import StoreAccess
@@ -24,6 +28,10 @@ STORES = ("file", "s3")
 CONNECTION = "aws_default"
 _BUCKET = "firnline"
 _SETTINGS = REPO / "include" / "tables.yaml"
+GRACE_SECONDS = 20
+"""How long the demo's readers may use a replaced part; a day would be long to watch."""
+KEPT_SINCE = datetime(2013, 4, 1, tzinfo=UTC)
+"""Partitions whose rows are all older are what the demo's TTL drops: January to March."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,21 @@ class Place:
         return self.server.url(TABLE) if self.server else f"file://{self.folder / TABLE}"
 
     @property
+    def settings(self) -> Path:
+        """The repository's tables.yaml with a TTL and a short grace."""
+        return self.folder / "tables.yaml"
+
+    def write_settings(self) -> None:
+        """Write ``settings``: the age of the flights grows from day to day."""
+        text = yaml.safe_load(_SETTINGS.read_text(encoding="utf-8"))
+        age_ms = SystemClock().now_ms() - int(KEPT_SINCE.timestamp() * 1000)
+        text["tables"][TABLE] |= {
+            "ttl": {"keep": f"{age_ms // 86_400_000}d", "schedule": None},
+            "cleanup": {"grace": f"{GRACE_SECONDS}s", "schedule": None},
+        }
+        self.settings.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+
+    @property
     def airflow_home(self) -> Path:
         """Home folder of Airflow."""
         return self.folder / "airflow"
@@ -61,9 +84,9 @@ class Place:
         return self.folder / "env"
 
     def table_env(self) -> dict[str, str]:
-        """Environment with which the repository's tables.yaml names this table; no secrets."""
+        """Environment with which ``settings`` names this table; no secrets."""
         return {
-            "FIRNLINE_TABLES": str(_SETTINGS),
+            "FIRNLINE_TABLES": str(self.settings),
             "FIRNLINE_FLIGHTS_ROOT": self.root,
             "FIRNLINE_FLIGHTS_CONNECTION": CONNECTION if self.server else "",
         }
@@ -81,7 +104,7 @@ class Place:
 
     def open(self) -> Table:
         """The table, with request counters that begin at 0."""
-        named = load_settings(_SETTINGS).table(TABLE)
+        named = load_settings(self.settings).table(TABLE)
         settings = named.model_copy(update={"root": self.root, "connection_id": None})
         access = StoreAccess.from_env(self.server.env()) if self.server else None
         return open_table(settings, access)
@@ -113,10 +136,15 @@ def prepared(folder: Path, store: str, *, anew: bool) -> Iterator[Place]:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         if store == "file":
-            yield Place(folder, store)
+            yield _ready(Place(folder, store))
             return
         with S3Server(folder / "s3", _BUCKET) as server:
-            yield Place(folder, store, server)
+            yield _ready(Place(folder, store, server))
+
+
+def _ready(place: Place) -> Place:
+    place.write_settings()
+    return place
 
 
 @contextmanager

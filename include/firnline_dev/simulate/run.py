@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import greenlet
@@ -69,20 +71,31 @@ def settings_of(mix: Mix) -> TableSettings:
 
 def play_seed(seed: int) -> Played:
     """Run one seed to its end or its first violation."""
-    logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
-    # JSON instead of Parquet: milliseconds for each part, and nothing of the protocol in it.
-    append_run.__dict__["write_part"] = rows.write_part
     r = random.Random(seed)
     mix = Mix.of(r, list(OPERATIONS))
     world = World(r, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
     try:
-        _play(world, oracle)
+        with _light():
+            _play(world, oracle)
         finding = None
     except Violation as violation:
         finding = Finding(seed, world.step, str(violation))
     return Played(finding, world.trace, oracle.stats)
+
+
+@contextmanager
+def _light() -> Iterator[None]:
+    """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
+    real, level = append_run.__dict__["write_part"], logging.root.manager.disable
+    append_run.__dict__["write_part"] = rows.write_part
+    logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
+    try:
+        yield
+    finally:
+        append_run.__dict__["write_part"] = real
+        logging.disable(level)
 
 
 def play_seeds(first: int, count: int) -> Finding | Counter[str]:

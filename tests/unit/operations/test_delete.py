@@ -25,6 +25,7 @@ from firnline.operations.delete import (
     preview,
     run_delete,
 )
+from firnline.operations.drop import DropOptions, run_drop
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.part_metadata import read_pairs
 from tests.support.log_tables import snapshot, v1_live
@@ -95,6 +96,45 @@ def test_parts_whose_statistics_do_not_say_are_read_and_left_as_they_are(delete:
     assert set(snapshot(world).live) == before
     assert report.counts.rows_in == 0
     assert report.transaction == 1
+
+
+def test_parts_that_were_read_and_hold_no_matching_row_are_not_read_for_it_again(
+    delete: Delete, tmp_path: Path
+) -> None:
+    world = world_of()
+    report = delete(world, "name = 'n7'")
+    assert report.parts_rewritten == 1
+    state = snapshot(world)
+    for partition, markers in state.partitions.items():
+        assert not [d for m in markers for d in state.pending_deletes(m, partition)]
+    merged = run_merge(
+        world.table,
+        lambda: engine_of(world, tmp_path),
+        MergeOptions(partitions=("day=1",)),
+        RUN,
+    )
+    assert merged.groups == 1
+    assert visible_ids(world.table) == Counter(set(range(24)) - {7})
+    assert v1_live(world) == set(snapshot(world).live)
+
+
+def test_a_part_that_dies_while_others_are_read_stays_dead(tmp_path: Path) -> None:
+    world = world_of()
+
+    class Rival(LocalEngine):
+        def run(self, tasks: Any) -> Any:
+            found = list(super().run(tasks))
+            if not done:
+                done.append(1)
+                run_drop(world.table, DropOptions(partitions=("day=0",)), RUN)
+            yield from found
+
+    done: list[int] = []
+    rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
+    report = run_delete(world.table, lambda: rival, DeleteOptions(where="name = 'n7'"), RUN)
+    assert report.replans == 0  # only parts of day=1 are replaced
+    assert visible_ids(world.table) == Counter(i for i in range(24) if i % 2 and i != 7)
+    assert v1_live(world) == set(snapshot(world).live)
 
 
 def test_a_part_that_matches_as_a_whole_is_dropped_without_being_read(tmp_path: Path) -> None:

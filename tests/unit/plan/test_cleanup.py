@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.base import take_base
 from firnline.errors import InvariantError, LogCorruptError
 from firnline.log import codec
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, LogTombstone, Marker
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.plan.cleanup import (
     TXN_AGE_MS,
     CleanupPlan,
@@ -21,6 +23,7 @@ from firnline.plan.cleanup import (
 )
 from firnline.snapshot import build, read_snapshot
 from firnline.store.base import ObjectMeta
+from firnline.transaction import Change, commit
 from tests.support.cleanups import DAY, GRACE
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.v1_client import V1Client
@@ -207,6 +210,21 @@ def test_transactions_outlive_a_long_grace_and_the_parts_they_buried() -> None:
     waits.store.objects[log] = (waits.store.objects[log][0], waits.clock.now)
     state = replace(snapshot(waits), seq=150)
     assert plan_cleanup(state, listing, waits.settings, waits.clock.now).transactions == ()
+
+
+def test_a_transaction_whose_log_file_nobody_folded_stays_however_old() -> None:
+    # After the loss of the log nothing else would name its parts.
+    world = make_world()
+    put_append(world)
+    take_over = Change("merge", (), (), Counts())
+    commit(world.table, take_base(world.table), take_over, RunIdentity())
+    listing = [meta(world, seq, 20 * DAY) for seq in range(1, 151)]
+    world.clock.advance(20 * DAY)
+    (log,) = (item.name for item in snapshot(world).listing.values() if item.name.seq)
+    state = replace(snapshot(world), seq=150)
+    plan = plan_cleanup(state, listing, world.settings, world.clock.now)
+    kept = {world.table.paths.txn(seq) for seq in (log.seq, *range(51, 151))}
+    assert {m.key for m in listing} - {d.key for d in plan.transactions} == kept
 
 
 def test_what_is_no_transaction_is_named_and_not_deleted() -> None:
