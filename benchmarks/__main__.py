@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import memory, merge, small, snapshot
+from benchmarks import cleanup, drop, erase, memory, merge, small, snapshot
 from benchmarks.measure import MIB, Figures, Usage, load_average
 from benchmarks.report import Report
 
 REPOSITORY = Path(__file__).parents[1]
 CACHE = REPOSITORY / ".cache" / "bench"
-SECTIONS = ("sorted", "unsorted", "small", "memory", "snapshot")
+CLEANED = 100_000
+"""Dead parts of a clean-up."""
 
 
 def main() -> None:
@@ -28,14 +30,7 @@ def main() -> None:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         report.loads.append(load_average())
-        if name in ("sorted", "unsorted"):
-            report.sections[name] = merge.compare(name, CACHE, work, given.rounds)
-        elif name == "small":
-            report.sections[name] = small.compare(CACHE, work, given.rounds)
-        elif name == "memory":
-            report.sections[name] = [memory.measure(CACHE, work)]
-        else:
-            report.sections[name] = _snapshot(given.rounds)
+        report.sections[name] = SECTIONS[name](work, given.rounds)
         report.loads.append(load_average())
     shutil.rmtree(work, ignore_errors=True)
     report.write(given.to)
@@ -56,6 +51,35 @@ def _snapshot(rounds: int) -> list[Figures]:
         print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
     return figures
 
+
+def _drop(_work: Path, rounds: int) -> list[Figures]:
+    """Drops and TTLs of a table of a million parts."""
+    figures = []
+    for name, results in drop.measure(rounds).items():
+        peak = [int(r.get("peak_mb", 0) * MIB) for r in results]
+        usages = [Usage(r["seconds"], r["seconds"], p) for r, p in zip(results, peak, strict=True)]
+        kinds = ("get", "put", "list", "delete")
+        notes: dict[str, object] = {
+            "parts": results[0]["parts"],
+            "requests": sum(results[0][kind] for kind in kinds),
+            "bytes_out": results[0]["bytes_out"],
+        }
+        figures.append(Figures(name, "", usages, notes))
+        print(f"  drop      {name:30s} {figures[-1].median:6.2f} s")
+    return figures
+
+
+SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
+    "sorted": lambda work, rounds: merge.compare("sorted", CACHE, work, rounds),
+    "unsorted": lambda work, rounds: merge.compare("unsorted", CACHE, work, rounds),
+    "small": lambda work, rounds: small.compare(CACHE, work, rounds),
+    "memory": lambda work, _rounds: [memory.measure(CACHE, work)],
+    "snapshot": lambda _work, rounds: _snapshot(rounds),
+    "cleanup": lambda _work, rounds: cleanup.compare(CLEANED, rounds),
+    "drop": _drop,
+    "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
+    "erase few": lambda _work, rounds: erase.compare("few", 100, rounds, erase.KEYS),
+}
 
 if __name__ == "__main__":
     main()

@@ -154,12 +154,8 @@ def days_since(day: int) -> int:
     return int((time.time() * 1000 - START_MS) / 86_400_000) - day
 
 
-def main(arguments: list[str]) -> None:
-    """See the module's docstring."""
-    if arguments and arguments[0] == "drop":
-        print(json.dumps(drop_here(arguments[1])))
-        return
-    runs = int(arguments[0]) if arguments else 5
+def measure(runs: int) -> dict[str, list[dict[str, Any]]]:
+    """All of them in turn, ``runs`` times: seconds, parts, requests and bytes of each."""
     folder = Path(".cache/bench/drop").resolve()
     table = make_log(folder)
     keep = days_since(10)
@@ -183,7 +179,15 @@ def main(arguments: list[str]) -> None:
             )
     for name in ("run", "s3"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name, each in results.items():
+    return results
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's docstring."""
+    if arguments and arguments[0] == "drop":
+        print(json.dumps(drop_here(arguments[1])))
+        return
+    for name, each in measure(int(arguments[0]) if arguments else 5).items():
         _print(name, each)
 
 

@@ -42,6 +42,33 @@ One group several times as large as `kernel_memory`; peak is the growth of the p
 the task.
 """,
     ),
+    "cleanup": (
+        "Tombstone clean-up",
+        """
+100,000 dead parts of 1,000 bytes; firnline reads the log, probes the store, deletes and commits,
+its rate unbounded; delta-rs vacuums as many files. From the start of the call.
+""",
+    ),
+    "drop": (
+        "Removal and TTL",
+        """
+A table of a million parts in a hundred partitions: a log file of 970,000 parts, 300 appends since.
+firnline ttl is the whole process, from start to end; no JVM starts.
+""",
+    ),
+    "erase": (
+        "Erase of 100,000 keys that are everywhere",
+        """
+10 M rows in 100 parts on local disk, 100,000 of a million users: every part holds some. Whole cold
+processes, two threads each; DuckDB neither commits nor certifies.
+""",
+    ),
+    "erase few": (
+        "Erase of 100,000 keys in a tenth of the parts",
+        """
+The same with keys that stand in ten of the parts, and no statistics that say where.
+""",
+    ),
     "snapshot": (
         "Snapshot of a million live parts",
         """
@@ -90,19 +117,37 @@ def _machine() -> str:
     return f"{os.cpu_count()} cores, Python {platform.python_version()}, {with_versions}"
 
 
+_NOTES = {
+    "parts": "parts",
+    "deleted": "deleted",
+    "requests": "requests",
+    "requests_besides_the_deletes": "besides the deletes",
+    "parts_read": "parts read",
+    "parts_rewritten": "rewritten",
+    "rows_erased": "rows erased",
+    "files_out": "files",
+    "bytes_out": "MB out",
+    "of_kernel_memory": "x kernel_memory",
+}
+"""What a figure may tell besides -> its heading."""
+
+
 def _table(name: str, found: Sequence[Figures]) -> str:
     first = found[0].median
     head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0].name}"]
     extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
     extra += ["of_kernel_memory"] if name == "memory" else []
-    shown = {"files_out": "files", "bytes_out": "MB out", "of_kernel_memory": "x kernel_memory"}
-    if name == "memory":
+    if name in ("cleanup", "drop") or name.startswith("erase"):
+        extra += [key for key in _NOTES if any(key in one.notes for one in found)]
+    shown = {key: _NOTES.get(key, key) for key in extra}
+    alone = name in ("memory", "drop")  # no peers to compare with
+    if alone:
         head = head[:-1]
     rows = []
     for one in found:
         row = [f"**{one.name}**: {one.what}", f"{one.median:.2f}", f"{one.fastest:.2f}"]
         row += [f"{one.slowest:.2f}", f"{one.cpu:.1f}", f"{one.peak_mib:.0f}"]
-        row += [] if name == "memory" else [f"{one.median / first:.2f}"]
+        row += [] if alone else [f"{one.median / first:.2f}"]
         row += [_shown(key, one.notes.get(key)) for key in extra]
         rows.append(row)
     lines = [[*head, *(shown.get(key, key) for key in extra)], ["---"] * (len(head) + len(extra))]
@@ -112,6 +157,8 @@ def _table(name: str, found: Sequence[Figures]) -> str:
 def _shown(key: str, value: object) -> str:
     if value is None:
         return ""
+    if key == "requests" and isinstance(value, dict):
+        return str(sum(value.values()))
     return f"{int(str(value)) / 1e6:.0f}" if key == "bytes_out" else str(value)
 
 
