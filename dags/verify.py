@@ -5,9 +5,9 @@ UTC, weekly unless set) and by hand. It changes nothing.
 
 `verify` reads the whole log and every transaction, lists all objects and compares: parts whose
 object is missing or has another size, log files from the future, gaps in the transactions, orphans,
-and what a client of log version 1 would see. With `deep` it reads the footer of every live part
-too, one request for each. It holds the only slot of the pool `<table>.cleanup`, so that nothing is
-deleted meanwhile.
+and what a client of log version 1 would see. With `deep` a Spark job, `verify_deep`, then reads the
+footer of every live part too, one request for each; its report is in its log. Both hold the only
+slot of the pool `<table>.cleanup`, so that nothing is deleted meanwhile.
 
 **When it fails,** the last line of its log is the first finding and what to do about it; all
 findings are in the log and in the task's XCom. Notes alone do not fail it. Errors that may pass
@@ -16,10 +16,14 @@ findings are in the log and in the task's XCom. Notes alone do not fail it. Erro
 
 from __future__ import annotations
 
-from firnline.airflow.dags import operation_dag, run_only
+from pathlib import Path
+
+from firnline.airflow.dags import operation_dag
+from firnline.airflow.footers import check
 from firnline.airflow.tables import clock_of, tables_of
 from firnline.airflow.verify import VerifyWork
 
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 VERIFY = VerifyWork()
 
 for table in tables_of("verify"):
@@ -30,4 +34,4 @@ for table in tables_of("verify"):
         title=f"Check that log and objects of {table.name} fit together",
         schedule=clock_of(table.verify.schedule),
     ):
-        run_only(VERIFY, table)
+        check(table, JOBS)

@@ -193,7 +193,9 @@ def test_a_check_of_a_sound_table_succeeds_and_of_a_damaged_one_fails(
     assert sound.state == "success", sound.log("verify")
     assert sound.task("verify")["pool"] == "checked.cleanup"
     report = sound.xcom("verify")
-    assert (report["healthy"], report["checked"]["footers"]) == (True, 4)
+    assert (report["healthy"], report["checked"]["footers"]) == (True, 0)
+    assert sound.task("verify_deep")["pool"] == "checked.cleanup"
+    assert '"footers": 4' in sound.log("verify_deep").replace("\\", "")
     gone = next((folder(table) / "_data").rglob("*.parquet"))
     kept = gone.read_bytes()
     gone.unlink()

@@ -1,0 +1,75 @@
+"""The deep half of a check: a Spark job reads the footers, once log and objects were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+from firnline.airflow.dags import longest
+from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.tables import asset_of
+from firnline.airflow.tasks import RunInTask
+from firnline.airflow.verify import VerifyWork
+from firnline.airflow.work import SparkWork, pool_of
+from firnline.settings import TableSettings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.operations.verify import VerifyOptions
+
+_DEEP = "verify_deep"
+
+
+class FooterWork(SparkWork["VerifyOptions"]):
+    """The whole check again, with the footers."""
+
+    operation = "verify"
+    noun = "a deep check"
+    job = "verify.py"
+    has_dry_run = False
+    changes_table = False
+
+    def params(self) -> dict[str, Param]:
+        """Those of the check."""
+        return VerifyWork().params()
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
+        """Deep: that is what it is there for."""
+        from firnline.operations.verify import VerifyOptions
+
+        return VerifyOptions(deep=True)
+
+
+class CheckTable(RunInTask):
+    """The check without footers; what comes after is skipped unless the run is to be deep."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Check. A table that is damaged already fails here, before any JVM starts."""
+        figures = super().execute(context)
+        if context["params"].get("deep"):
+            return figures
+        raise DownstreamTasksSkipped(tasks=[_DEEP])  # type: ignore[no-untyped-call] # Airflow's
+
+
+def check(table: TableSettings, jobs: Path) -> None:
+    """The tasks of the DAG, both in the pool: ``verify``, and ``verify_deep`` where it is asked.
+
+    Args:
+        table: which table.
+        jobs: the folder ``spark_jobs``.
+    """
+    work = VerifyWork()
+    common: dict[str, Any] = {
+        "table": table,
+        "asset": asset_of(table),
+        "pool": pool_of(work, table),
+        "execution_timeout": longest(table),
+    }
+    deep = SubmitJob(task_id=_DEEP, work=FooterWork(), jobs=jobs, **common)
+    deep.reports_in = work.operation
+    CheckTable(task_id=work.operation, work=work, **common) >> deep
