@@ -107,7 +107,7 @@ def fold(
         deletes=tuple(
             delete
             for delete in deletes.values()
-            if not delete_is_over(snapshot, delete, delete_cutoff)
+            if not delete_is_over(snapshot, delete, delete_cutoff, purged)
         ),
         other=tuple(sorted({line for key in keys for line in snapshot.contents[key].other})),
     )
@@ -145,17 +145,25 @@ def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
     return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))
 
 
-def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int) -> bool:
-    """No append that began before the delete can still land, and no live part needs it.
+def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int, purged: int) -> bool:
+    """No append that began before the delete can still land, and no part needs it.
 
-    ``cutoff``: the delete must have been visible since before this time, unix ms.
+    A dead part needs it as long as a reader may ask for a time at which the part was live and the
+    delete was there: without the record its rows would come back in that past.
+
+    Args:
+        snapshot: the state.
+        delete: the record.
+        cutoff: it must have been visible since before this time, unix ms.
+        purged: purge horizon from then on.
     """
     if visible_since(snapshot, delete.id) > cutoff:
         return False
+    start, latest = len(snapshot.paths.data_dir), max(purged, delete.t)
     return not any(
-        delete in snapshot.pending_deletes(marker, partition)
-        for partition, markers in snapshot.partitions.items()
-        for marker in markers
+        delete in snapshot.pending_deletes(marker, path[start : max(start, path.rfind("/"))])
+        for path, marker in snapshot.parts.items()
+        if marker.tmb is None or marker.tmb > latest
     )
 
 

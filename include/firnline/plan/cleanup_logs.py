@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from firnline.fold import delete_is_over
 from firnline.log.records import Marker
 from firnline.snapshot import Snapshot, union_parts
+from firnline.sql_types import fold_name
 
 
 def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
@@ -49,6 +50,7 @@ class _Rest:
 
     parts: Mapping[str, Marker]
     columns: Set[str]
+    """By ``fold_name``."""
     deletes: Set[str]
     other: Set[bytes]
 
@@ -57,7 +59,7 @@ def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
     contents = [content for key, content in snapshot.contents.items() if key not in going]
     return _Rest(
         parts=union_parts(contents),
-        columns={name for content in contents for name in content.schema},
+        columns={fold_name(name) for content in contents for name in content.schema},
         deletes={delete.id for content in contents for delete in content.deletes},
         other={line for content in contents for line in content.other},
     )
@@ -67,10 +69,11 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
     content = snapshot.contents[key]
     return (
         any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
-        or not content.schema.keys() <= rest.columns
+        or not {fold_name(name) for name in content.schema} <= rest.columns
         or not frozenset(content.other) <= rest.other
         or any(
-            delete.id not in rest.deletes and not delete_is_over(snapshot, delete, delete_cutoff)
+            delete.id not in rest.deletes
+            and not delete_is_over(snapshot, delete, delete_cutoff, snapshot.purged)
             for delete in content.deletes
         )
     )
