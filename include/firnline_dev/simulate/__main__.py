@@ -13,7 +13,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from firnline_dev.simulate.mutations import MUTATIONS
-from firnline_dev.simulate.run import Finding, play_seed, play_seeds
+from firnline_dev.simulate.run import Finding, Played, play_seed, play_seeds
+from firnline_dev.simulate.shrink import shrink
 
 _CHUNK = 25
 
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--trace", action="store_true", help="print what happened in the seed")
+    parser.add_argument("--trace", action="store_true", help="the whole seed, not a short one")
     parser.add_argument("--break", dest="broken", choices=sorted(MUTATIONS), help="a rule")
     given = parser.parse_args(arguments)
     began = time.monotonic()
@@ -34,12 +35,21 @@ def main(arguments: list[str]) -> int:
         print(f"VIOLATION in seed {found.seed}, step {found.step}: {found.what}")
         if given.broken is not None:
             MUTATIONS[given.broken]()
-        trace = play_seed(found.seed).trace
-        print("\n".join(trace if given.trace else trace[-40:]))
+        _show(play_seed(found.seed), whole=given.trace)
         return 1
     print(f"{given.seeds} seeds without a violation, {given.seeds / took:.1f} a second")
     print(", ".join(f"{name} {count:,}" for name, count in sorted(found.items())))
     return 0
+
+
+def _show(played: Played, *, whole: bool) -> None:
+    """What happened: as little of it as still violates a promise, unless all is wanted."""
+    if not whole:
+        print(f"making it short ({len(played.events)} events) ...", flush=True)
+        played = shrink(played)
+    print("\n".join(played.trace))
+    if played.finding is not None:
+        print(f"VIOLATION: {played.finding.what}")
 
 
 def _all(first: int, seeds: int, jobs: int, broken: str | None) -> Finding | Counter[str]:

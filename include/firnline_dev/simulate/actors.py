@@ -13,14 +13,22 @@ from firnline.append import Appender
 from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations import cleanup, delete, drop, erase, merge, rewrite, sweep
+from firnline.operations import cleanup, delete, drop, erase, merge, rewrite, sweep, verify
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.simulate.oracle import Hides, Oracle
 from firnline_dev.simulate.rows import ARROW, RowEngine
 from firnline_dev.simulate.store import SimStore
-from firnline_dev.simulate.world import SCHEMA, Actor, SimClock, SimIds, Violation, World
+from firnline_dev.simulate.world import (
+    SCHEMA,
+    TICK,
+    Actor,
+    SimClock,
+    SimIds,
+    Violation,
+    World,
+)
 
 PARTITIONS, USERS = "xy", "uvw"
 
@@ -37,8 +45,8 @@ class Stage:
 
     @property
     def r(self) -> random.Random:
-        """The world's chance."""
-        return self.world.r
+        """The actor's chance."""
+        return self.actor.r
 
     def engine(self) -> Engine:
         """A kernel for this actor."""
@@ -59,6 +67,7 @@ def append(stage: Stage) -> None:
         {"k": world.next_id(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
         for _ in range(r.randint(1, 5))
     ]
+    stage.actor.tell(f"begins: {len(rows)} rows")
     data = pa.Table.from_pylist(rows, schema=ARROW)
     Appender(stage.table, writer="sim", known_schema=SCHEMA).append(data)
 
@@ -66,6 +75,7 @@ def append(stage: Stage) -> None:
 def merge_parts(stage: Stage) -> None:
     """A merge of one partition or all."""
     partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
+    stage.actor.tell(f"begins: {partitions or 'all partitions'}")
     options = merge.MergeOptions(partitions=partitions)
     merge.run_merge(stage.table, stage.engine, options, stage.run)
 
@@ -73,6 +83,7 @@ def merge_parts(stage: Stage) -> None:
 def drop_partition(stage: Stage) -> None:
     """The removal of one partition."""
     options = drop.DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
+    stage.actor.tell(f"begins: {options.partitions[0]}")
     drop.run_drop(stage.table, options, stage.run)
 
 
@@ -80,12 +91,14 @@ def delete_rows(stage: Stage) -> None:
     """A delete, eager or lazy as the table is."""
     hides, sql = condition(stage)
     stage.oracle.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: {sql}")
     delete.run_delete(stage.table, stage.engine, delete.DeleteOptions(where=sql), stage.run)
 
 
 def erase_users(stage: Stage) -> None:
     """An erase of all rows of some users."""
     users = stage.r.choice(["u", "v", "uv"])
+    stage.actor.tell(f"begins: users {users}")
     stage.oracle.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
     options = erase.EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
     erase.run_erase(stage.table, stage.engine, options, stage.run)
@@ -95,6 +108,7 @@ def rewrite_rows(stage: Stage) -> None:
     """A rewrite that keeps what a condition does not name."""
     hides, sql = condition(stage)
     stage.oracle.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
 
@@ -102,6 +116,7 @@ def rewrite_rows(stage: Stage) -> None:
 def clean_up(stage: Stage) -> None:
     """A tombstone clean-up, now and then a bounded one."""
     limit = stage.r.choice([None, None, 1, 4])
+    stage.actor.tell(f"begins: at most {limit} deletes" if limit else "begins")
     cleanup.run_cleanup(stage.table, cleanup.CleanupOptions(max_deletes=limit), stage.run)
 
 
@@ -119,6 +134,35 @@ def read(stage: Stage) -> None:
         raise Violation("a reader saw rows twice")
     if not stage.oracle.was_true(set(seen), began):
         raise Violation(f"a reader saw rows {sorted(seen)}, which the table never had since")
+
+
+def read_past(stage: Stage) -> None:
+    """A reader of a former state: what the table said then, or a clear refusal, never a part of it.
+
+    The oracle has every log file that there ever was.
+    """
+    began = stage.world.step
+    time_ms = stage.r.randint(stage.oracle.past_from, stage.world.now + TICK)
+    stage.actor.tell(f"begins: as of {time_ms}")
+    past = read_snapshot(stage.table.store, stage.table.paths).at(time_ms)
+    if not past.live.keys() <= stage.world.objects.keys():
+        return  # who reads the first of those parts is told that it is gone
+    seen = set(stage.oracle.shown_by(past))
+    right = stage.oracle.past_rows(time_ms)
+    young = {k for k, step in stage.oracle.born_at.items() if step >= began}
+    if seen - young != right - young:
+        raise Violation(
+            f"a reader as of {time_ms} saw rows {sorted(seen)}, and they were {sorted(right)}"
+        )
+
+
+def find_nothing(stage: Stage) -> None:
+    """`verify` of a table that nobody works on: it may note what is left over, and no more."""
+    report = verify.run_verify(stage.table, verify.VerifyOptions())
+    expected = {"log-from-the-future"}  # some writers' clocks are wrong
+    bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]
+    if bad:
+        raise Violation(f"verify found {bad[0]}")
 
 
 def condition(stage: Stage) -> tuple[Hides, str]:
@@ -143,6 +187,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,
+    "read_past": read_past,
 }
 
 
@@ -154,7 +199,9 @@ def play(name: str, stage: Stage) -> None:
         raise Violation(f"{name} caught itself: {error}") from error
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
-        stage.world.trace.append(f"{stage.world.step} {stage.actor.name} ENDS {error}")
+        stage.actor.tell(f"ends: {error}")
+    else:
+        stage.actor.tell("is done")
 
 
 def playing(name: str, stage: Stage) -> Callable[[], None]:

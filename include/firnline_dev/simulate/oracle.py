@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
-from firnline_dev.simulate.world import GRACE, Violation, World
+from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,29 @@ class Oracle:
     """(step, rows that the table had from then on)."""
     part_rows: dict[str, tuple[tuple[int, str, str], ...]] = field(default_factory=dict)
     stats: Counter[str] = field(default_factory=Counter)
+    past_from: int = START_MS
+    """Since when what the table says of its past is compared, unix ms."""
     _checked: int = -1
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def on_put(self, key: str, data: bytes) -> None:
-        """An object appeared."""
+    def on_put(self, key: str, data: bytes) -> str:
+        """An object appeared; what it means."""
         paths = self.world.paths
         if key.startswith(paths.data_dir):
-            self.part_rows[key] = rows.decode(data)
-        elif key.startswith(paths.txn_dir):
+            self.part_rows[key] = found = rows.decode(data)
+            return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
+        if key.startswith(paths.txn_dir):
             header, log_file = txn_file.decode(key, data, paths)
-            self.committed[header.log] = header, codec.decode(header.log, log_file, paths)
+            content = codec.decode(header.log, log_file, paths)
+            self.committed[header.log] = header, content
             self.stats[header.op] += 1
-        elif key.startswith(paths.log_dir):
-            self._log_file(key, data)
+            return f"commits {_in_words(header, content)}"
+        if key.startswith(paths.log_dir):
+            return self._log_file(key, data)
+        return ""
 
-    def _log_file(self, key: str, data: bytes) -> None:
+    def _log_file(self, key: str, data: bytes) -> str:
         content = self.contents[key] = codec.decode(key, data, self.world.paths)
         name = self.world.paths.parse_log(key)
         if name.kind == "append":
@@ -82,9 +88,13 @@ class Oracle:
                     self.born[k] = marker.q or 0, p, u
                     self.born_at[k] = self.world.step
             self.stats["append"] += 1
-        elif key not in self.applied:
-            self.applied.add(key)
-            self._transaction(*self.committed[key])
+            return f"{len(content.markers)} appended parts become visible"
+        if key in self.applied:
+            return "publishes what had been published already"
+        self.applied.add(key)
+        header, content = self.committed[key]
+        self._transaction(header, content)
+        return f"publishes transaction {header.seq}"
 
     def _transaction(self, header: txn_file.TxnHeader, content: LogContent) -> None:
         intent = self.intents.get(header.run.run_id)
@@ -101,6 +111,19 @@ class Oracle:
                     for k, p, u in found
                     if header.op != "rewrite" or intent is None or intent.row(p, u)
                 }
+
+    def forgive_past(self, time_ms: int) -> None:
+        """The log was lost: of before, a rebuild knows the rows, but not when each came."""
+        self.past_from = time_ms
+
+    def adopt(self) -> None:
+        """After a rebuild: an append that failed before its log file may be part of it now."""
+        for path, marker in self.snapshot().live.items():
+            for k, p, u in self.part_rows[path]:
+                if k not in self.born:
+                    self.born[k] = marker.q or 0, p, u
+                    self.born_at[k] = self.world.step
+                    self.stats["rows of failed appends found"] += 1
 
     # --- what must hold ---------------------------------------------------------------------------
 
@@ -122,12 +145,24 @@ class Oracle:
                 listing[key] = LogObject(name, len(stored.data), stored.at)
         return build(world.paths, LogRead(listing, {key: self.contents[key] for key in listing}))
 
+    def past_rows(self, time_ms: int) -> set[int]:
+        """Rows as of a time, by every log file that there ever was."""
+        paths = self.world.paths
+        listing = {key: LogObject(paths.parse_log(key), 0, 0) for key in self.contents}
+        ever = replace(build(paths, LogRead(listing, self.contents)), purged=-1)
+        return set(self.shown_by(ever.at(time_ms)))
+
     def rows_of(self, snapshot: Snapshot) -> list[int]:
         """Rows that a snapshot shows. Raises Violation for a live part without its object."""
-        shown: list[int] = []
-        for path, marker in snapshot.live.items():
+        for path in snapshot.live:
             if path not in self.world.objects:
                 raise Violation(f"live part {path} has no object")
+        return self.shown_by(snapshot)
+
+    def shown_by(self, snapshot: Snapshot) -> list[int]:
+        """The same, whether or not the objects are still there."""
+        shown: list[int] = []
+        for path, marker in snapshot.live.items():
             q, applied = snapshot.sequence_of(marker), marker.d or ()
             hiding = [
                 self.deletes[d.id][1]
@@ -155,7 +190,7 @@ class Oracle:
         self._check_v1(right)
         if not self.history or self.history[-1][1] != right:
             self.history.append((world.step, frozenset(right)))
-        if world.r.random() < 0.1:
+        if world.chance.roll(world.step, 4711) < 0.1:
             parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
             self.readers.append(Reader(world.now, parts))
 
@@ -198,6 +233,17 @@ class Oracle:
         after = [state for step, state in self.history if step > since_step]
         states = [*before, *after] if before else [frozenset[int](), *after]
         return any(state - new == seen - new for state in states)
+
+
+def _in_words(header: txn_file.TxnHeader, content: LogContent) -> str:
+    alive = [m for m in content.markers if m.tmb is None and m.t == header.t]
+    dead = [m for m in content.markers if m.tmb == header.t]
+    purged = content.x.purged if content.x is not None else 0
+    return (
+        f"transaction {header.seq}, a {header.op} on {header.base}: {len(alive)} new parts, "
+        f"{len(dead)} replaced, {sum(d.seq == header.seq for d in content.deletes)} delete "
+        f"records, {len(content.tombstones)} log files folded, cleaned up to {purged}"
+    )
 
 
 def v1_live(files: Mapping[str, LogContent]) -> dict[str, Marker]:

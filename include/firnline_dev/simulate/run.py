@@ -7,14 +7,18 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import greenlet
 
 from firnline import append_run
+from firnline.operations import remains
 from firnline.settings import TableSettings
 from firnline_dev.simulate import rows
-from firnline_dev.simulate.actors import OPERATIONS, playing, stage_of
+from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, stage_of
+from firnline_dev.simulate.chance import Chance, Event
+from firnline_dev.simulate.disaster import lose_the_log, read_footers, try_to_rebuild
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.world import (
     GRACE,
@@ -30,6 +34,8 @@ from firnline_dev.simulate.world import (
 
 _SKEWS = (0, 0, -200 * TICK, 150 * TICK)
 """Of the clocks of appenders; maintenance runs on one machine's."""
+_TRIES = 12
+"""Of a rebuild; nothing goes wrong in the last."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Played:
     finding: Finding | None
     trace: list[str]
     stats: Counter[str]
+    events: tuple[Event, ...] = ()
+    """What happened by chance."""
 
 
 def settings_of(mix: Mix) -> TableSettings:
@@ -69,11 +77,12 @@ def settings_of(mix: Mix) -> TableSettings:
     )
 
 
-def play_seed(seed: int) -> Played:
-    """Run one seed to its end or its first violation."""
-    r = random.Random(seed)
+def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
+    """Run one seed to its end or its first violation; of its events only those that are kept."""
+    chance = Chance(seed, kept)
+    r = chance.stream(0)
     mix = Mix.of(r, list(OPERATIONS))
-    world = World(r, mix, settings_of(mix))
+    world = World(chance, mix, settings_of(mix), steps=r.randint(200, 900))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
     try:
@@ -82,19 +91,22 @@ def play_seed(seed: int) -> Played:
         finding = None
     except Violation as violation:
         finding = Finding(seed, world.step, str(violation))
-    return Played(finding, world.trace, oracle.stats)
+    return Played(finding, world.trace, oracle.stats, tuple(chance.events))
 
 
 @contextmanager
 def _light() -> Iterator[None]:
     """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
     real, level = append_run.__dict__["write_part"], logging.root.manager.disable
+    real_facts = remains.__dict__["many_facts"]
     append_run.__dict__["write_part"] = rows.write_part
+    remains.__dict__["many_facts"] = read_footers
     logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
     try:
         yield
     finally:
         append_run.__dict__["write_part"] = real
+        remains.__dict__["many_facts"] = real_facts
         logging.disable(level)
 
 
@@ -109,56 +121,119 @@ def play_seeds(first: int, count: int) -> Finding | Counter[str]:
     return total
 
 
+@dataclass
+class _Cast:
+    """Who is on the stage."""
+
+    world: World
+    oracle: Oracle
+    names: list[str] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    actors: list[tuple[Actor, greenlet.greenlet]] = field(default_factory=list)
+    frozen: dict[int, int] = field(default_factory=dict)
+    """Number of an actor -> step until which it stands still."""
+
+    def enter(self) -> None:
+        """Now and then somebody new."""
+        world = self.world
+        full = len(self.actors) >= world.mix.busy and world.chance.kept is None
+        if full or not world.chance.happens("spawn", world.step, 0, 0.3):
+            return
+        r = world.chance.stream(world.step, 1)
+        name = r.choices(self.names, self.weights)[0]
+        skew = r.choice(_SKEWS) if name == "append" else 0
+        self.start(name, skew, r)
+
+    def start(self, name: str, skew: int, r: random.Random) -> Actor:
+        """An actor, before its first request."""
+        world = self.world
+        hub = greenlet.getcurrent()
+        actor = Actor(world, f"{name}-{world.step}", world.step, skew, hub, r)
+        play = playing(name, stage_of(world, self.oracle, actor))
+        self.actors.append((actor, greenlet.greenlet(play)))
+        return actor
+
+    def act(self) -> None:
+        """One actor goes on to its next request, unless it is paused."""
+        world, step = self.world, self.world.step
+        chance = world.chance
+        index = min(
+            range(len(self.actors)), key=lambda i: chance.roll(step, self.actors[i][0].number)
+        )
+        actor, thread = self.actors[index]
+        if chance.happens("pause", step, actor.number, world.mix.pause):
+            # Stopped, swapped out, or cut off from the network; long enough to be a zombie.
+            self.frozen[actor.number] = step + chance.stream(step, actor.number).randint(30, 400)
+            actor.tell("stands still")
+        if self.frozen.get(actor.number, 0) > step:
+            return
+        if not _resume(thread):
+            if actor.dead:
+                self.oracle.stats["crash"] += 1
+            self.actors.pop(index)
+
+    def survive_a_lost_log(self) -> None:
+        """Everybody stops, the log is gone, and it is rebuilt, after as many tries as it takes."""
+        world, oracle = self.world, self.oracle
+        self.leave()
+        live = lose_the_log(world, oracle)
+        for tries in range(_TRIES):
+            world.calm = tries == _TRIES - 1
+            number = world.steps * (tries + 1) + world.step
+            r = world.chance.stream(number)
+            actor = Actor(world, f"rebuild-{tries}", number, 0, greenlet.getcurrent(), r)
+            thread = greenlet.greenlet(
+                partial(try_to_rebuild, stage_of(world, oracle, actor), live)
+            )
+            while _resume(thread):
+                world.now += TICK
+            if any(key.startswith(world.paths.log_dir) for key in world.objects):
+                break
+        world.calm = False
+        oracle.adopt()
+
+    def leave(self) -> None:
+        """Everybody ends where they stand."""
+        for actor, thread in self.actors:
+            actor.dead = True
+            _resume(thread)
+        self.actors.clear()
+
+
 def _play(world: World, oracle: Oracle) -> None:
-    r, mix = world.r, world.mix
-    hub = greenlet.getcurrent()
-    actors: list[tuple[Actor, greenlet.greenlet]] = []
-    frozen: dict[str, int] = {}
-    names, weights = list(mix.weights), list(mix.weights.values())
-    for world.step in range(r.randint(200, 900)):
+    weights = world.mix.weights
+    cast = _Cast(world, oracle, list(weights), list(weights.values()))
+    steps = range(world.steps)
+    for world.step in steps:
         _pass_time(world)
         world.land_late_puts()
-        if len(actors) < mix.busy and r.random() < 0.3:
-            name = r.choices(names, weights)[0]
-            skew = r.choice(_SKEWS) if name == "append" else 0
-            actor = Actor(world, f"{name}-{world.next_id()}", skew, hub)
-            play = playing(name, stage_of(world, oracle, actor))
-            actors.append((actor, greenlet.greenlet(play)))
-        if actors:
-            _act(world, oracle, actors, frozen)
+        cast.enter()
+        if cast.actors:
+            cast.act()
+        if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
+            cast.survive_a_lost_log()
         oracle.check()
-    for actor, thread in actors:
-        actor.dead = True
-        _resume(thread)
+    cast.leave()
+    world.calm = True
+    _verify(world, oracle)
+
+
+def _verify(world: World, oracle: Oracle) -> None:
+    """`firnline verify` agrees that the table is sound, once everybody has left."""
+    hub = greenlet.getcurrent()
+    actor = Actor(world, "verify", world.steps, 0, hub, world.chance.stream(world.steps))
+    thread = greenlet.greenlet(partial(find_nothing, stage_of(world, oracle, actor)))
+    while _resume(thread):
+        pass
 
 
 def _pass_time(world: World) -> None:
-    r = world.r
-    if r.random() > world.mix.jump:
-        world.now += r.choice([0, 1, 1, 2, 5]) * TICK
+    if world.chance.happens("leap", world.step, 0, world.mix.jump):
+        ticks = (150, 250, 600)[int(world.chance.roll(world.step, 2) * 3)]
+        world.tell(f"{ticks * TICK / 3_600_000:.1f} hours pass")
     else:
-        world.now += r.choice([150, 250, 600]) * TICK
-
-
-def _act(
-    world: World,
-    oracle: Oracle,
-    actors: list[tuple[Actor, greenlet.greenlet]],
-    frozen: dict[str, int],
-) -> None:
-    """One actor goes on to its next request, unless it is paused."""
-    r = world.r
-    index = r.randrange(len(actors))
-    actor, thread = actors[index]
-    if r.random() < world.mix.pause:
-        # Stopped, swapped out, or cut off from the network; long enough to be a zombie.
-        frozen[actor.name] = world.step + r.randint(30, 400)
-    if frozen.get(actor.name, 0) > world.step:
-        return
-    if not _resume(thread):
-        if actor.dead:
-            oracle.stats["crash"] += 1
-        actors.pop(index)
+        ticks = (0, 1, 1, 2, 5)[int(world.chance.roll(world.step, 3) * 5)]
+    world.now += ticks * TICK
 
 
 def _resume(thread: greenlet.greenlet) -> bool:

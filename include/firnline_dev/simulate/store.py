@@ -19,6 +19,13 @@ from firnline_dev.simulate.world import IN_FLIGHT, Actor, LatePut
 
 PAGE = 5
 """Objects of one page of a listing: between two pages the world goes on."""
+_FAULTS = {
+    "unsent": "gets a 503; nothing was stored",
+    "lost": "gets no answer; it was stored",
+    "repeated": "is told 412: its own first try had stored it, or a rival",
+    "late": "gets no answer; it is still under way",
+    "conflict": "is told 409: two puts at once, and neither may be stored",
+}
 BATCH = 3
 """Keys of one batch delete."""
 
@@ -31,11 +38,10 @@ class SimStore:
     counters: Counters = field(default_factory=Counters)
 
     def _fails(self, more: float = 1.0) -> bool:
-        world = self.actor.world
-        return world.r.random() < world.mix.fault * more
+        return self.actor.suffers("fault", self.actor.world.mix.fault * more)
 
     def _unavailable(self, what: str) -> StoreUnavailableError:
-        self.actor.world.trace.append(f"{self.actor.world.step} {self.actor.name} 503 {what}")
+        self.actor.tell(f"    gets a 503 for {what}")
         return StoreUnavailableError(f"no answer to {what}", next_step="try again")
 
     def put_new(self, key: str, data: bytes) -> None:
@@ -59,12 +65,13 @@ class SimStore:
 
     def _faulty_put(self, key: str, data: bytes) -> None:
         world = self.actor.world
-        kind = world.r.choice(["unsent", "lost", "repeated", "late", "conflict"])
-        world.trace.append(f"{world.step} {self.actor.name} FAULT {kind}")
+        kind = self.actor.r.choice(["unsent", "lost", "repeated", "late", "conflict"])
+        self.actor.tell(f"    {_FAULTS[kind]}")
         if kind == "unsent":
             raise StoreUnavailableError(f"{key} was not sent", next_step="try again")
         if kind == "late":
-            world.late.append(LatePut(world.step + world.r.randint(1, 200), world.now, key, data))
+            due = world.step + self.actor.r.randint(1, 200)
+            world.late.append(LatePut(due, world.now, key, data))
             raise OutcomeUnknownError(f"no answer to {key}", next_step="read it back")
         if kind != "conflict" and key not in world.objects:
             world.put(key, data)
@@ -117,10 +124,10 @@ class SimStore:
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """In an order that nobody promised; interrupted now and then, not at every object."""
         order = list(keys)
-        self.actor.world.r.shuffle(order)
+        self.actor.r.shuffle(order)
         for key in order:
             try:
-                if self.actor.world.r.random() < 0.3:
+                if self.actor.r.random() < 0.3:
                     yield key, self.get(key)
                 else:
                     self.counters.get += 1
@@ -172,6 +179,6 @@ class SimStore:
         if not self._fails():
             self.actor.world.remove(key)
             return Deleted(key)
-        if self.actor.world.r.random() < 0.5:
+        if self.actor.r.random() < 0.5:
             self.actor.world.remove(key)
         return Deleted(key, StoreError(f"{key}: no answer", next_step="try again"))

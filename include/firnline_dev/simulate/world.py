@@ -15,6 +15,7 @@ import greenlet
 from firnline.ids import format_uuid7
 from firnline.paths import TablePaths
 from firnline.settings import TableSettings
+from firnline_dev.simulate.chance import Chance
 
 TICK = 123_429
 """Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
@@ -46,6 +47,8 @@ class Mix:
     """Chance of a leap of time, at each step."""
     fault: float
     """Chance of an error or a lost answer, at each request."""
+    lost_log: float
+    """Chance that the whole log is lost, at each step."""
     lazy: bool
     deletes: bool
     weights: dict[str, float]
@@ -64,6 +67,7 @@ class Mix:
             pause=r.choice([0.0, 0.02, 0.1]),
             jump=r.choice([0.01, 0.03, 0.1]),
             fault=r.choice([0.0, 0.0, 0.02, 0.06]),
+            lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
             lazy=r.random() < 0.6,
             deletes=deletes,
             weights=weights,
@@ -98,17 +102,21 @@ class LatePut:
 class World:
     """Everything there is."""
 
-    r: random.Random
+    chance: Chance
     mix: Mix
     settings: TableSettings
+    steps: int
     now: int = START_MS
     objects: dict[str, Stored] = field(default_factory=dict)
     version: int = 0
     """Goes up with every change of ``objects``."""
     step: int = 0
     trace: list[str] = field(default_factory=list)
-    on_put: Callable[[str, bytes], None] = lambda _key, _data: None
+    on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
+    """Told of every new object; says what it means."""
     late: list[LatePut] = field(default_factory=list)
+    calm: bool = False
+    """Nothing goes wrong any more."""
     _ids: int = 0
 
     @property
@@ -120,7 +128,12 @@ class World:
         """Store an object and tell the oracle."""
         self.objects[key] = Stored(data, self.now)
         self.version += 1
-        self.on_put(key, data)
+        if meaning := self.on_put(key, data):
+            self.tell(f"    = {meaning}")
+
+    def tell(self, what: str) -> None:
+        """Note in the trace what happens in this step."""
+        self.trace.append(f"{self.step:4} {what}")
 
     def remove(self, key: str) -> None:
         """Delete an object, if it is there."""
@@ -138,7 +151,7 @@ class World:
         self.late = [put for put in self.late if put.due > self.step]
         for put in due:
             if put.key not in self.objects and self.now - put.sent <= IN_FLIGHT:
-                self.trace.append(f"{self.step} (late) put {put.key}")
+                self.tell(f"a put that was long given up takes effect: {put.key}")
                 self.put(put.key, put.data)
 
 
@@ -148,19 +161,32 @@ class Actor:
 
     world: World
     name: str
+    number: int
     skew: int
     hub: greenlet.greenlet
+    r: random.Random
     dead: bool = False
+    _chances: int = 0
+
+    def suffers(self, kind: str, probability: float) -> bool:
+        """Whether the next thing that can go wrong for it does."""
+        self._chances += 1
+        if self.world.calm:
+            return False
+        return self.world.chance.happens(kind, self.number, self._chances, probability)
+
+    def tell(self, what: str) -> None:
+        """Note it in the trace."""
+        self.world.tell(f"{self.name} {what}")
 
     def request(self, what: str) -> None:
         """Somebody else may run now; a crash may come before the request has an effect."""
         self._refuse_when_dead(what)
         self.hub.switch(what)
         self._refuse_when_dead(what)  # the world may have ended meanwhile
-        world = self.world
-        if world.r.random() < world.mix.crash:
+        if self.suffers("crash", self.world.mix.crash):
             self.die(f"before {what}")
-        world.trace.append(f"{world.step} {self.name} {what}")
+        self.tell(what)
 
     def _refuse_when_dead(self, what: str) -> None:
         if self.dead:
@@ -168,13 +194,13 @@ class Actor:
 
     def answered(self, what: str) -> None:
         """A crash may come after the effect, before the answer."""
-        if self.world.r.random() < self.world.mix.crash / 2:
+        if self.suffers("crash", self.world.mix.crash / 2):
             self.die(f"after {what}")
 
     def die(self, when: str) -> None:
         """End here."""
         self.dead = True
-        self.world.trace.append(f"{self.world.step} {self.name} CRASH {when}")
+        self.tell(f"CRASHES {when}")
         raise Crashed(when)
 
 
