@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import codec
 from firnline.log.codec import Head
-from firnline.log.reader import LogObject, list_log
+from firnline.log.reader import ATTEMPTS, LogObject, list_log
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -26,9 +27,28 @@ def read_schemas(store: Store, paths: TablePaths) -> list[tuple[str, dict[str, s
     Requests: 1 LIST, and one ranged GET per such log file; a few more where the schema line is
     longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files.
 
-    Raises LogCorruptError.
+    Raises:
+        LogCorruptError: a log file that does not read.
+        SnapshotUnstableError: clean-up passed under every attempt.
     """
-    listing, _ = list_log(store, paths)
+    for _ in range(ATTEMPTS):
+        listing, _ = list_log(store, paths)
+        try:
+            return sorted(_read(store, listing).items())
+        except ObjectNotFoundError:
+            continue  # clean-up passed: list again, as every reader does
+    raise SnapshotUnstableError(
+        f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
+        next_step="try again; if it goes on, see whether several clean-ups run at once",
+    )
+
+
+def _read(store: Store, listing: Mapping[str, LogObject]) -> dict[str, dict[str, str]]:
+    """Log file -> schema line.
+
+    Raises ObjectNotFoundError when one is gone: who carries its columns may be newer than the
+    listing.
+    """
     found: dict[str, dict[str, str]] = {}
     folded: set[str] = set()
     ours = [key for key, item in listing.items() if item.name.seq]
@@ -39,8 +59,7 @@ def read_schemas(store: Store, paths: TablePaths) -> list[tuple[str, dict[str, s
             found[key] = head.schema
             folded.update(stone.p for stone in head.tombstones)
     rest = [key for key in listing if key not in found and key not in folded]
-    found |= _schemas(store, listing, rest)
-    return sorted(found.items())
+    return found | _schemas(store, listing, rest)
 
 
 def _schemas(
@@ -50,7 +69,7 @@ def _schemas(
     longer: list[tuple[str, bytes]] = []
     for key, head in store.get_heads(keys, HEAD_BYTES):
         if head is None:
-            continue  # cleaned up meanwhile: whoever folded it carries its columns
+            raise ObjectNotFoundError(f"log file {key} is gone", next_step="list the log again")
         decoded = codec.decode_head(key, head)
         if decoded is None:
             longer.append((key, head))
@@ -65,10 +84,13 @@ def _head(store: Store, key: str, size: int, known: bytes, *, tombstones: bool) 
     """Read on until the head of one log file is there. Raises LogCorruptError."""
     step = HEAD_BYTES
     while True:
-        head = codec.decode_head(key, known, tombstones=tombstones) if known else None
+        whole = len(known) >= size
+        # The last line has no newline, and that of a table without parts is one of the head.
+        seen = known + b"\n" if whole else known
+        head = codec.decode_head(key, seen, tombstones=tombstones) if seen else None
         if head is not None:
             return head
-        if known and len(known) >= size:
+        if whole:
             raise codec.corrupt(key, 1, "it ends before its sections do")
         known += store.get_range(key, len(known), min(step, size - len(known)))
         step *= _GROWTH

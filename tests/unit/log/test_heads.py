@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from firnline.errors import LogCorruptError
+from firnline.log import codec
 from firnline.log.heads import HEAD_BYTES, read_schemas
-from tests.support.log_tables import SCHEMA, do_merge, put_append
-from tests.support.world import World, make_world
+from firnline.log.records import LogContent, LogTombstone
+from tests.support.beside import Beside
+from tests.support.cleanups import GRACE, clean_up
+from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
+from tests.support.world import FaultyStore, World, make_world
 
 
 def requests(world: World) -> int:
@@ -48,6 +54,50 @@ def test_a_schema_line_longer_than_the_first_look_is_read_to_its_end() -> None:
     assert read_schemas(world.store, world.table.paths)[0][1] == wide
 
 
+@pytest.mark.parametrize("tombstones", [0, 2])
+def test_a_log_file_without_markers_ends_with_its_head(tombstones: int) -> None:
+    """As clean-up leaves it once every part of a table is dropped and deleted."""
+    world = make_world()
+    stones = [LogTombstone(f"t/_log/{n:013d}_a.jsonl", 1) for n in range(tombstones)]
+    data = codec.encode(LogContent(t=5, schema=SCHEMA, tombstones=stones))
+    key = world.table.paths.txn_log(5, 1, world.ids.uuid7(5))
+    world.store.put_new(key, data)
+    assert read_schemas(world.store, world.table.paths) == [(key, SCHEMA)]
+    foreign = world.table.paths.append_log(6, "host")
+    world.store.put_new(foreign, b'{"v":"1","t":6,"sch":1,"f":2}\n{"w":"VARCHAR"}')
+    found = dict(read_schemas(world.store, world.table.paths))
+    assert found == {key: SCHEMA, foreign: {"w": "VARCHAR"}}
+    for end in range(len(data) if tombstones else data.index(b'\n{"sum"')):
+        world.store.objects[key] = (data[:end], 0)
+        with pytest.raises(LogCorruptError, match=key):
+            read_schemas(world.store, world.table.paths)
+
+
+def test_clean_up_between_the_listing_and_any_look_loses_no_column() -> None:
+    """Who carries the columns of a log file that is gone may be newer than the listing."""
+
+    def busy() -> World:
+        world = make_world()
+        do_merge(world, put_append(world) + put_append(world, schema={"w": "VARCHAR"}))
+        put_append(world, "d=2", schema={"x": "VARCHAR"})
+        return world
+
+    def clean(world: World) -> None:
+        do_merge(world, list(snapshot(world).live))
+        world.clock.advance(2 * GRACE)
+        clean_up(world)
+
+    calls = FaultyStore(busy().store)
+    read_schemas(calls, busy().table.paths)
+    assert len(calls.calls) > 2
+    for when in range(len(calls.calls)):
+        world = busy()
+        store = Beside(world.store, when=when, act=partial(clean, world))
+        columns = {c for _, schema in read_schemas(store, world.table.paths) for c in schema}
+        assert columns == {*SCHEMA, "w", "x"}
+        assert store.met
+
+
 def test_a_log_file_that_ends_before_its_schema_is_named() -> None:
     world = make_world()
     put_append(world)
@@ -67,7 +117,7 @@ def test_a_log_file_that_clean_up_takes_meanwhile_is_no_error() -> None:
     get_heads = store.get_heads
 
     def cleaned(keys: list[str], length: int) -> object:
-        store.objects.pop(first)
+        store.objects.pop(first, None)
         return get_heads(keys, length)
 
     store.get_heads = cleaned  # type: ignore[method-assign, assignment]  # clean-up passes here

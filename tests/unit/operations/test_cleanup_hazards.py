@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,42 +15,10 @@ from firnline.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, OutcomeUnknownError
 from firnline.snapshot import read_snapshot
 from firnline.transaction import commit
+from tests.support.beside import Beside, busy
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep
 from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
 from tests.support.world import FaultyStore, World, make_world
-
-
-def busy() -> tuple[World, set[str]]:
-    """A table with a past: merges of merges, appends after them; what is live.
-
-    Half of its dead parts are due.
-    """
-    world = make_world()
-    for day in range(3):
-        keys = put_append(world, f"d={day}") + put_append(world, f"d={day}")
-        do_merge(world, keys)
-    live = [m.p for m in snapshot(world).partitions["d=0"]]
-    do_merge(world, live + put_append(world, "d=0"))
-    world.clock.advance(GRACE + 10)
-    put_append(world, "d=1")
-    do_merge(world, [m.p for m in snapshot(world).partitions["d=1"]])
-    put_append(world, "d=2")
-    return world, set(snapshot(world).live)
-
-
-@dataclass
-class Beside(FaultyStore):
-    """Before call number ``when`` somebody else does something."""
-
-    when: int = -1
-    act: Callable[[], object] = lambda: None
-    met: list[int] = field(default_factory=list)
-
-    def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
-        if len(self.calls) == self.when and not self.met:
-            self.met.append(self.when)
-            self.act()
-        return super()._call(name, act, put=put)
 
 
 def calls_of(run: Callable[[World, Any], object]) -> int:
