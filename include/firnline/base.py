@@ -32,7 +32,13 @@ class Base:
         return self.snapshot.seq
 
 
-def take_base(table: Table, *, began_ms: int | None = None, everything: bool = False) -> Base:
+def take_base(
+    table: Table,
+    *,
+    began_ms: int | None = None,
+    everything: bool = False,
+    tolerant: bool = False,
+) -> Base:
     """Read the newest state, publishing a committed transaction that nobody published yet.
 
     Requests: those of ``read_snapshot`` and one LIST of ``_txn/``; per unpublished transaction
@@ -42,20 +48,24 @@ def take_base(table: Table, *, began_ms: int | None = None, everything: bool = F
         table: the table.
         began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
         everything: see ``read_log``.
+        tolerant: see ``snapshot.build``.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
         LogCorruptError: log files are lost.
+        SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
     """
     missing = 0
     for _ in range(ATTEMPTS):
         started = table.clock.elapsed_ms()
-        snapshot = read_snapshot(table.store, table.paths, everything=everything)
+        snapshot = read_snapshot(table.store, table.paths, everything=everything, tolerant=True)
         # From the names of the very listing that was read: its newest transaction cannot have
         # been folded by anybody. Only the newest of what follows can be unpublished.
         after = table.paths.txn(snapshot.seq) if snapshot.seq else None
         newer = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
         if not newer:
+            if snapshot.conflict is not None and not tolerant:
+                raise snapshot.conflict
             return Base(snapshot, started if began_ms is None else began_ms)
         read_at = table.clock.elapsed_ms()
         key = max(newer)

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firnline.errors import InvariantError, RowCountMismatchError
+from firnline import schema
+from firnline.errors import InvariantError, RowCountMismatchError, SchemaConflictError
+from firnline.log.reader import LogRead
 from firnline.log.records import LogContent
 from firnline.log.txn_file import Counts
 from firnline.paths import TablePaths
-from firnline.snapshot import Snapshot
+from firnline.snapshot import Snapshot, standing
+from firnline.sql_types import fold_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,25 @@ def folded_log_files_were_read(c: Candidate) -> bool:
     return all(key in c.base.contents for key in c.folds)
 
 
+def folded_columns_are_carried(c: Candidate) -> bool:
+    """Else a column is lost with the log file that named it."""
+    carried = {fold_name(name) for name in c.content.schema}
+    named = {name for key in c.folds for name in c.base.contents[key].schema}
+    return {fold_name(name) for name in named} <= carried
+
+
+def schema_lines_go_together(c: Candidate) -> bool:
+    """Else nobody can read the table any more; a repair may leave a conflict that was there."""
+    if c.base.conflict is not None:
+        return True
+    stay = [k for k in standing(LogRead(c.base.listing, c.base.contents)) if k not in c.folds]
+    try:
+        schema.union([*((k, c.base.contents[k].schema) for k in stay), ("", c.content.schema)])
+    except SchemaConflictError:
+        return False
+    return True
+
+
 INVARIANTS: tuple[Callable[[Candidate], bool], ...] = (
     folded_log_files_were_read,
     replaced_parts_are_live,
@@ -118,6 +140,8 @@ INVARIANTS: tuple[Callable[[Candidate], bool], ...] = (
     dead_parts_stay_dead,
     folded_markers_are_carried,
     log_tombstones_name_own_log_files,
+    folded_columns_are_carried,
+    schema_lines_go_together,
 )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from firnline.errors import SchemaConflictError
 from firnline.sql_types import fold_name, parse_sql_type
 
-_NEXT_STEP = (
-    "find the writer of the wrong one and have its parts rewritten with the right type, "
-    "or append to another table"
-)
+Variant = tuple[str, str]
+"""A column as a schema line has it: name, canonical type."""
 
 
 @lru_cache(maxsize=16384)
@@ -47,13 +46,13 @@ class SchemaUnion:
         other._spelling, other._seen = dict(self._spelling), set(self._seen)
         return other
 
-    def add(self, source: str, columns: Mapping[str, str], *, next_step: str = _NEXT_STEP) -> None:
+    def add(self, source: str, columns: Mapping[str, str], *, next_step: str | None = None) -> None:
         """Take one more schema line in.
 
         Args:
             source: whose it is, for the error ("log file x").
             columns: column -> type text.
-            next_step: of the error.
+            next_step: of the error; None for a line of a log file: then it names the repair.
 
         Raises:
             SchemaConflictError: as ``union``; the line may then be half taken in.
@@ -74,16 +73,16 @@ class SchemaUnion:
             elif known != kind:
                 raise SchemaConflictError(
                     f"column {name!r} is {known} in {self._source[name]} but {kind} in {source}",
-                    next_step=next_step,
+                    next_step=next_step or _repair(name, known),
                 )
 
-    def _new_column(self, source: str, name: str, kind: str, next_step: str) -> None:
+    def _new_column(self, source: str, name: str, kind: str, next_step: str | None) -> None:
         other = self._spelling.setdefault(fold_name(name), name)
         if other != name:
             raise SchemaConflictError(
                 f"column {name!r} of {source} differs only in the case of its letters "
                 f"from {other!r} of {self._source[other]}",
-                next_step=next_step,
+                next_step=next_step or _repair(other, self._columns[other]),
             )
         self._columns[name] = kind
         self._source[name] = source
@@ -106,3 +105,34 @@ def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     for log_file, columns in lines:
         merged.add(f"log file {log_file}", columns)
     return merged.columns
+
+
+def variants(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, dict[Variant, list[str]]]:
+    """What schema lines say of each column, also where they contradict each other.
+
+    Args:
+        lines: (log file, column -> type text) per log file.
+
+    Returns:
+        ``fold_name`` of a column -> (name, canonical type) -> the log files that say so, all in
+        the order in which they are first seen.
+    """
+    found: dict[str, dict[Variant, list[str]]] = {}
+    for log_file, columns in lines:
+        for name, type_text in columns.items():
+            said = found.setdefault(fold_name(name), {})
+            said.setdefault((name, normalise(type_text)), []).append(log_file)
+    return found
+
+
+def agreed(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """The columns that all schema lines which have them spell and type alike; never raises."""
+    return dict(next(iter(said)) for said in variants(lines).values() if len(said) == 1)
+
+
+def _repair(column: str, kind: str) -> str:
+    return (
+        "see `firnline schema show TABLE` for who wrote what, then give the column one type with "
+        f"`firnline schema fix TABLE --column {shlex.quote(column)} --type {shlex.quote(kind)}`, "
+        "or keep both under two names with --rename"
+    )

@@ -19,7 +19,7 @@ from functools import cached_property
 import msgspec
 
 from firnline import schema as schemas
-from firnline.errors import LogCorruptError, SnapshotExpiredError
+from firnline.errors import LogCorruptError, SchemaConflictError, SnapshotExpiredError
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import NO_STATS, Delete, LogContent, Marker, with_unknown
 from firnline.paths import TablePaths
@@ -43,7 +43,7 @@ class Snapshot:
     other: frozenset[bytes]
     """Extension records of kinds that this version does not know."""
     schema: Mapping[str, str]
-    """Column -> SQL type name."""
+    """Column -> SQL type name; with a ``conflict`` only the columns on which all agree."""
     seq: int
     """Newest transaction among the names of the listing; 0 when there is none."""
     purged: int
@@ -51,6 +51,8 @@ class Snapshot:
     as_of: int | None = None
     times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     """(t, seq) of the transactions that are known, sorted."""
+    conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
+    """Why the schema lines do not go together, where that is tolerated."""
     _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
     """By delete id, made once: a delete may name 100,000 keys, and a table has many parts."""
 
@@ -105,6 +107,8 @@ class Snapshot:
             for d in self.deletes.values()
             if d.seq > q and d.id not in applied and _covers(d, partition)
         ]
+        if self.conflict is not None:
+            return pending  # a predicate cannot be bound to columns that nobody agrees on
         stats = marker.stats() if pending else {}
         return [d for d in pending if not self._pruner(d).matches_nothing(stats)]
 
@@ -130,23 +134,46 @@ class Snapshot:
         """This state and one more log file: the base after an own commit, without a request."""
         listing = {**self.listing, item.name.key: item}
         contents = {**self.contents, item.name.key: content}
-        return build(self.paths, LogRead(listing, contents))
+        # Committed it is: a conflict that a repair left in place is no error of the commit.
+        return build(self.paths, LogRead(listing, contents), tolerant=True)
 
 
 def _covers(delete: Delete, partition: str) -> bool:
     return delete.partitions is None or any(fnmatchcase(partition, g) for g in delete.partitions)
 
 
-def read_snapshot(store: Store, paths: TablePaths, *, everything: bool = False) -> Snapshot:
+def read_snapshot(
+    store: Store, paths: TablePaths, *, everything: bool = False, tolerant: bool = False
+) -> Snapshot:
     """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
 
-    Raises SchemaConflictError besides.
+    Raises SchemaConflictError besides, unless ``tolerant``: see ``build``.
     """
-    return build(paths, read_log(store, paths, everything=everything))
+    return build(paths, read_log(store, paths, everything=everything), tolerant=tolerant)
 
 
-def build(paths: TablePaths, log: LogRead) -> Snapshot:
-    """Fold log files into a state. Raises SchemaConflictError, LogCorruptError."""
+def standing(log: LogRead) -> list[str]:
+    """Log files whose schema line counts, by name: those that no transaction of ours has folded.
+
+    Whoever folded the others carries their columns, and a repair of the schema states them anew:
+    what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
+    """
+    ours = (key for key in log.contents if log.listing[key].name.seq)
+    folded = {stone.p for key in ours for stone in log.contents[key].tombstones}
+    return sorted(log.contents.keys() - folded)
+
+
+def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
+    """Fold log files into a state.
+
+    Args:
+        paths: of the table.
+        log: its log files.
+        tolerant: give a state also where schema lines contradict each other. Only for those who
+            tell of the ``conflict`` or mend it: ``schema`` then lacks the columns it is about.
+
+    Raises SchemaConflictError, LogCorruptError.
+    """
     names = sorted(log.contents)
     contents = [log.contents[name] for name in names]
     tombstones: dict[str, int] = {}
@@ -162,6 +189,7 @@ def build(paths: TablePaths, log: LogRead) -> Snapshot:
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
+    schema, conflict = _schema(log, tolerant=tolerant)
     return Snapshot(
         paths=paths,
         listing=log.listing,
@@ -170,11 +198,22 @@ def build(paths: TablePaths, log: LogRead) -> Snapshot:
         log_tombstones=tombstones,
         deletes=deletes,
         other=frozenset(other),
-        schema=schemas.union((n, log.contents[n].schema) for n in names),
+        schema=schema,
         seq=max((item.name.seq for item in log.listing.values()), default=0),
         purged=newest.purged if newest is not None else 0,
         times=tuple(sorted(known)),
+        conflict=conflict,
     )
+
+
+def _schema(log: LogRead, *, tolerant: bool) -> tuple[dict[str, str], SchemaConflictError | None]:
+    lines = [(name, log.contents[name].schema) for name in standing(log)]
+    try:
+        return schemas.union(lines), None
+    except SchemaConflictError as error:
+        if not tolerant:
+            raise
+        return schemas.agreed(lines), error
 
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:

@@ -48,6 +48,8 @@ class TxnSurvey:
     other: set[bytes] = field(default_factory=set)
     schemas: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """(transaction, its schema line)"""
+    folded: set[str] = field(default_factory=set)
+    """Log files that they have folded, as far as they tell."""
     purged: int = 0
 
     @property
@@ -137,5 +139,6 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     found.deletes.update((d.id, d) for d in content.deletes)
     found.other.update(content.other)
     found.schemas.append((key, content.schema))
+    found.folded.update(stone.p for stone in content.tombstones)
     if content.x is not None:
         found.purged = max(found.purged, content.x.purged)

@@ -9,7 +9,7 @@ Spark driver alive beside the retry, and then this is what makes one of them los
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -37,6 +37,16 @@ _NAMED_PARTITIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class Mended:
+    """How a repair of the schema goes on a base."""
+
+    folds: tuple[str, ...]
+    """Exactly these log files are folded: those whose schema lines are wrong."""
+    line: Mapping[str, str]
+    """The schema line that stands for theirs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What an operation wants to do to the table."""
 
@@ -55,6 +65,8 @@ class Change:
     """New purge horizon on a base; None leaves it where it is."""
     refuse: Callable[[Snapshot], None] | None = None
     """Called with every base before it is committed on; what it raises ends the commit."""
+    mend: Callable[[Snapshot], Mended] | None = None
+    """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +116,7 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         read_at = table.clock.elapsed_ms()
         if _create_transaction(table, base, draft.header, data):
             return _committed(table, base, draft, read_at)
-        base = take_base(table, began_ms=base.began_ms)
+        base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at once",
@@ -155,6 +167,8 @@ def _refuse_when_late(table: Table, base: Base) -> None:
 
 
 def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
+    if snapshot.conflict is not None and change.mend is None:
+        raise snapshot.conflict  # no one schema line could state what the folded ones do
     # Against the snapshot that is committed on: looking at the transactions in between instead
     # leaves a race with the one that comes after them.
     lost = [p for p in change.replaces if p not in snapshot.live]
@@ -172,7 +186,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, max(now, snapshot.newest_t + 1)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    keys = fold.choose(snapshot, sum(len(marker_json(m)) for m in own), purged)
+    keys, line = _folds(snapshot, change, own, purged)
     folded = fold.fold(
         snapshot,
         keys,
@@ -184,7 +198,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
     content = LogContent(
         t=t,
-        schema=dict(snapshot.schema),
+        schema=dict(line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=[*deletes, *folded.deletes],
@@ -205,6 +219,17 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         partitions=change.partitions[:_NAMED_PARTITIONS],
     )
     return _Draft(header, content, codec.encode(content))
+
+
+def _folds(
+    snapshot: Snapshot, change: Change, own: list[Marker], purged: int
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Which log files to fold, and the schema line that stands for theirs."""
+    if change.mend is not None:
+        mended = change.mend(snapshot)
+        return mended.folds, mended.line
+    own_bytes = sum(len(marker_json(m)) for m in own)
+    return fold.choose(snapshot, own_bytes, purged), snapshot.schema
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:

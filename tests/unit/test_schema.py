@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import time
 
 import duckdb
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.errors import SchemaConflictError
-from firnline.schema import normalise, union
+from firnline.schema import agreed, normalise, union, variants
 from firnline.sql_keywords import KEYWORDS
 from firnline.sql_types import fold_name, quote_name
 
@@ -137,6 +138,29 @@ def test_a_type_conflict_names_the_column_both_types_and_both_log_files() -> Non
         union(lines)
     for piece in ("'a'", "INTEGER", "VARCHAR", "one.jsonl", "3.jsonl"):
         assert piece in str(caught.value)
+    assert "`firnline schema show TABLE`" in caught.value.next_step
+    assert "`firnline schema fix TABLE --column a --type INTEGER`" in caught.value.next_step
+
+
+def test_the_next_step_can_be_copied_into_a_shell() -> None:
+    with pytest.raises(SchemaConflictError) as caught:
+        union([("1", {"it's": "DECIMAL(10,2)"}), ("2", {"it's": "DATE"})])
+    command = caught.value.next_step.split("`")[3]
+    assert shlex.split(command)[4:] == ["--column", "it's", "--type", "DECIMAL(10,2)"]
+
+
+def test_variants_tell_everything_that_is_said_and_agreed_what_nobody_disputes() -> None:
+    lines = [
+        ("1", {"a": "int", "b": "text", "c": "DATE"}),
+        ("2", {"a": "INTEGER", "B": "VARCHAR"}),
+        ("3", {"c": "TIMESTAMP", "a": "int4"}),
+    ]
+    assert variants(lines) == {
+        "a": {("a", "INTEGER"): ["1", "2", "3"]},
+        "b": {("b", "VARCHAR"): ["1"], ("B", "VARCHAR"): ["2"]},
+        "c": {("c", "DATE"): ["1"], ("c", "TIMESTAMP"): ["3"]},
+    }
+    assert agreed(lines) == {"a": "INTEGER"}
 
 
 def test_columns_that_differ_only_in_case_are_a_conflict() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from firnline.errors import LogCorruptError, SchemaConflictError, SnapshotExpiredError
 from firnline.log import codec
 from firnline.log.reader import LogObject, LogRead
-from firnline.log.records import Delete, LogContent, Marker, stats_json
+from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json
 from firnline.paths import TablePaths
-from firnline.snapshot import build, bury, combine, union_parts
+from firnline.snapshot import Snapshot, build, bury, combine, read_snapshot, union_parts
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.world import make_world
 
@@ -96,6 +96,43 @@ def test_a_type_conflict_names_column_types_and_files() -> None:
     text = str(caught.value)
     assert all(word in text for word in ("v", "INTEGER", "VARCHAR"))
     assert text.count(".jsonl") == 2
+
+
+def test_a_conflict_is_tolerated_only_when_asked_and_its_columns_are_left_out() -> None:
+    world = make_world()
+    put_append(world)
+    put_append(world, schema={"v": "VARCHAR", "w": "DATE"})
+    state = read_snapshot(world.store, PATHS, tolerant=True)
+    assert state.schema == {"ts": "TIMESTAMP", "w": "DATE"}
+    assert len(state.live) == 2
+    assert state.conflict is not None
+    assert "firnline schema fix" in state.conflict.next_step
+    assert snapshot_without_conflict().conflict is None
+
+
+def snapshot_without_conflict() -> Snapshot:
+    world = make_world()
+    put_append(world)
+    return read_snapshot(world.store, PATHS, tolerant=True)
+
+
+def test_what_a_folded_log_file_says_of_columns_is_over() -> None:
+    # Clean-up reads folded log files too: without this it could never delete a wrong one.
+    world = make_world()
+    put_append(world)
+    put_append(world, schema={"v": "VARCHAR"})
+    wrong = max(k for k in world.store.objects if "/_log/" in k)
+    t = world.clock.now + 1
+    stones = [LogTombstone(wrong, t)]
+    markers = codec.decode(wrong, world.store.objects[wrong][0], PATHS).markers
+    content = LogContent(t=t, schema=SCHEMA, markers=markers, tombstones=stones)
+    foreign = f"{PATHS.log_dir}{t}_m_other.jsonl"
+    world.store.put_new(foreign, codec.encode(content))
+    with pytest.raises(SchemaConflictError):  # folds of foreign clients are not trusted that far
+        snapshot(world)
+    del world.store.objects[foreign]
+    world.store.put_new(PATHS.txn_log(t, 1, world.ids.uuid7(t)), codec.encode(content))
+    assert snapshot(world).schema == SCHEMA
 
 
 def test_live_parts_are_grouped_by_partition() -> None:

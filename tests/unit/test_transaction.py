@@ -12,20 +12,30 @@ from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
     CommitUnknownError,
+    InvariantError,
     LogCorruptError,
     ObjectExistsError,
     OutcomeUnknownError,
     RowCountMismatchError,
+    SchemaConflictError,
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
 from firnline.log.records import LogContent
-from firnline.log.txn_file import RunIdentity
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
-from firnline.transaction import commit
-from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
+from firnline.transaction import Change, Mended, commit
+from tests.support.log_tables import (
+    SCHEMA,
+    do_merge,
+    merge_change,
+    part_key,
+    put_append,
+    snapshot,
+    v1_live,
+)
 from tests.support.world import Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")
@@ -281,6 +291,75 @@ def test_merged_log_files_stay_few_over_many_commits() -> None:
     unfolded = len(read_log(world.store, world.table.paths).contents)
     assert unfolded <= 8
     check(world, 60 * 30)
+
+
+def in_conflict() -> tuple[World, str]:
+    """A table and the log file of a writer that gave ``v`` another type."""
+    world = make_world()
+    put_append(world)
+    put_append(world, schema={"v": "VARCHAR"})
+    return world, max(k for k in world.store.objects if "/_log/" in k)
+
+
+def repaired(world: World, wrong: str, line: dict[str, str]) -> Change:
+    """Nothing but the wrong log file is folded."""
+    return Change(
+        op="mend",
+        replaces=(),
+        adds=(),
+        counts=Counts(),
+        mend=lambda _: Mended(folds=(wrong,), line=line),
+    )
+
+
+def test_a_repair_folds_the_wrong_log_file_and_states_its_columns_anew() -> None:
+    world, wrong = in_conflict()
+    with pytest.raises(SchemaConflictError):
+        take_base(world.table)
+    base = take_base(world.table, tolerant=True)
+    made = commit(world.table, base, repaired(world, wrong, SCHEMA), RUN)
+    assert made.base is not None
+    assert made.base.snapshot.conflict is None
+    assert snapshot(world).schema == SCHEMA
+    assert list(snapshot(world).log_tombstones) == [wrong]
+    check(world, 20)
+
+
+def test_nothing_else_is_committed_on_a_conflict() -> None:
+    world, _ = in_conflict()
+    base = take_base(world.table, tolerant=True)
+    keys = list(base.snapshot.live)[:1]
+    with pytest.raises(SchemaConflictError):
+        commit(world.table, base, merge_change(world, keys, base), RUN)
+    assert not [k for k in world.store.objects if "/_txn/" in k]
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ({"ts": "TIMESTAMP"}, "folded columns are carried"),
+        ({**SCHEMA, "v": "DATE"}, "schema lines go together"),
+    ],
+)
+def test_a_schema_line_that_loses_or_contradicts_a_column_is_not_committed(
+    line: dict[str, str], rule: str
+) -> None:
+    world = make_world()
+    put_append(world)
+    put_append(world)
+    base = take_base(world.table)
+    change = repaired(world, max(base.snapshot.listing), line)
+    with pytest.raises(InvariantError, match=rule):
+        commit(world.table, base, change, RUN)
+
+
+def test_a_committed_repair_is_published_by_whoever_takes_the_next_base() -> None:
+    world, wrong = in_conflict()
+    base = take_base(world.table, tolerant=True)
+    made = commit(world.table, base, repaired(world, wrong, SCHEMA), RUN)
+    del world.store.objects[made.header.log]
+    assert take_base(world.table).snapshot.schema == SCHEMA
+    check(world, 20)
 
 
 def test_what_a_later_version_wrote_is_carried_on() -> None:

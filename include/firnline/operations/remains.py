@@ -10,13 +10,16 @@ import msgspec
 from firnline import schema as schemas
 from firnline.errors import LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log.reader import LogRead
 from firnline.log.records import Delete
 from firnline.plan.rebuild import Choice, History, RebuildPlan, first_of_run, plan_rebuild
-from firnline.snapshot import combine
+from firnline.snapshot import combine, standing
+from firnline.sql_types import fold_name
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
 
 _TELL_EVERY = 1_000
+_LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
 
 
 class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +65,7 @@ def read_remains(
             f"there is nothing at {table.settings.root} to rebuild a table from",
             next_step="correct the name or the root",
         )
-    columns = schemas.SchemaUnion()
-    for source, line in [*txns.schemas, *((k, c.schema) for k, c in sorted(log.contents.items()))]:
-        columns.add(source, line)
+    columns = _columns(log, txns)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
     wanted = FooterWanted(columns=columns.columns, stats=table.settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
@@ -73,7 +74,7 @@ def read_remains(
     live = {marker.p for marker in plan.live}
     for facts in footers:
         if facts.key in live:
-            columns.add(f"part {facts.key}", facts.columns)
+            columns.add(f"part {facts.key}", facts.columns, next_step=_LEAVE_OUT)
     return Remains(
         log=log,
         history=history,
@@ -82,6 +83,24 @@ def read_remains(
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
         plan=plan,
     )
+
+
+def _columns(log: LogSurvey, txns: TxnSurvey) -> schemas.SchemaUnion:
+    """The columns that are known. Raises SchemaConflictError.
+
+    Of two transactions the newer one counts, and a log file that any has folded does not: a repair
+    of the schema may have corrected what they say.
+    """
+    lines: dict[str, str] = {}
+    for _, line in sorted(txns.schemas, reverse=True):
+        known = {fold_name(name) for name in lines}
+        lines |= {name: kind for name, kind in line.items() if fold_name(name) not in known}
+    columns = schemas.SchemaUnion()
+    columns.add("the transactions", lines)
+    for key in standing(LogRead(log.listing, log.contents)):
+        if key not in txns.folded:
+            columns.add(f"log file {key}", log.contents[key].schema)
+    return columns
 
 
 def _footers(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import FindingsError, FirnlineError, LogCorruptError, SchemaConflictError
+from firnline.errors import FindingsError, FirnlineError, LogCorruptError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
@@ -25,6 +25,7 @@ from firnline.plan.verify import (
 )
 from firnline.plan.verify_parts import Counted, FooterCheck, check_objects
 from firnline.snapshot import Snapshot, build
+from firnline.sql_types import fold_name
 from firnline.survey import LogSurvey, survey_log, survey_transactions
 from firnline.table import Table
 
@@ -130,7 +131,7 @@ def run_verify(
     v1_parts = check_v1(run.found, snapshot) if whole else None
     run.check_checkpoints()
     counted = run.check_parts(snapshot, now)
-    deep = FooterCheck(run.found, table.paths, snapshot.live, snapshot.schema)
+    deep = FooterCheck(run.found, table.paths, snapshot.live, snapshot.schema, _disputed(snapshot))
     if options.deep:
         reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
         _read_footers(deep, reader, on_progress or (lambda _: None))
@@ -175,13 +176,14 @@ class _Run:
         contents = log.contents
         while True:
             try:
-                return build(self.table.paths, LogRead(log.listing, contents))
-            except SchemaConflictError as error:
-                self._contradiction("schema-conflict", error)
-                contents = {k: msgspec.structs.replace(c, schema={}) for k, c in contents.items()}
+                found = build(self.table.paths, LogRead(log.listing, contents), tolerant=True)
             except LogCorruptError as error:
                 self._contradiction("log-conflict", error)
                 contents = _first_only(contents)
+            else:
+                if found.conflict is not None:
+                    self._contradiction("schema-conflict", found.conflict)
+                return found
 
     def _contradiction(self, kind: str, error: FirnlineError) -> None:
         self.readable = False
@@ -247,6 +249,11 @@ class _Run:
             requests={kind: after[kind] - self.before[kind] for kind in after},
             seconds=(self.table.clock.elapsed_ms() - self.began_ms) / 1000,
         )
+
+
+def _disputed(snapshot: Snapshot) -> frozenset[str]:
+    named = {fold_name(n) for content in snapshot.contents.values() for n in content.schema}
+    return frozenset(named - {fold_name(n) for n in snapshot.schema})
 
 
 def _first_only(contents: Mapping[str, LogContent]) -> dict[str, LogContent]:

@@ -147,6 +147,9 @@ class FooterCheck:
     live: Mapping[str, Marker]
     columns: Mapping[str, str]
     """The table's, column -> SQL type."""
+    disputed: frozenset[str] = frozenset()
+    """Columns, by ``fold_name``, of which log files contradict each other: nobody can say which
+    part is right."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -184,6 +187,8 @@ class FooterCheck:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         for name, kind in facts.columns.items():
             known = table.get(fold_name(name))
+            if fold_name(name) in self.disputed:
+                continue
             if known is None:
                 why = f"has a column {name!r} ({kind}) that the table does not have"
             elif normalise(known) != normalise(kind) and kind != '"NULL"':

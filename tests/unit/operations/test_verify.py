@@ -175,6 +175,14 @@ def test_a_schema_conflict_is_found_and_the_rest_is_checked() -> None:
     gone = some_live(world)
     del world.store.objects[gone]
     assert kinds(world, deep=False) == {"schema-conflict": 1, "part-missing": 1}
+    found = run_verify(world.table, VerifyOptions()).findings[-1]
+    assert "firnline schema fix" in found.next_step
+
+
+def test_columns_in_dispute_are_no_fault_of_every_part() -> None:
+    world = filled()
+    put_log(world, world.clock.now, schema={"id": "VARCHAR"})
+    assert kinds(world) == {"schema-conflict": 1}
 
 
 def some_live(world: World) -> str:
