@@ -23,6 +23,23 @@ _REWRITE = "rewrite that part with the table's columns and types, or drop it"
 
 
 @dataclass(frozen=True, slots=True)
+class Converted:
+    """A column of files that becomes one of another type or name."""
+
+    column: str
+    """In the files."""
+    stored: str
+    """Its type there."""
+    wanted: str
+    """The type it gets, as DuckDB spells it."""
+
+    @property
+    def sql(self) -> str:
+        """The new value of a row."""
+        return f"CAST({quote_name(self.column)} AS {self.wanted})"
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """Inputs of one schema and one condition: DuckDB reads them with one scan."""
 
@@ -30,6 +47,8 @@ class Staged:
     columns: frozenset[str]
     """Those of the table that the files have, by ``fold_name``."""
     where_hidden: str | None
+    converted: Mapping[str, Converted]
+    """``fold_name`` of a column of the table -> of what it is made; they are among ``columns``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +102,15 @@ def read_footers(
     groups: dict[tuple[_Shape, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
         groups[shapes[str(path)], source.where_hidden].append(path)
-    columns: dict[_Shape, frozenset[str]] = {}
+    columns: dict[_Shape, tuple[frozenset[str], dict[str, Converted]]] = {}
     for (shape, _), members in groups.items():
         if shape not in columns:
             key = keys[str(members[0])]
-            columns[shape] = _check(key, _describe(connection, members[0], key), wanted)
+            described = _describe(connection, members[0], key)
+            converted = _converted(connection, task, described)
+            columns[shape] = _check(key, described, wanted, converted), converted
     staged = tuple(
-        Staged(tuple(members), columns[shape], hidden)
+        Staged(tuple(members), columns[shape][0], hidden, columns[shape][1])
         for (shape, hidden), members in groups.items()
     )
     return Inputs(staged, {Path(path): count for path, count in rows}, wanted)
@@ -126,9 +147,13 @@ def check_keys(
 
 
 def culprit(keys: dict[str, str], error: duckdb.Error) -> InputError | duckdb.Error:
-    """Which input DuckDB complains of: it names the file in every error about one."""
+    """Which input DuckDB complains of: it names the file in every error about one.
+
+    But for damage that its Parquet reader did not expect, a bare ``Error``: that is the only input.
+    """
+    only = len(keys) == 1 and type(error) is duckdb.Error
     for path, key in keys.items():
-        if path in str(error):
+        if only or path in str(error):
             return InputError(key, unreadable(key, _without(path, key, error)))
     return error
 
@@ -211,18 +236,36 @@ def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> s
         ) from error
 
 
+def _converted(
+    connection: duckdb.DuckDBPyConnection, task: KernelTask, described: list[tuple[str, str]]
+) -> dict[str, Converted]:
+    """The task's conversions of columns that a file has. Raises PartSchemaError."""
+    kinds, table = {fold_name(name): (name, kind) for name, kind in described}, dict(task.columns)
+    return {
+        fold_name(each.name): Converted(
+            *kinds[fold_name(each.column)], sql_type(connection, each.name, table[each.name])
+        )
+        for each in task.conversions
+        if fold_name(each.column) in kinds
+    }
+
+
 def _check(
-    key: str, columns: list[tuple[str, str]], wanted: dict[str, tuple[str, str]]
+    key: str,
+    columns: list[tuple[str, str]],
+    wanted: dict[str, tuple[str, str]],
+    converted: Mapping[str, Converted],
 ) -> frozenset[str]:
     """Raise InputError for the first column that does not fit; returns those it has."""
     seen: dict[str, str] = {}
+    targets = {made.column: (folded, made.stored) for folded, made in converted.items()}
     for name, kind in columns:
-        folded = fold_name(name)
+        folded, expected = targets.get(name, (fold_name(name), ""))
         if folded in seen:
             problem = f"has the columns {seen[folded]!r} and {name!r}, which are one name in SQL"
         elif folded not in wanted:
             problem = f"has a column {name!r} ({kind}) that the table's schema does not have"
-        elif normalise(kind) != normalise(wanted[folded][1]):
+        elif normalise(kind) != normalise(expected or wanted[folded][1]):
             problem = f"has column {name!r} as {kind}, the table has it as {wanted[folded][1]}"
         else:
             seen[folded] = name

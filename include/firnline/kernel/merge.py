@@ -18,6 +18,7 @@ import msgspec
 from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
+from firnline.kernel.convert import check_values
 from firnline.kernel.duck import open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
 from firnline.kernel.inputs import check_keys, culprit, read_footers
@@ -97,6 +98,7 @@ class _Merge:
             if key_file is not None:
                 check_keys(connection, task, key_file, inputs)
             with self._faults(keys), interrupted_when(self.stopped, connection):
+                check_values(connection, inputs, keys)
                 producer = Producer(
                     task, connection, self.folder, self.clock, self.stopped, self._stop_if_asked
                 )

@@ -28,6 +28,18 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     the output is made."""
 
 
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of the inputs that the output has in another type or under another name.
+
+    A value that the other type cannot hold exactly is an error.
+    """
+
+    column: str
+    """In the inputs, in any type."""
+    name: str
+    """In ``KernelTask.columns``."""
+
+
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
     """A Parquet object in the table's bucket: the keys of rows to hide, one row each."""
 
@@ -71,6 +83,8 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     keys: KeyFile | None = None
     """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input. Equal as in
     SQL: a null is equal to nothing."""
+    conversions: tuple[Conversion, ...] = ()
+    """Of columns that the inputs do not hold as ``columns`` says."""
     only_touched: bool = False
     """Leave out inputs of which no row is hidden or removed: they stay as they are."""
 

@@ -67,10 +67,7 @@ def _select(
     path: str | None = None,
 ) -> str:
     """All columns of the table from one scan, nulls for those the files lack."""
-    columns = [
-        quote_name(name) if fold_name(name) in group.columns else f"CAST(NULL AS {types[name]})"
-        for name in names
-    ]
+    columns = [_column(name, types[name], group) for name in names]
     # A file may spell a column in other letters than the table.
     selected = [
         f"{column} AS {quote_name(name)}" for column, name in zip(columns, names, strict=True)
@@ -83,6 +80,13 @@ def _select(
     if path is not None:
         selected.append(quote_name(path))
     return f"SELECT {', '.join(selected)} FROM {scan(group.paths, path)}"
+
+
+def _column(name: str, kind: str, group: Staged) -> str:
+    made = group.converted.get(fold_name(name))
+    if made is not None:
+        return made.sql
+    return quote_name(name) if fold_name(name) in group.columns else f"CAST(NULL AS {kind})"
 
 
 def _key_rows(task: KernelTask, path: Path | None) -> tuple[str, str] | None:
