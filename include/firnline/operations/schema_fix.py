@@ -1,0 +1,281 @@
+"""The way out of a schema conflict: a column gets one type, or two names; no value is lost.
+
+One transaction replaces the parts that hold the column in another type and folds the log files that
+say so. Each part is rewritten by itself: its rows, its place in the order of insertion, and the
+deletes that may still hide some of its rows are those of the part before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.base import Base, take_base
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    PartGoneError,
+    PartUnreadableError,
+    RunFailedError,
+)
+from firnline.footers import FooterTask, FooterWanted, many_facts
+from firnline.kernel.engine import Engine
+from firnline.kernel.model import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import Done, discard
+from firnline.operations.merge import Failure, Progress
+from firnline.operations.rewrite_parts import commit_or_discard
+from firnline.operations.schema_tasks import replacing, rewrite_task
+from firnline.plan.merge import PlannedGroup
+from firnline.plan.schema_fix import PartFix, SchemaFixPlan, aim, plan_schema_fix
+from firnline.plan.schema_mend import mended
+from firnline.plan.schema_target import ColumnFix, targets_of
+from firnline.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.transaction import Mended
+
+OP = "schema-fix"
+_UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
+
+
+class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    fixes: tuple[ColumnFix, ...]
+    where_types: tuple[str, ...] = ()
+    """Change only what has one of these types; empty for all but the type that is kept."""
+    all_parts: bool = False
+    """Look at the footers of all live parts, not only of those whose log file is wrong."""
+    leave_unreadable: bool = False
+    """Leave parts that cannot be read as they are, instead of changing nothing."""
+    dry_run: bool = False
+
+
+class SchemaFixReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """The last one, as ``SchemaFixPlan.to_json``."""
+    transaction: int | None
+    """None when nothing was committed."""
+    counts: Counts
+    left: tuple[Failure, ...]
+    """Parts that could not be read and stay as they are, with ``leave_unreadable``."""
+    failures: tuple[Failure, ...]
+    """With any of them nothing was changed."""
+    conflict: str | None
+    """What log files still contradict each other in, when they do."""
+    replans: int
+    """How often a rival took parts of the plan away, or a wrong log file came meanwhile."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+class SchemaFixFailedError(RunFailedError):
+    """Values or parts stood in the way, and nothing was changed; carries the report."""
+
+    def __init__(self, report: SchemaFixReport) -> None:
+        first = report.failures[0]
+        count = len(report.failures)
+        super().__init__(
+            f"nothing was changed in table {report.table}: {count} "
+            f"{'part' if count == 1 else 'parts'} cannot be rewritten; the first: {first.message}",
+            next_step="mend what the report names, or ask for another type or for --rename",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
+    """What ``run_schema_fix`` would do; its errors.
+
+    Requests: those of ``take_base``, and one ranged GET per live part of the log files that are
+    wrong.
+    """
+    return _plan(table, take_base(table, tolerant=True).snapshot, options)
+
+
+def run_schema_fix(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: SchemaFixOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> SchemaFixReport:
+    """Give columns one type in one transaction, all of it or nothing.
+
+    A second run right after the first finds nothing to do.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; one ranged GET per live
+    part of the log files that state a wrong type (``all_parts``: per live part); a GET and an
+    upload per part that holds one; four for the probe of the store and two PUT.
+
+    Args:
+        table: the table; its log files may contradict each other.
+        engine: called once there is a part to rewrite.
+        options: which columns, and what becomes of them.
+        run: who runs it, for the history.
+        on_progress: called whenever a part has been read.
+
+    Raises:
+        UsageError: see ``schema_target.targets_of`` and ``plan_schema_fix``.
+        SchemaFixFailedError: a value that the type cannot hold exactly, or a part that cannot be
+            read; nothing was changed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, options, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    while True:
+        base = take_base(table, tolerant=True)
+        plan = _plan(table, base.snapshot, options)
+        state.refuse_unreadable(plan)
+        if options.dry_run or plan.nothing_to_do:
+            return state.report(base, plan)
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        done = state.execute(plan, base.snapshot, engine)
+        try:
+            return state.commit(base, plan, done)
+        except CommitConflictError:
+            state.replans += 1
+            if state.replans > table.settings.merge.max_replans:
+                raise
+
+
+def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> SchemaFixPlan:
+    targets = targets_of(
+        snapshot,
+        table.settings,
+        options.fixes,
+        options.where_types,
+        all_parts=options.all_parts,
+    )
+    planned = aim(snapshot, targets, all_parts=options.all_parts)
+    known = {**snapshot.schema, **{target.column: target.kept for target in targets}}
+    tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
+    footers = many_facts(table.store, tasks, FooterWanted(columns=known))
+    return plan_schema_fix(snapshot, planned, footers)
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: SchemaFixOptions
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    started_ms: int
+    replans: int = 0
+    left: list[Failure] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    transaction: int | None = None
+    conflict: str | None = None
+
+    def refuse_unreadable(self, plan: SchemaFixPlan) -> None:
+        found = [
+            Failure(
+                partition=self.table.paths.parse_part(part.key).partition,
+                error=PartUnreadableError.__name__,
+                message=f"{part.message}; {part.next_step}",
+                key=part.key,
+            )
+            for part in plan.unreadable
+        ]
+        if self.options.leave_unreadable:
+            self.left = found
+        elif found and not self.options.dry_run:
+            self.failures = found
+            raise SchemaFixFailedError(self.report(None, plan))
+
+    def execute(
+        self, plan: SchemaFixPlan, snapshot: Snapshot, engine: Callable[[], Engine]
+    ) -> list[Done]:
+        """Rewrite the parts. Raises SchemaFixFailedError, with the outputs deleted."""
+        if not plan.rewrites:
+            return []
+        on = engine()
+        self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
+        tasks = [
+            rewrite_task(self.table, snapshot, n, fix, OP) for n, fix in enumerate(plan.rewrites)
+        ]
+        done: list[Done] = []
+        running = on.run(tasks)
+        try:
+            for result in running:
+                if result is not None:
+                    self._take(plan.rewrites[result.group], result, done)
+                    self._tell(len(tasks), len(done))
+        except (Exception, KeyboardInterrupt):
+            # Not on a crash: whoever dies deletes nothing, and tests die by a BaseException.
+            if isinstance(running, Generator):
+                running.close()
+            discard(self.table, done)
+            raise
+        if self.failures:
+            discard(self.table, done)
+            raise SchemaFixFailedError(self.report(None, plan))
+        return done
+
+    def _take(self, fix: PartFix, result: KernelResult, done: list[Done]) -> None:
+        self.table.store.counters.add(result.requests)
+        if result.error is None:
+            done.append((PlannedGroup(fix.partition, (fix.marker,)), result))
+            return
+        failure = Failure(
+            partition=fix.partition,
+            error=result.error_type or FirnlineError.__name__,
+            message=f"{result.error}; {result.error_next_step}",
+            key=fix.marker.p,
+        )
+        left = self.options.leave_unreadable and failure.error in _UNREADABLE
+        (self.left if left else self.failures).append(failure)
+
+    def _tell(self, parts: int, read: int) -> None:
+        self.on_progress(
+            Progress(
+                groups=parts,
+                groups_done=read,
+                parts_in=parts,
+                parts_merged=read,
+                parts_done=0,
+                transactions=0,
+            )
+        )
+
+    def commit(self, base: Base, plan: SchemaFixPlan, done: Sequence[Done]) -> SchemaFixReport:
+        """Raises what ``commit_or_discard`` raises."""
+
+        def mend(snapshot: Snapshot) -> Mended:
+            return mended(snapshot, plan.aim.targets, plan.renamed, plan.aim.log_files)
+
+        change = replacing(base.snapshot, done, OP, mend)
+        made = commit_or_discard(self.table, base, change, self.identity, done)
+        self.transaction, self.counts = made.header.seq, made.header.counts
+        return self.report(made.base, plan)
+
+    def report(self, base: Base | None, plan: SchemaFixPlan) -> SchemaFixReport:
+        table = self.table
+        conflict = None if base is None else base.snapshot.conflict
+        return SchemaFixReport(
+            table=table.settings.name,
+            dry_run=self.options.dry_run,
+            plan=plan.to_json(),
+            transaction=self.transaction,
+            counts=self.counts,
+            left=tuple(self.left),
+            failures=tuple(self.failures),
+            conflict=None if conflict is None else conflict.message,
+            replans=self.replans,
+            requests=table.store.counters.as_dict(),
+            seconds=(table.clock.elapsed_ms() - self.started_ms) / 1000,
+        )
