@@ -7,6 +7,7 @@ identity of its platform; nothing secret is passed.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -108,6 +109,36 @@ class SubmitHook(SparkSubmitHook):
                 "could say why; read what Spark says above"
             )
         return error
+
+
+def refuse_unusable(connection: Connection) -> None:
+    """Before Airflow's hook stumbles over it.
+
+    Raises:
+        EnvironmentFaultError: a Spark Connect server, to which no application can be submitted, or
+            Kubernetes without Airflow's provider for it.
+    """
+    if connection.conn_type == "spark_connect" or (connection.host or "").startswith("sc://"):
+        raise EnvironmentFaultError(
+            f"the Airflow connection {connection.conn_id!r} names a Spark Connect server, and the "
+            "jobs are submitted as applications",
+            next_step="make one of type spark whose host is the master: spark://HOST:7077, yarn, "
+            "k8s://..., local[*]",
+        )
+    on_kubernetes = "k8s" in f"{connection.conn_type}:{connection.host}"
+    if on_kubernetes and not _has_kubernetes():
+        raise EnvironmentFaultError(
+            f"the Airflow connection {connection.conn_id!r} names a Kubernetes master, and this "
+            "worker lacks Airflow's provider for Kubernetes",
+            next_step="install apache-airflow-providers-cncf-kubernetes where the worker runs",
+        )
+
+
+def _has_kubernetes() -> bool:
+    try:
+        return importlib.util.find_spec("airflow.providers.cncf.kubernetes") is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
 
 
 def deploy_options(connection: Connection) -> dict[str, bool]:

@@ -11,7 +11,7 @@ from airflow.sdk import Asset
 from firnline.airflow.access import driver_environment, spark_connection, store_access
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.links import RunLink
-from firnline.airflow.submit import SubmitHook, deploy_options
+from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.airflow.work import SparkWork, run_identity
 from firnline.errors import EnvironmentFaultError
 from firnline.settings import TableSettings
@@ -60,6 +60,7 @@ class SubmitJob(SparkSubmitOperator):
         with airflow_failures():
             options = self.work.asked(context)
             connection = spark_connection(self.table)
+            refuse_unusable(connection)
             merge = self.table.merge
             self.conf = with_defaults(
                 self.table.spark.conf, merge.kernel_memory, merge.kernel_threads

@@ -141,7 +141,8 @@ def require_table(table: Table) -> None:
 def _no_table(table: Table) -> UsageError:
     return UsageError(
         f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or make the table with `firnline append`",
+        next_step="correct the name or root, or make the table with `firnline append`; if its log "
+        "was lost, `firnline rebuild` writes it anew",
     )
 
 

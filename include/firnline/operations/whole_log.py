@@ -7,6 +7,8 @@ or a transaction that whoever comes next publishes.
 
 from __future__ import annotations
 
+import logging
+
 from firnline.base import publish
 from firnline.errors import (
     CommitConflictError,
@@ -20,6 +22,8 @@ from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
 from firnline.store.create import create
 from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
 
 
 def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int) -> bool:
@@ -38,16 +42,21 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
         CommitConflictError: a rival has the number; nothing was committed.
         CommitUnknownError: nobody can say whether it took effect.
     """
-    started = table.clock.elapsed_ms()
-    if started - began_ms > table.settings.commit_ttl:
+    started, ttl = table.clock.elapsed_ms(), table.settings.commit_ttl
+    if started - began_ms > ttl:
         raise CommitExpiredError(
             f"this {header.op} read the table {(started - began_ms) // 1000} s ago, longer than "
-            f"commit_ttl ({table.settings.commit_ttl // 1000} s)",
+            f"commit_ttl ({ttl // 1000} s)",
             next_step="run it again, or raise commit_ttl",
         )
     key = table.paths.txn(header.seq)
     try:
-        rival = create(table.store, key, txn_file.encode(header, log_file))
+        rival = create(
+            table.store,
+            key,
+            txn_file.encode(header, log_file),
+            may_put=lambda: table.clock.elapsed_ms() - began_ms <= ttl,
+        )
     except (OutcomeUnknownError, StoreUnavailableError) as error:
         raise CommitUnknownError(
             f"nobody can say whether transaction {key} was written ({error.message})",
@@ -60,5 +69,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
         )
     try:
         return publish(table, header, log_file, started)
-    except FirnlineError:
-        return False  # committed it is: whoever takes the next base publishes it
+    except FirnlineError as error:
+        # Committed it is: whoever takes the next base publishes it.
+        _LOG.warning("transaction %d is committed but not published yet: %s", header.seq, error)
+        return False

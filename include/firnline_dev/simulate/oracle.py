@@ -117,7 +117,13 @@ class Oracle:
         self.past_from = time_ms
 
     def adopt(self) -> None:
-        """After a rebuild: an append that failed before its log file may be part of it now."""
+        """After a rebuild: what was committed but not visible yet is part of the table now.
+
+        So may be an append that failed before its log file.
+        """
+        for key in sorted(self.committed.keys() - self.applied):
+            self.applied.add(key)
+            self._transaction(*self.committed[key])
         for path, marker in self.snapshot().live.items():
             for k, p, u in self.part_rows[path]:
                 if k not in self.born:

@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from firnline.airflow.submit import SubmitHook, deploy_options
+from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.errors import EnvironmentFaultError
 
 SECRET = "tell-nobody"
@@ -181,3 +181,37 @@ def test_those_options_are_attributes_of_airflow_s_operator() -> None:
     operator = SparkSubmitOperator(task_id="t")
     for name in ("_track_driver_via_k8s_api", "_yarn_track_via_rm_api", "durable"):
         assert isinstance(getattr(operator, name), bool)
+
+
+@pytest.mark.parametrize(
+    ("connection", "says", "next_step"),
+    [
+        (
+            Connection(conn_id="c", conn_type="spark_connect", host="h", port=15002),
+            "Spark Connect",
+            "spark://",
+        ),
+        (
+            Connection(conn_id="c", conn_type="spark", host="sc://h:15002"),
+            "Spark Connect",
+            "spark://",
+        ),
+        (
+            Connection(conn_id="c", conn_type="spark", host="k8s://https://h"),
+            "provider for Kubernetes",
+            "install",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_refused_in_a_sentence(
+    connection: Connection, says: str, next_step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(EnvironmentFaultError, match=says) as refused:
+        refuse_unusable(connection)
+    assert next_step in refused.value.next_step
+
+
+@pytest.mark.parametrize("host", ["local[*]", "spark://h:7077", "yarn"])
+def test_other_masters_are_left_to_spark(host: str) -> None:
+    refuse_unusable(Connection(conn_id="c", conn_type="spark", host=host))
