@@ -30,9 +30,9 @@ KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".com
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
-_LOG_NAME = re.compile(r"(?P<t>\d{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
-_OURS = re.compile(rf"m_(?P<seq>\d{{20}})-(?P<txn>{UUID7.pattern})")
-_TXN_NAME = re.compile(r"(?P<seq>\d{20})\.jsonl")
+_LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
+_OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
+_TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,10 @@ from firnline.log.records import (
 from firnline.paths import TablePaths
 
 VERSION = 1
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What msgspec raises for bytes that are not the JSON they should be."""
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not the JSON they should be, or that nest too deeply."""
+_MAX_NUMBER = 2**63 - 1
+"""Other readers of the log keep 64-bit integers."""
 _RESTORE = (
     "restore it from a backup, or if it is a transaction's from its copy under _txn/; else move it "
     "away and run `firnline rebuild`"
@@ -120,6 +122,8 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     tombstones = _tombstones(key, header, lines)
     deletes, other = _extensions(key, (header.ext or 0) + 1, ext)
     markers = _markers(key, header.f, memoryview(data)[end:])
+    if header.ext is None:
+        _check_numbers(key, header, tombstones, markers)
     _check_paths(key, data, tombstones, markers, paths)
     return LogContent(
         t=header.t,
@@ -130,6 +134,21 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         other=other,
         x=header.x,
     )
+
+
+def _check_numbers(
+    key: str, header: Header, tombstones: Sequence[LogTombstone], markers: Sequence[Marker]
+) -> None:
+    """Refuse sizes and times that cannot be, where no checksum says that they were written so."""
+    first = header.f - len(tombstones)
+    found = [*((stone.t,) for stone in tombstones), *map(_numbers, markers)]
+    for number, values in enumerate(found, first + 1):
+        if min(values) < 0 or max(values) > _MAX_NUMBER:
+            raise corrupt(key, number, "a size or time is negative or beyond 64 bits")
+
+
+def _numbers(marker: Marker) -> tuple[int, ...]:
+    return (marker.b, marker.t, marker.tmb or 0, marker.n or 0, marker.q or 0, *marker.order())
 
 
 def _check_paths(

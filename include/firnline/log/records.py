@@ -39,8 +39,14 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Statistics as JSON text, decoded when asked for: most readers never do."""
 
     def stats(self) -> Stats:
-        """Column -> (min, max, nulls); empty when the writer gave none."""
-        return _STATS.decode(self.s) if self.s else {}
+        """Column -> (min, max, nulls); empty when the writer gave none, or none that read.
+
+        A part without statistics may hold anything, so nothing is lost by that but speed.
+        """
+        try:
+            return _STATS.decode(self.s) if self.s else {}
+        except (msgspec.MsgspecError, RecursionError):
+            return {}
 
     def order(self) -> tuple[int, int]:
         """[first, last] of the insertion order, unix ms; without one it is the marker's ``t``."""

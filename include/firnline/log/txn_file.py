@@ -75,10 +75,10 @@ def decode(key: str, data: bytes, paths: TablePaths) -> tuple[TxnHeader, bytes]:
     pieces = data.split(b"\n", 2)
     if len(pieces) < 3:
         raise corrupt(key, 1, "the transaction's log file is missing")
+    check_seal(key, 2, pieces[0], pieces[1], pieces[2])
     header = decode_header(key, data, paths)
     if header is None:  # cannot be: the first line is whole
         raise corrupt(key, 1, "the header does not end")
-    check_seal(key, 2, pieces[0], pieces[1], pieces[2])
     return header, pieces[2]
 
 
@@ -96,7 +96,10 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
             next_step="upgrade firnline before you touch this table",
         )
-    name = paths.parse_log(header.log)
+    try:
+        name = paths.parse_log(header.log)
+    except LogCorruptError as error:
+        raise corrupt(key, 1, error.message) from None
     if paths.parse_txn(key) != header.seq or name.seq != header.seq or name.txn != header.txn:
         raise corrupt(key, 1, f"its header is that of transaction {header.seq} ({header.log})")
     return header
