@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any
 
+from firnline import v1_view
 from firnline.errors import InvariantError
 from firnline.paths import TablePaths
 from firnline.plan.cleanup_logs import deletable
@@ -133,11 +134,13 @@ def plan_cleanup(
     policy = settings.cleanup
     parts = _dead_parts(snapshot, policy.grace)
     logs = _folded_logs(snapshot, policy.grace)
-    ripe_parts = [b for b in parts if b.due <= now_ms]
+    revived = v1_view.live_parts(snapshot.contents)
+    held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
+    ripe_parts = [b for b in parts if b.due <= now_ms and b.key not in revived]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     forget = now_ms - settings.append.ttl - policy.grace
     free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
-    staying = [b.tmb for b in parts if b.due > now_ms]
+    staying = [b.tmb for b in parts if b.due > now_ms or b.key in revived]
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(ripe_parts)
     old = _old_transactions(snapshot, transactions, newest, staying, policy.grace, now_ms)
@@ -152,6 +155,7 @@ def plan_cleanup(
         _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
         _waiting("parts", ripe_parts[len(taken_parts) :], _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
+        _waiting("parts", held_parts, _REVIVED),
         _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
     ]
     return CleanupPlan(
@@ -166,6 +170,10 @@ def plan_cleanup(
 
 _GRACE = "readers may still use them: the grace is not over"
 _LIMIT = "more than one run may delete (max_deletes): the next run goes on"
+_REVIVED = (
+    "clients of version 1 take them for live, since another of them wrote down what it had read "
+    "before they were dropped: the next transaction mends it"
+)
 _HELD = "hold something that no other log file carries"
 
 
