@@ -1,0 +1,226 @@
+"""Hazards of several who write at once, with clocks of their own (docs/hazards.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from firnline.append import Appender
+from firnline.clock import SystemClock
+from firnline.errors import CommitConflictError, SchemaConflictError
+from firnline.history import history
+from firnline.kernel.local import LocalEngine
+from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.rewrite import RewriteOptions, run_rewrite
+from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from tests.support.beside import Beside
+from tests.support.cleanups import RUN, check, clean_up, keys_under
+from tests.support.engines import CountingEngine
+from tests.support.histories import clean_up as clean_up_later
+from tests.support.histories import ids_of, rows_from, table_world
+from tests.support.log_tables import put_append, snapshot, v1_live
+from tests.support.reading import visible_ids
+from tests.support.v1_client import V1Client
+from tests.support.world import SetClock, World, make_world
+
+HOURS = 3_600_000
+
+
+def _merge(world: World, table: Table) -> None:
+    run_merge(table, lambda: CountingEngine(world), MergeOptions(), RUN)
+
+
+def _rewrite(world: World, table: Table) -> None:
+    options = RewriteOptions(partitions=("d=1",), where="v > 0", force=True)
+    run_rewrite(table, lambda: CountingEngine(world), options, RUN)
+
+
+def _drop(world: World, table: Table) -> None:
+    run_drop(table, DropOptions(partitions=("d=1",)), RUN)
+
+
+def _delete(world: World, table: Table) -> None:
+    options = DeleteOptions(where="v = 1", partitions=("d=1",), mode="eager")
+    run_delete(table, lambda: CountingEngine(world), options, RUN)
+
+
+OPERATIONS: dict[str, Callable[[World, Table], None]] = {
+    "merge": _merge,
+    "rewrite": _rewrite,
+    "drop": _drop,
+    "delete": _delete,
+}
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(OPERATIONS, OPERATIONS)))
+def test_hazard_07_of_two_operations_on_the_same_parts_one_commits_and_the_other_conflicts(
+    first: str, second: str
+) -> None:
+    """Both planned on the same parts; the second is about to commit when the first has."""
+    world = make_world(merge={"min_inputs": 2, "max_replans": 0})
+    for _ in range(3):
+        put_append(world, "d=1")
+    inputs = set(snapshot(world).live)
+    store = Beside(world.store, what="/_txn/0", act=partial(OPERATIONS[first], world, world.table))
+    with pytest.raises(CommitConflictError):
+        OPERATIONS[second](world, replace(world.table, store=store))
+    assert store.met
+    assert [header.op for header in history(world.table, 9)] == [first]
+    after = snapshot(world)
+    assert {p for p, m in after.parts.items() if m.tmb is not None} == inputs
+    assert len(after.live) == (0 if first == "drop" else 1)
+    assert keys_under(world, "_data") == after.parts.keys(), "the loser left nothing behind"
+    check(world, after.live)
+
+
+def skewed(world: World, ms: int) -> Table:
+    """The same table, seen by a machine whose clock is wrong by so much."""
+    return replace(world.table, clock=SetClock(now=world.clock.now + ms))
+
+
+@pytest.mark.parametrize("skew", [-2 * HOURS, 2 * HOURS])
+def test_hazard_08_with_clocks_two_hours_apart_nothing_is_missed_or_merged_twice(
+    skew: int, tmp_path: Path
+) -> None:
+    """A writer's clock is behind or ahead of the merger's; another one's is right."""
+    world = table_world(merge={"min_inputs": 2})
+    engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
+    first = 0
+    expected: list[int] = []
+
+    def append(ms: int) -> None:
+        nonlocal first
+        Appender(skewed(world, ms)).append(rows_from(first))
+        expected.extend(range(first, first + 6))
+        first += 6
+
+    def merge() -> None:
+        # One more append lands between the merger's listing and its commit.
+        store = Beside(world.store, what="/_txn/0", act=lambda: append(skew))
+        run_merge(replace(world.table, store=store), lambda: engine, MergeOptions(), RUN)
+        assert store.met
+
+    for _ in range(3):
+        append(skew)
+        append(0)
+        world.clock.advance(50)
+        merge()
+        assert sorted(ids_of(world).elements()) == expected
+        assert v1_live(world) == set(snapshot(world).live)
+    run_merge(world.table, lambda: engine, MergeOptions(), RUN)
+    assert {len(parts) for parts in snapshot(world).partitions.values()} == {1}, "nothing is missed"
+    clean_up_later(world)
+    assert sorted(ids_of(world).elements()) == expected
+    check(world, snapshot(world).live)
+
+
+@pytest.mark.parametrize("skew", [-2 * HOURS, 2 * HOURS])
+def test_hazard_08_what_a_delete_hides_is_no_matter_of_clocks(skew: int) -> None:
+    """It hides what was there before, and nothing that was appended after."""
+    world = table_world(deletes="lazy")
+    Appender(skewed(world, skew)).append(rows_from(0))
+    run_delete(world.table, _no_engine, DeleteOptions(where="id < 100"), RUN)
+    Appender(skewed(world, skew)).append(rows_from(6))
+    assert sorted(visible_ids(world.table)) == list(range(6, 12))
+
+
+def _no_engine() -> CountingEngine:
+    raise AssertionError("an engine was started for nothing")
+
+
+def test_hazard_09_two_appends_of_one_host_in_the_same_millisecond_both_survive() -> None:
+    """Two processes of one host, and one process twice, while the clock stands still."""
+    world = table_world()
+    one, two = (Appender(world.table, writer="host") for _ in range(2))
+    made = [one.append(rows_from(0)), two.append(rows_from(6)), one.append(rows_from(12))]
+    assert [result.t - world.clock.now for result in made] == [0, 0, 1]
+    assert sorted(ids_of(world).elements()) == list(range(18))
+    names = {result.log_key for result in made}
+    assert len(names) == 3
+    assert keys_under(world, "_log") == names
+    assert v1_live(world) == set(snapshot(world).live)
+
+
+TEXT = pa.table({"id": ["a"], "day": [0], "name": ["n"]})
+
+
+def test_hazard_13_a_conflicting_schema_of_one_writer_is_a_clear_error() -> None:
+    """An append in another type is refused before anything is written, and readers go on."""
+    world = table_world()
+    Appender(world.table).append(rows_from(0))
+    before = dict(world.store.objects)
+    for appender in (Appender(world.table), Appender(world.table, known_schema={"id": "BIGINT"})):
+        with pytest.raises(SchemaConflictError, match=r"'id' is BIGINT in .* but VARCHAR in") as e:
+            appender.append(TEXT)
+        assert "cast" in e.value.next_step
+        assert world.store.objects == before
+    assert sorted(ids_of(world).elements()) == list(range(6))
+
+
+@pytest.mark.parametrize("other", ["ours", "version 1"])
+def test_hazard_13_two_first_writers_of_different_types_are_named_to_every_reader(
+    other: str,
+) -> None:
+    """Neither could know of the other: the error names column, both types and both log files."""
+    world = make_world()
+    first = put_append(world, schema={"v": "VARCHAR"})
+    if other == "ours":
+        put_append(world, schema={"v": "INTEGER"})
+    else:
+        V1Client(world).append("d=1")
+    logs = sorted(keys_under(world, "_log"))
+    before = dict(world.store.objects)
+    runs: list[Callable[[], Any]] = [
+        lambda: snapshot(world),
+        lambda: read_snapshot(world.store, world.table.paths),
+        lambda: run_merge(world.table, _no_engine, MergeOptions(), RUN),
+        lambda: clean_up(world),
+        lambda: Appender(world.table).append(rows_from(0)),
+    ]
+    for run in runs:
+        with pytest.raises(SchemaConflictError) as raised:
+            run()
+        for word in ("'v'", "VARCHAR", "INTEGER", *logs):
+            assert word in str(raised.value)
+        assert raised.value.next_step
+    assert world.store.objects == before
+    assert set(first) <= before.keys()
+
+
+FOREIGN = (
+    "_log/",
+    "_log/README.md",
+    "_log/.DS_Store",
+    "_log/_temporary/0/task.parquet",
+    "_log/1700000000001_host.jsonl.bak",
+    "_log_old/1700000000001_host.jsonl",
+    "_logs/x.jsonl",
+    "_log.jsonl",
+    "_SUCCESS",
+)
+
+
+def test_hazard_13_foreign_objects_beside_the_log_do_not_block_readers() -> None:
+    """Nor writers, mergers and clean-up; and nobody deletes them."""
+    world = table_world(merge={"min_inputs": 2})
+    Appender(world.table).append(rows_from(0))
+    foreign = {f"t/{name}": (b"{not a log file", 1) for name in FOREIGN}
+    world.store.objects.update(foreign)
+    Appender(world.table).append(rows_from(6))
+    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
+    live = set(snapshot(world).live)
+    assert len(live) == 2
+    clean_up_later(world)
+    assert set(read_snapshot(world.store, world.table.paths).live) == live
+    assert sum(m.n or 0 for m in snapshot(world).live.values()) == 12
+    assert foreign.items() <= world.store.objects.items()
