@@ -25,6 +25,7 @@ from firnline.cli import (
     plan,
     rebuild,
     rewrite,
+    schema,
     settings,
     snapshot,
     sweep,
@@ -99,6 +100,7 @@ _GROUPS = (
     import_files,
     history,
     snapshot,
+    schema,
     settings,
 )
 for group in _GROUPS:

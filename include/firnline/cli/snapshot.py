@@ -1,4 +1,4 @@
-"""``firnline snapshot`` and ``firnline schema``: the state of a table, now or at a time."""
+"""``firnline snapshot``: the state of a table, now or at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from firnline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from firnline.settings import TableSettings
     from firnline.snapshot import Snapshot
     from firnline.table import Table
 
@@ -51,30 +50,6 @@ def snapshot(
     output.show(data, as_json, _render)
 
 
-@command(
-    commands,
-    "schema",
-    [
-        "firnline schema flights",
-        "firnline schema s3://lake/events --json",
-    ],
-)
-def schema(
-    table: TableArgument,
-    as_json: JsonOption = False,
-    settings: SettingsOption = None,
-) -> None:
-    """Columns of a table and their types, and what each is used for."""
-    opened = open_target(table, settings)
-    state = read_state(opened)
-    columns = [
-        {"column": name, "type": sql_type, "used_for": uses(opened.settings, name)}
-        for name, sql_type in state.schema.items()
-    ]
-    data = {"table": opened.settings.name, "root": opened.settings.root, "columns": columns}
-    output.show(data, as_json, _render_schema)
-
-
 def describe(table: Table, state: Snapshot) -> dict[str, Any]:
     """The state as JSON holds it; times in unix milliseconds, sizes in bytes."""
     live = state.live
@@ -100,19 +75,6 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
         "requests": table.store.counters.as_dict(),
         "schema": dict(state.schema),
     }
-
-
-def uses(settings: TableSettings, column: str) -> list[str]:
-    """What the settings use a column for (names ignore letter case, as DuckDB's do)."""
-    roles = {
-        "partition": [field.column for field in settings.partition_by],
-        "sort": [field.column for field in settings.sort_by],
-        "primary key": list(settings.primary_key),
-        "version": [settings.version] if settings.version else [],
-        "ttl": [settings.ttl.column] if settings.ttl and settings.ttl.column else [],
-    }
-    folded = column.casefold()
-    return [role for role, names in roles.items() if folded in (n.casefold() for n in names)]
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -150,12 +112,4 @@ def _log_files(data: dict[str, Any]) -> str:
         f"{number(data['log_files'])} ({about_size(data['log_bytes'])}): "
         f"{number(data['log_files_read'])} read, {number(data['log_files_folded'])} skipped as "
         f"folded; {number(requests['list'])} LIST, {number(requests['get'])} GET"
-    )
-
-
-def _render_schema(data: dict[str, Any]) -> None:
-    columns = [output.Column("column"), output.Column("type", wrap=True), output.Column("used for")]
-    output.table(
-        columns,
-        ([c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]),
     )

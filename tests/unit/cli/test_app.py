@@ -32,8 +32,8 @@ def test_without_arguments_it_says_what_there_is(firnline: Firnline) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("append", "parts", "plan merge", "merge", "history", "snapshot", "schema", "pools"),
-        *("settings check", "settings show"),
+        *("append", "parts", "plan merge", "merge", "history", "snapshot", "pools"),
+        *("settings check", "settings show", "schema show", "schema fix"),
     ],
 )
 def test_every_command_explains_itself_with_examples(firnline: Firnline, command: str) -> None:
@@ -48,6 +48,7 @@ def test_every_command_explains_itself_with_examples(firnline: Firnline, command
 def test_a_group_without_a_command_says_what_there_is(firnline: Firnline) -> None:
     assert "check" in firnline("settings").out
     assert "merge" in firnline("plan").out
+    assert "fix" in firnline("schema").out
 
 
 def test_the_version_is_that_of_the_package(firnline: Firnline) -> None:

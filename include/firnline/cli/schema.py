@@ -1,0 +1,241 @@
+"""``firnline schema``: a table's columns, who states what of them, and the end of a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from firnline.cli import output, schema_output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.delete import EngineOption, ScratchOption
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity
+from firnline.cli.read_progress import reading
+from firnline.errors import RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
+    from firnline.operations.schema_fix import SchemaFixOptions
+    from firnline.plan.schema_target import ColumnFix
+    from firnline.settings import TableSettings
+    from firnline.table import Table
+
+
+class _ShowsByDefault(TyperGroup):
+    """``firnline schema TABLE`` is ``firnline schema show TABLE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+commands = typer.Typer()
+group = typer.Typer(cls=_ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(group, name="schema", help="Columns of a table; repair of a schema conflict.")
+
+
+@command(
+    group,
+    "show",
+    [
+        "firnline schema show flights",
+        "firnline schema flights --json",
+    ],
+)
+def show(
+    table: TableArgument,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Columns of a table and their types, and what each is used for.
+
+    Works on a table whose log files contradict each other: then also who states what, with the
+    parts behind it.
+    """
+    opened = open_target(table, settings)
+    from firnline.plan.schema_lines import disputes
+    from firnline.snapshot import read_snapshot
+
+    state = read_snapshot(opened.store, opened.paths, tolerant=True)
+    if not state.listing:
+        require_table(opened)
+    found = disputes(state) if state.conflict is not None else []
+    columns = [
+        {"column": name, "type": sql_type, "used_for": uses(opened.settings, name)}
+        for name, sql_type in state.schema.items()
+    ]
+    data = {
+        "table": opened.settings.name,
+        "root": opened.settings.root,
+        "columns": columns,
+        "conflicts": [
+            {
+                "column": said[0].column,
+                "used_for": uses(opened.settings, said[0].column),
+                "types": [statement.to_json() for statement in said],
+            }
+            for said in found
+        ],
+    }
+    output.show(data, as_json, schema_output.schema)
+
+
+def uses(settings: TableSettings, column: str) -> list[str]:
+    """What the settings use a column for (names ignore letter case, as DuckDB's do)."""
+    roles = {
+        "partition": [field.column for field in settings.partition_by],
+        "sort": [field.column for field in settings.sort_by],
+        "primary key": list(settings.primary_key),
+        "version": [settings.version] if settings.version else [],
+        "ttl": [settings.ttl.column] if settings.ttl and settings.ttl.column else [],
+    }
+    folded = column.casefold()
+    return [role for role, names in roles.items() if folded in (n.casefold() for n in names)]
+
+
+@command(
+    group,
+    "fix",
+    [
+        "firnline schema fix flights --column dep_delay --type INTEGER --dry-run",
+        "firnline schema fix flights --column dep_delay --rename dep_delay_text --yes",
+        "firnline schema fix t --column a --type BIGINT --column b --type DATE --yes",
+    ],
+)
+def fix(  # noqa: PLR0913, PLR0917 - one per option
+    table: TableArgument,
+    column: Annotated[
+        list[str],
+        typer.Option(
+            "--column",
+            metavar="NAME",
+            help="The column, in the letters to keep; may be repeated, each with its --type or "
+            "--rename.",
+        ),
+    ],
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Parts that hold it in another type are rewritten. A value that the type cannot "
+            "hold exactly ends it with nothing changed.",
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename",
+            metavar="NEW",
+            help="Or: parts that hold it in another type than most of the table's bytes get it "
+            "under this name, with every value.",
+        ),
+    ] = None,
+    where_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where-type",
+            metavar="TYPE",
+            help="Change only what has this type; may be repeated. Without it all others.",
+        ),
+    ] = None,
+    all_parts: Annotated[
+        bool,
+        typer.Option(
+            "--all-parts",
+            help="Look at the footers of all live parts, not only of those whose log file states "
+            "another type.",
+        ),
+    ] = False,
+    leave_unreadable: Annotated[
+        bool,
+        typer.Option(
+            "--leave-unreadable", help="Leave parts that cannot be read as they are, and go on."
+        ),
+    ] = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    engine: EngineOption = EngineKind.LOCAL,
+    master: MasterOption = None,
+    scratch: ScratchOption = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Give a column one type, or two names, where log files contradict each other.
+
+    One transaction, all or nothing. Stop the writer of the wrong type first. The footers of the
+    parts decide what is rewritten, whatever their log file says.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    from firnline.operations.schema_fix import SchemaFixOptions, preview
+
+    options = SchemaFixOptions(
+        fixes=_fixes(column, kind or [], rename or []),
+        where_types=tuple(where_type or ()),
+        all_parts=all_parts,
+        leave_unreadable=leave_unreadable,
+    )
+    with engine_for(opened, engine, master, scratch) as factory:
+        if dry_run or not yes:
+            if not dry_run:
+                refuse_silence(f"rewrite parts of {opened.settings.name}", as_json)
+            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
+            output.show(data, as_json, schema_output.plan)
+            if dry_run or not (data["log_file_count"] or data["parts_to_rewrite"]):
+                return
+            if not agreed("Do it?"):
+                output.line("Nothing was changed.")
+                raise typer.Exit(1)
+        _fix(opened, factory, options, as_json)
+
+
+def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:
+    from firnline.plan.schema_target import ColumnFix
+
+    if bool(types) == bool(names) or len(types or names) != len(columns):
+        raise UsageError(
+            f"{len(columns)} --column, {len(types)} --type and {len(names)} --rename do not go "
+            "together",
+            next_step="give each --column one --type, or each one --rename",
+        )
+    if types:
+        return tuple(ColumnFix(column=c, type=kind) for c, kind in zip(columns, types, strict=True))
+    return tuple(ColumnFix(column=c, rename=new) for c, new in zip(columns, names, strict=True))
+
+
+def _fix(
+    table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
+) -> None:
+    from firnline.operations.schema_fix import SchemaFixFailedError, run_schema_fix
+
+    name = table.settings.name
+    stopped = f"stopped; {name} is mended as a whole or as it was"
+    try:
+        with (
+            when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
+            reading("mending", name, table.clock, silent=as_json) as tell,
+        ):
+            report = run_schema_fix(table, engine, options, identity(table), tell)
+    except SchemaFixFailedError as error:
+        output.show(error.report.to_json(), as_json, schema_output.failures)
+        if as_json:
+            raise
+        raise RunFailedError(
+            f"nothing was changed in {name}, for the reasons above",
+            next_step="mend what is named, or ask for another type or for --rename",
+        ) from error
+    output.show(report.to_json(), as_json, schema_output.report)

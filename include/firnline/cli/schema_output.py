@@ -1,0 +1,182 @@
+"""What ``firnline schema`` prints for people."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from firnline.cli import output
+from firnline.cli.merge import requests_text
+
+_SHOWN = 20
+"""Log files that are printed; ``--json`` has them all."""
+
+
+def schema(data: dict[str, Any]) -> None:
+    """Columns, and the conflicts with what stands behind each type."""
+    columns = [output.Column("column"), output.Column("type", wrap=True), output.Column("used for")]
+    rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
+    for found in data["conflicts"]:
+        types = dict.fromkeys(said["type"] for said in found["types"])
+        rows.append([found["column"], " or ".join(types), ", ".join(found["used_for"])])
+    output.table(columns, rows)
+    if not data["conflicts"]:
+        return
+    output.line()
+    _statements(data["conflicts"])
+    output.line()
+    log_files(_minority(data["conflicts"]))
+    output.line()
+    output.line(
+        f"Log files of {data['table']} contradict each other, and readers refuse it. "
+        "`firnline schema fix` gives a column one --type, or with --rename two names."
+    )
+
+
+def _statements(conflicts: list[dict[str, Any]]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    columns = [
+        output.Column("column"),
+        output.Column("type", wrap=True),
+        *(output.Column(title, number=True) for title in ("log files", "parts", "rows", "bytes")),
+        output.Column("first written", dispensable=1),
+        output.Column("last written"),
+    ]
+    rows = []
+    for said in (said for found in conflicts for said in found["types"]):
+        times = [file["t"] for file in said["log_files"]]
+        rows.append(
+            [
+                said["column"],
+                said["type"],
+                number(len(times)),
+                number(said["parts"]),
+                number(said["rows"]),
+                about_size(said["bytes"]),
+                output.when(min(times)),
+                output.when(max(times)),
+            ]
+        )
+    output.table(columns, rows)
+
+
+def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Log files that state anything but the type of most bytes of its column, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    for conflict in conflicts:
+        most = max(conflict["types"], key=lambda said: said["bytes"])
+        for said in conflict["types"]:
+            if said is most:
+                continue
+            for file in said["log_files"]:
+                row = found.setdefault(file["key"], {**file, "states": []})
+                row["states"].append(f"{said['column']} {said['type']}")
+    return sorted(found.values(), key=lambda file: str(file["key"]))
+
+
+def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
+    """Log files with their writers, the first few."""
+    count = len(files) if count is None else count
+    if not files:
+        return
+    stating = "states" in files[0]
+    columns = [
+        output.Column("log file", wrap=True),
+        output.Column("writer"),
+        output.Column("written"),
+        *([output.Column("states", wrap=True)] if stating else []),
+    ]
+    rows = [
+        [
+            file["key"].rpartition("/")[2],
+            file["writer"],
+            output.when(file["t"]),
+            *([", ".join(file["states"])] if stating else []),
+        ]
+        for file in files[:_SHOWN]
+    ]
+    output.table(columns, rows)
+    if count > len(rows):
+        output.line(f"and {output.number(count - len(rows))} more; --json has them")
+
+
+def plan(data: dict[str, Any]) -> None:
+    """What a repair would do."""
+    from firnline.units import about_size
+
+    number = output.number
+    if not data["log_file_count"] and not data["parts_to_rewrite"]:
+        seen = f" and {number(data['parts_checked'])} footers" if data["parts_checked"] else ""
+        output.line(
+            f"Nothing to mend in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
+            f"files{seen} say."
+        )
+        return
+    log_files(data["log_files"], data["log_file_count"])
+    output.line()
+    _unreadable((u["key"], u["message"]) for u in data["unreadable"])
+    output.line(
+        f"{_wish(data['columns'], 'would be')}: {number(data['parts_to_rewrite'])} of "
+        f"{number(data['parts_checked'])} parts that were looked at would be rewritten (about "
+        f"{about_size(data['bytes_in'])}), {number(data['log_file_count'])} log files corrected, "
+        f"with at most {number(data['requests'])} requests besides reading the log."
+    )
+
+
+def _wish(columns: list[dict[str, Any]], verb: str) -> str:
+    wishes = [
+        f"{c['column']} {verb} {c['type']}"
+        + (f", and in another type {c['rename']}" if c["rename"] else "")
+        for c in columns
+    ]
+    return "; ".join(wishes)
+
+
+def _unreadable(parts: Iterable[tuple[str, str]]) -> None:
+    rows = [[key.rpartition("/_data/")[2], message] for key, message in parts]
+    if rows:
+        columns = [output.Column("part", wrap=True), output.Column("does not read", wrap=True)]
+        output.table(columns, rows[:_SHOWN])
+        output.line()
+
+
+def failures(data: dict[str, Any]) -> None:
+    """Why nothing was changed."""
+    columns = [output.Column("partition"), output.Column("not rewritten because", wrap=True)]
+    output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
+    output.line()
+
+
+def report(data: dict[str, Any]) -> None:
+    """What a repair did."""
+    from firnline.units import about_duration, about_size
+
+    number, counts = output.number, defaultdict(int, data["counts"])
+    if data["transaction"] is None:
+        plan({"table": data["table"], **data["plan"]})
+        return
+    _unreadable((f["key"], f["message"]) for f in data["left"])
+    output.pairs(
+        [
+            ("mended", _wish(data["plan"]["columns"], "is")),
+            (
+                "parts",
+                (
+                    f"{number(counts['parts_in'])} rewritten of "
+                    f"{number(data['plan']['parts_checked'])} looked at"
+                ),
+            ),
+            ("rows", number(counts["rows_out"])),
+            ("bytes", f"{about_size(counts['bytes_in'])} → {about_size(counts['bytes_out'])}"),
+            ("log files", f"{number(counts['logs_folded'])} corrected"),
+            ("transaction", number(data["transaction"])),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )
+    if data["conflict"] is not None:
+        output.line()
+        output.line(f"There is more to mend: {data['conflict']}.")
