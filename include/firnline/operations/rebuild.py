@@ -79,7 +79,7 @@ def run_rebuild(
     remains = read_remains(table, options, on_progress)
     done: tuple[int, ...] = ()
     if not options.dry_run:
-        _refuse_undecided(table, remains.plan)
+        _refuse_undecided(table, remains)
         if table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
         done = (_write(table, remains, run, began),)
@@ -94,8 +94,10 @@ def run_rebuild(
     )
 
 
-def _refuse_undecided(table: Table, plan: RebuildPlan) -> None:
-    if plan.nothing_to_do and not plan.undecided:
+def _refuse_undecided(table: Table, remains: Remains) -> None:
+    plan = remains.plan
+    # With transactions and without parts it is a table whose last part was dropped and deleted.
+    if plan.nothing_to_do and not plan.undecided and not remains.history.newest:
         raise UsageError(
             f"nothing that is left of table {table.settings.name} can be live",
             next_step="see with --dry-run why, and name parts with --include",

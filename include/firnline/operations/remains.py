@@ -60,7 +60,7 @@ def read_remains(
         _refuse_whole(table, log, txns)
     history = _history(log, txns)
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
-    if not objects and not history.parts:
+    if not objects and not history.parts and not history.newest:
         raise UsageError(
             f"there is nothing at {table.settings.root} to rebuild a table from",
             next_step="correct the name or the root",

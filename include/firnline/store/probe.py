@@ -6,7 +6,12 @@ import threading
 import weakref
 
 from firnline.clock import Clock, SystemClock
-from firnline.errors import ObjectExistsError, StoreUnsafeError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+    StoreUnsafeError,
+)
 from firnline.ids import Ids, SystemIds
 from firnline.paths import TablePaths
 from firnline.store.base import Store
@@ -57,10 +62,21 @@ def _put_twice(store: Store, key: str, name: str) -> str | None:
     try:
         store.put_new(key, second)
     except ObjectExistsError:
-        if store.get(key) != first:
+        if _read_back(store, key) != first:
             return "refuses a second create-only put and yet overwrites the object"
         return None
     return "accepts a second create-only put"
+
+
+def _read_back(store: Store, key: str) -> bytes:
+    try:
+        return store.get(key)
+    except ObjectNotFoundError as error:
+        # An orphan sweep, if this process stood still for more than a day between two requests.
+        raise StoreUnavailableError(
+            f"somebody deleted {key} while it was used to probe the store",
+            next_step="run it again",
+        ) from error
 
 
 def forget() -> None:

@@ -15,6 +15,7 @@ import greenlet
 from firnline import append_run
 from firnline.operations import remains
 from firnline.settings import TableSettings
+from firnline.store.probe import forget
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, stage_of
 from firnline_dev.simulate.chance import Chance, Event
@@ -101,6 +102,7 @@ def _light() -> Iterator[None]:
     real_facts = remains.__dict__["many_facts"]
     append_run.__dict__["write_part"] = rows.write_part
     remains.__dict__["many_facts"] = read_footers
+    forget()  # every world has its own store
     logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
     try:
         yield
@@ -177,6 +179,8 @@ class _Cast:
         world, oracle = self.world, self.oracle
         self.leave()
         live = lose_the_log(world, oracle)
+        if not any(key.startswith(world.paths.txn_dir) for key in world.objects) and not live:
+            return
         for tries in range(_TRIES):
             world.calm = tries == _TRIES - 1
             number = world.steps * (tries + 1) + world.step

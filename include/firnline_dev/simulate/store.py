@@ -36,6 +36,8 @@ class SimStore:
 
     actor: Actor
     counters: Counters = field(default_factory=Counters)
+    where: str = "simulation"
+    """One store for all actors: one of them probes it."""
 
     def _fails(self, more: float = 1.0) -> bool:
         return self.actor.suffers("fault", self.actor.world.mix.fault * more)

@@ -65,7 +65,7 @@ class Mix:
             busy=r.choice([2, 4, 7]),
             crash=r.choice([0.0, 0.01, 0.03]),
             pause=r.choice([0.0, 0.02, 0.1]),
-            jump=r.choice([0.01, 0.03, 0.1]),
+            jump=r.choice([0.002, 0.006, 0.02, 0.06]),
             fault=r.choice([0.0, 0.0, 0.02, 0.06]),
             lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
             lazy=r.random() < 0.6,

@@ -391,3 +391,19 @@ def test_it_is_dated_after_every_transaction_even_by_a_clock_that_is_behind(
     rebuild(world)
     (name,) = state(world).listing
     assert world.table.paths.parse_log(name).t == newest + 1
+
+
+def test_a_table_whose_last_part_was_dropped_and_deleted_is_rebuilt_empty_with_its_schema() -> None:
+    world = filled(1)
+    for partition in list(state(world).partitions):
+        histories.drop(world, partition)
+    histories.clean_up(world)
+    before = state(world)
+    lose_log(world)
+    report = rebuild(world)
+    after = state(world)
+    assert report.transactions == (before.seq + 1,)
+    assert after.live == {}
+    assert after.schema == before.schema
+    append(world, 6)
+    assert set(ids_of(world)) == set(range(6, 12))

@@ -29,6 +29,17 @@ class Silent(MemoryStore):
         raise StoreUnavailableError("silence", next_step="wait")
 
 
+class Swept(MemoryStore):
+    """Somebody deletes what lies there between two requests."""
+
+    def put_new(self, key: str, data: bytes) -> None:
+        try:
+            super().put_new(key, data)
+        finally:
+            if data.startswith(b"second"):
+                self.objects.clear()
+
+
 @pytest.mark.parametrize("kind", [Overwriting, Lying])
 def test_a_store_that_overwrites_is_refused_with_the_way_out(kind: type[MemoryStore]) -> None:
     store = kind(SetClock())
@@ -54,6 +65,13 @@ def test_a_good_store_is_asked_once_for_each_table() -> None:
 def test_a_store_that_does_not_answer_is_not_called_unsafe() -> None:
     with pytest.raises(StoreUnavailableError):
         probe(Silent(SetClock()), "t", ids=CountedIds(), clock=SetClock())
+
+
+def test_a_probe_whose_object_somebody_deleted_can_be_tried_again() -> None:
+    store = Swept(SetClock())
+    with pytest.raises(StoreUnavailableError, match="deleted") as raised:
+        probe(store, "t", ids=CountedIds(), clock=store.clock)
+    assert raised.value.retryable
 
 
 def test_a_new_store_is_not_taken_for_one_that_is_gone() -> None:
