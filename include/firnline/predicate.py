@@ -8,6 +8,7 @@ form of ``firnline.scalars``. Logic is three-valued, as in SQL.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
@@ -121,7 +122,7 @@ def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
     """Read a tree. Raises UsageError; columns and literals are checked by ``bind``."""
     try:
         tree: Predicate = msgspec.json.decode(data, type=Predicate)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"the predicate does not read: {error}",
             next_step="write and/or/not over column op literal (docs/format.md, Predicates)",
@@ -214,12 +215,16 @@ def _literal(name: str, sql_type: str, value: Scalar) -> Scalar:
             next_step="write is_null (in SQL: IS NULL) instead",
         )
     try:
-        return canonical(normalise(sql_type), value)
+        literal = canonical(normalise(sql_type), value)
+        if isinstance(literal, float) and not math.isfinite(literal):
+            # JSON would make null of it, and a record that nobody can bind stays in the log.
+            raise ValueError(f"{value} is no finite number")
     except ValueError as error:
         raise UsageError(
             f"column {name!r} is {sql_type}: {error}",
             next_step="write a literal that the column's type can hold",
         ) from None
+    return literal
 
 
 def _nodes(tree: Predicate) -> Iterator[Predicate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from firnline.errors import UsageError
@@ -31,6 +31,7 @@ _ALLOWED = (
     "use and, or, not, =, !=, <, <=, >, >=, IN, BETWEEN and IS NULL between a column and literals"
 )
 _MAX_LENGTH = 1_000_000
+_MAX_DIGITS = 1_000
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -62,6 +63,10 @@ def _expression(text: str) -> exp.Expression:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as from an argument that is no UTF-8
+        raise _refused(ascii(text)) from None
     if len(text) > _MAX_LENGTH:
         raise UsageError("the condition is longer than a million characters", next_step=_ALLOWED)
     try:
@@ -187,7 +192,11 @@ def _literal(node: exp.Expression) -> Any:  # noqa: ANN401 - a Scalar once bind 
 
 
 def _number(text: str) -> Any:  # noqa: ANN401 - int or Decimal until bind gives it its form
-    return int(text) if text.isdecimal() else Decimal(text)
+    try:
+        # Decimal takes digits by the million; an int of more than 4,300 has no text any more.
+        return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else Decimal(text)
+    except InvalidOperation:
+        raise _refused(text) from None
 
 
 def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind gives it its form
@@ -220,6 +229,7 @@ def _refused(piece: exp.Expression | str) -> UsageError:
 
 
 def _short(text: str) -> str:
+    text = " ".join(text.split())
     return f"`{text}`" if len(text) <= 80 else f"`{text[:77]}…`"
 
 

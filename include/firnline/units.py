@@ -65,7 +65,11 @@ def parse_duration(value: object) -> int:
 
 def _parse(value: object, what: str, units: Mapping[str, int], next_step: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UsageError(f"{value!r} is not a {what}", next_step=next_step)
+        # A list of a settings file may be far longer in print than in the file.
+        shown = value if value is None or isinstance(value, bool) else type(value).__name__
+        raise UsageError(f"{shown} is not a {what}", next_step=next_step)
+    if isinstance(value, int) and abs(value) > MAX_VALUE:
+        raise UsageError(f"a number beyond 64 bits is not a {what}", next_step=next_step)
     match = _NUMBER.fullmatch(str(value))
     if match is None:
         raise UsageError(f"{value!r} is not a {what}", next_step=next_step)

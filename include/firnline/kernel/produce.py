@@ -98,7 +98,6 @@ class Producer:
         """
         task, query = self.task, str(self.task.query)
         open_source(self.connection, task.source, rows)
-        check_opened(self.connection, query, task.source)
         # Named anew: the query may spell a name in other letters.
         columns = ", ".join(f"{quote_name(n)} AS {quote_name(n)}" for n, _ in task.columns)
         path = self.folder / "made.parquet"
@@ -110,6 +109,7 @@ class Producer:
 
         try:
             with interrupted_when(lambda: self.stopped() or too_long(), self.connection):
+                check_opened(self.connection, query, task.source)
                 made = self._copy(path, f"SELECT {columns} FROM {in_brackets(query)}", None)
         except duckdb.InterruptException:
             if self.stopped() or task.time_limit_ms is None:

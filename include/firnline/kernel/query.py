@@ -83,6 +83,8 @@ def check_opened(connection: duckdb.DuckDBPyConnection, query: str, source: str)
     wanted = connection.execute(f"DESCRIBE SELECT * FROM {quote_name(source)}").fetchall()
     try:
         found = connection.execute(f"DESCRIBE {in_brackets(query)}").fetchall()
+    except duckdb.InterruptException:
+        raise  # it took too long: the caller knows what that means
     except duckdb.Error as error:
         raise failed(query, error) from error
     _check_columns([(row[0], row[1]) for row in found], [(row[0], row[1]) for row in wanted])
@@ -102,18 +104,33 @@ def failed(query: str, error: duckdb.Error) -> UsageError:
 
 def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
     """Raise UsageError for a text that is anything but one SELECT over ``source``."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise _refused(ascii(query), source, "it is no text") from None
+    if "\0" in query:
+        # Some of what reads a statement ends it there.
+        raise _refused(query, source, "it holds a NUL character")
+    try:
+        problem = _problem(connection, query, source)
+    except RecursionError:
+        problem = "it is nested too deeply"
+    if problem is not None:
+        raise _refused(query, source, problem)
+
+
+def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:
+    """Why a text is refused, by DuckDB's own parse tree of it."""
     (answer,) = connection.execute(
         "SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]
     ).fetchall()[0]
     parsed = json.loads(answer)
     if parsed["error"]:
         message = str(parsed["error_message"]).rstrip("!.")
-        raise _refused(query, source, "it is no SELECT" if message in _NO_SELECT else message)
+        return "it is no SELECT" if message in _NO_SELECT else message
     if len(parsed["statements"]) != 1:
-        raise _refused(query, source, f"it is {len(parsed['statements'])} statements")
-    problem = _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])
-    if problem is not None:
-        raise _refused(query, source, problem)
+        return f"it is {len(parsed['statements'])} statements"
+    return _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])
 
 
 class _Reach:
