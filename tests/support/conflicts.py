@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from firnline.append import Appender
 from firnline.arrow_types import from_arrow
@@ -17,29 +16,36 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
 from firnline.plan.schema_target import ColumnFix
 from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from tests.support.histories import parquet_bytes
 from tests.support.reading import part_rows
-from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import SetClock, World, make_world
 
 RUN = RunIdentity(run_id="r")
 SETTINGS: dict[str, Any] = {"partition_by": ["day"], "sort_by": ["v", "id"]}
 
 
 def conflicting(*texts: str, appends: int = 2, **settings: Any) -> World:
-    """Numbers 1 to 4 a day in ``v`` by appends of ours; texts of day 0 by a foreign client."""
+    """Numbers 1 to 4 in ``v`` by each append of ours, then texts by a foreign client."""
     world = make_world(**{**SETTINGS, **settings})
-    appender = Appender(world.table)
-    for first in range(0, 4 * appends, 4):
-        world.clock.advance(10)
-        ids = list(range(first, first + 4))
-        rows = {"id": ids, "day": [i % 2 for i in ids], "v": [i % 4 + 1 for i in ids]}
-        appender.append(pa.table(rows))
+    append_numbers(world.table, appends)
     foreign_append(world, texts or ("7", "05", "6"))
     return world
 
 
+def append_numbers(table: Table, appends: int) -> None:
+    """Ids from 0 on in two partitions."""
+    appender = Appender(table)
+    assert isinstance(table.clock, SetClock)
+    for first in range(0, 4 * appends, 4):
+        table.clock.advance(10)
+        ids = list(range(first, first + 4))
+        rows = {"id": ids, "day": [i % 2 for i in ids], "v": [i % 4 + 1 for i in ids]}
+        appender.append(pa.table(rows))
+
+
 def foreign_append(
-    world: World,
+    place: World | Table,
     texts: tuple[Any, ...],
     *,
     states: str = "VARCHAR",
@@ -51,7 +57,7 @@ def foreign_append(
     """A part with these values and a log file of version 1 for it; returns the part's key.
 
     Args:
-        world: the table.
+        place: the table.
         texts: values of the column.
         states: the type that the log file states.
         column: its name.
@@ -59,24 +65,28 @@ def foreign_append(
         kind: the type in the part; None for that of the values.
         more: more columns; their types are stated as they are.
     """
-    count = len(texts)
-    first = 100 + 10 * sum("/_log/" in key for key in world.store.objects)
-    rows = {
-        "id": list(range(first, first + count)),
-        "day": [0] * count,
-        column: pa.array(texts, kind),
-        **more,
-    }
-    table = pa.table(rows)
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    world.clock.advance(10)
-    t = world.clock.now
-    key = world.table.paths.data_part("day=0", world.ids.uuid7(t))
-    world.store.objects[key] = (sink.getvalue(), t)
-    columns = {**from_arrow(table.schema), column: states}
-    marker = {"p": key, "b": len(sink.getvalue()), "t": t}
-    V1Client(world)._write(f"{t}_{host}.jsonl", columns, [], [marker])
+    table = place.table if isinstance(place, World) else place
+    clock, count = table.clock, len(texts)
+    assert isinstance(clock, SetClock)
+    first = 100 + 10 * len(list(table.store.list(table.paths.log_dir)))
+    rows = pa.table(
+        {
+            "id": list(range(first, first + count)),
+            "day": [0] * count,
+            column: pa.array(texts, kind),
+            **more,
+        }
+    )
+    data = parquet_bytes(rows)
+    clock.advance(10)
+    t = clock.now
+    key = table.paths.data_part("day=0", table.ids.uuid7(t))
+    table.store.put_new(key, data)
+    header = {"v": "1", "t": t, "sch": 1, "f": 2}
+    columns = {**from_arrow(rows.schema), column: states}
+    lines = [header, columns, {"p": key, "b": len(data), "t": t}]
+    log_file = "\n".join(map(json.dumps, lines)).encode()
+    table.store.put_new(f"{table.paths.log_dir}{t}_{host}.jsonl", log_file)
     return key
 
 
@@ -93,8 +103,9 @@ def fix(world: World, scratch: Path, **given: Any) -> SchemaFixReport:
     return run_schema_fix(world.table, lambda: engine(world, scratch), options, RUN)
 
 
-def values(world: World, column: str = "v") -> list[Any]:
+def values(place: World | Table, column: str = "v") -> list[Any]:
     """Values of a column in all live parts, by ``id``; a part without it has nulls."""
-    live = read_snapshot(world.store, world.table.paths).live
-    rows = [row for key in live for row in part_rows(world.table, key)]
+    table = place.table if isinstance(place, World) else place
+    live = read_snapshot(table.store, table.paths).live
+    rows = [row for key in live for row in part_rows(table, key)]
     return [row.get(column) for row in sorted(rows, key=lambda row: row["id"])]

@@ -1,0 +1,154 @@
+"""Every store call of a repair of the schema: die before it, die after it, lose its answer.
+
+A table in conflict cannot be looked at as the other operations' tables are (``test_operations``):
+until the repair is published, readers refuse it. So what has to hold is said here: the table is in
+conflict with exactly the parts it had, or it reads, with every value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import FirnlineError, SchemaConflictError
+from firnline.history import history
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.schema_fix import OP, SchemaFixOptions, run_schema_fix
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.plan.schema_target import ColumnFix
+from firnline.snapshot import read_snapshot
+from firnline.store.access import StoreAccess
+from firnline.table import Table
+from firnline_dev.s3server import S3Server, StoreRoot
+from tests.support.conflicts import append_numbers, foreign_append, values
+from tests.support.log_tables import v1_state
+from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
+from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
+from tests.support.sweeping import KINDS, through
+from tests.support.world import Crashed, Fault, FaultyStore
+
+RUN = RunIdentity(run_id="r")
+EVERYTHING = os.environ.get("FIRNLINE_SWEEP") == "all"
+NUMBERS = [1, 2, 3, 4, 7, 5, 8]
+Fix = Callable[[Call], object]
+
+
+def to_one_type(call: Call) -> None:
+    _repair(call, ColumnFix(column="v", type="BIGINT"))
+
+
+def to_two_names(call: Call) -> None:
+    _repair(call, ColumnFix(column="v", rename="v_text"))
+
+
+def _repair(call: Call, fix: ColumnFix) -> None:
+    run_schema_fix(call.table, call.engine, SchemaFixOptions(fixes=(fix,)), call.run)
+
+
+def contested(place: Place) -> Saved:
+    """Two parts of ours, one with texts, and one that only its log file takes for texts."""
+    table = place.new(PARTITIONED)
+    append_numbers(table, 1)
+    foreign_append(table, ("7", "05"))
+    foreign_append(table, (8,))
+    return place.save(table)
+
+
+def check(table: Table, fix: Fix, parts: set[str]) -> bool:
+    """In conflict with the parts it had, or mended as a whole; True when it is mended."""
+    state = read_snapshot(table.store, table.paths, tolerant=True)
+    logs = {k: data for k, data in table.store.get_many(sorted(keys_in(table, "_log"))) if data}
+    assert v1_state(logs) == state.live.keys()
+    assert state.live.keys() <= keys_in(table, "_data")
+    if state.conflict is not None:
+        assert state.live.keys() == parts
+        with pytest.raises(SchemaConflictError):
+            read_snapshot(table.store, table.paths)
+        return False
+    if fix is to_one_type:
+        assert values(table) == NUMBERS
+    else:
+        assert values(table) == [1, 2, 3, 4, None, None, 8]
+        assert values(table, "v_text") == [None] * 4 + ["7", "05", None]
+    return True
+
+
+def sweep(place: Place, fix: Fix, scratch: Path, *, every: bool) -> int:
+    saved = contested(place)
+    clean = Call(place.restored(saved), scratch)
+    parts = set(read_snapshot(clean.table.store, clean.table.paths, tolerant=True).live)
+    store = FaultyStore(clean.table.store)
+    fix(through(clean, store))
+    assert check(clean.table, fix, parts)
+    points = list(_points(store.calls, every=every))
+    for fault in points:
+        call = Call(place.restored(saved), scratch)
+        try:
+            _one(call, fix, fault, parts)
+        except Exception as error:
+            error.add_note(f"{place.kind}: {fault}, call {store.calls[fault.at]}")
+            raise
+    return len(points)
+
+
+def _points(calls: list[str], *, every: bool) -> Iterator[Fault]:
+    for index, call in enumerate(calls):
+        commits = call.startswith("put") and ("/_txn/" in call or "/_log/" in call)
+        kinds = KINDS if every or commits else (KINDS[index % len(KINDS)],)
+        yield from (Fault(index, kind) for kind in kinds)
+
+
+def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
+    table = call.table
+    try:
+        fix(through(call, FaultyStore(table.store, fault)))
+    except (Crashed, FirnlineError):
+        check(table, fix, parts)
+    else:
+        assert check(table, fix, parts)
+    advance(table, 1000)
+    if len(keys_in(table, "_txn")) == 1:
+        # Committed: whoever comes next publishes it, also one that never tolerates a conflict.
+        run_merge(table, call.engine, MergeOptions(partitions=("day=1",)), call.run)
+        assert check(table, fix, parts)
+    fix(call)
+    assert check(table, fix, parts)
+    assert [header.op for header in history(table)].count(OP) == 1
+    idle = FaultyStore(table.store)
+    fix(through(call, idle))
+    assert not [made for made in idle.calls if made.startswith(("put", "delete"))]
+    advance(table, 4 * DAY)
+    tidy(call)
+    assert check(table, fix, parts)
+    assert keys_in(table, "_data") == read_snapshot(table.store, table.paths).live.keys()
+    assert run_verify(table, VerifyOptions(deep=True)).healthy
+    assert list(call.scratch.iterdir()) == [], "scratch is cleaned"
+
+
+@pytest.mark.parametrize("fix", [to_one_type, to_two_names])
+def test_a_repair_that_dies_at_any_store_call_has_mended_everything_or_nothing(
+    fix: Fix, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    assert sweep(MemoryPlace(), fix, scratch, every=True) >= 3 * 12
+
+
+def test_the_same_through_the_client_of_a_real_store(
+    store_root: StoreRoot, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    if store_root.kind == "file":
+        folder = Path(store_root.url.removeprefix("file://"))
+        place = FolderPlace("file", store_root.url, folder, tmp_path / "copies")
+    else:
+        server: S3Server = request.getfixturevalue("s3_server")
+        folder = server.data_dir / store_root.url.removeprefix("s3://")
+        access = StoreAccess.from_env(store_root.env)
+        place = FolderPlace("s3", store_root.url, folder, tmp_path / "copies", access)
+    assert sweep(place, to_one_type, scratch, every=EVERYTHING) >= 12
