@@ -42,6 +42,8 @@ class Oracle:
     intents: dict[str, Hides] = field(default_factory=dict)
     """Run id -> what a delete or rewrite takes away."""
     contents: dict[str, LogContent] = field(default_factory=dict)
+    landed: dict[str, int] = field(default_factory=dict)
+    """Log file -> step in which it first appeared."""
     born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
     """Row -> data sequence of its append, partition, user."""
     born_at: dict[int, int] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Oracle:
 
     def _log_file(self, key: str, data: bytes) -> str:
         content = self.contents[key] = codec.decode(key, data, self.world.paths)
+        self.landed.setdefault(key, self.world.step)
         name = self.world.paths.parse_log(key)
         if name.kind == "append":
             for marker in content.markers:
@@ -151,11 +154,19 @@ class Oracle:
                 listing[key] = LogObject(name, len(stored.data), stored.at)
         return build(world.paths, LogRead(listing, {key: self.contents[key] for key in listing}))
 
-    def past_rows(self, time_ms: int) -> set[int]:
-        """Rows as of a time, by every log file that there ever was."""
+    def past_rows(self, time_ms: int, since_step: int) -> list[set[int]]:
+        """Rows as of a time, by every log file that there ever was: in each step since one.
+
+        What is dated before that time may still become visible after it.
+        """
+        steps = {since_step, *(step for step in self.landed.values() if step > since_step)}
+        return [self._past_rows(time_ms, step) for step in sorted(steps)]
+
+    def _past_rows(self, time_ms: int, step: int) -> set[int]:
         paths = self.world.paths
-        listing = {key: LogObject(paths.parse_log(key), 0, 0) for key in self.contents}
-        ever = replace(build(paths, LogRead(listing, self.contents)), purged=-1)
+        known = {key: content for key, content in self.contents.items() if self.landed[key] <= step}
+        listing = {key: LogObject(paths.parse_log(key), 0, 0) for key in known}
+        ever = replace(build(paths, LogRead(listing, known)), purged=-1)
         return set(self.shown_by(ever.at(time_ms)))
 
     def rows_of(self, snapshot: Snapshot) -> list[int]:
