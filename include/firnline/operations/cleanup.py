@@ -11,7 +11,7 @@ again (not found counts as done) and commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,7 @@ from firnline.plan.cleanup import (
     plan_cleanup,
     purge_horizon,
 )
+from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -102,7 +103,8 @@ def run_cleanup(
 
     Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
     besides them 11 plus the log files there are before and after: two LIST for each of two bases,
-    the probe of the store (4 for a process and table), two PUT, one LIST of old transactions.
+    the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
+    run whose bound is below what one transaction replaced lists ``_data/`` besides.
 
     Args:
         table: the table.
@@ -122,7 +124,7 @@ def run_cleanup(
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
         return state.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
-    if plan.parts and table.settings.locking == "fenced":
+    if (plan.parts or plan.gone) and table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     deleter = Deleter(table, plan.count, on_progress)
     # Parts and log files in any order: a log file goes only if others carry all of it, a part
@@ -142,11 +144,23 @@ def run_cleanup(
 
 
 def _plan(table: Table, base: Base, options: CleanupOptions) -> CleanupPlan:
-    old: Iterable[ObjectMeta] = ()
-    if base.seq >= TXN_KEPT:
-        old = table.store.list(table.paths.txn_dir)
-    now = table.clock.now_ms()
-    return plan_cleanup(base.snapshot, old, table.settings, now, options.max_deletes)
+    def plan(gone: Container[str] = ()) -> CleanupPlan:
+        old: Iterable[ObjectMeta] = ()
+        if base.seq >= TXN_KEPT:
+            old = table.store.list(table.paths.txn_dir)
+        now, most = table.clock.now_ms(), options.max_deletes
+        return plan_cleanup(base.snapshot, old, table.settings, now, most, gone)
+
+    made = plan()
+    return plan(_gone(table, base.snapshot)) if made.cut else made
+
+
+def _gone(table: Table, snapshot: Snapshot) -> set[str]:
+    """Dead parts without an object: only the store knows how far bounded runs have come."""
+    gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged}
+    for meta in table.store.list(table.paths.data_dir):
+        gone.discard(meta.key)
+    return gone
 
 
 def _commit(
@@ -158,9 +172,9 @@ def _commit(
     just deleted must not be in the listing (their markers could not be left out), and a
     deletion as long as ``commit_ttl`` is no reason not to commit, since what is deleted stays so.
     """
-    known = frozenset(confirmed)
+    known = frozenset((*confirmed, *plan.gone))
     done = [d for d in plan.parts if d.key in known]
-    if not done:
+    if not done and not plan.gone:
         # Log files alone: their tombstones are forgotten by the next fold. A commit here would
         # fold something, which has to be deleted one grace later, and so on for ever.
         return plan.purged, ()

@@ -65,11 +65,16 @@ class CleanupPlan:
     transactions: tuple[Doomed, ...]
     """Past their retention, oldest first."""
     waiting: tuple[Waiting, ...]
+    gone: tuple[str, ...] = ()
+    """Parts that may go and are gone already, as a listing showed."""
+    cut: bool = False
+    """The bound cuts through what one transaction replaced, before any other: the horizon cannot
+    say how far this run came, and the next would delete the same parts again."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when no object may go."""
-        return not (self.parts or self.logs or self.transactions)
+        """True when no object may go, and none that is gone waits to be forgotten."""
+        return not (self.parts or self.logs or self.transactions or self.gone)
 
     @property
     def count(self) -> int:
@@ -112,6 +117,7 @@ def plan_cleanup(
     settings: TableSettings,
     now_ms: int,
     max_deletes: int | None = None,
+    gone: Container[str] = (),
 ) -> CleanupPlan:
     """Decide what to delete.
 
@@ -121,39 +127,38 @@ def plan_cleanup(
         settings: of the table.
         now_ms: wall clock.
         max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
+        gone: dead parts without an object, where that is known.
 
     Raises:
         InvariantError: the snapshot left folded log files out.
         LogCorruptError: something under ``_txn/`` is no transaction.
     """
-    if snapshot.skipped:
-        raise InvariantError(
-            "clean-up was given a snapshot that did not read every log file",
-            next_step="nothing was deleted; report this with the log of the run",
-        )
+    _refuse_partial(snapshot)
     policy = settings.cleanup
     parts = _dead_parts(snapshot, policy.grace)
     logs = _folded_logs(snapshot, policy.grace)
     revived = v1_view.live_parts(snapshot.contents)
     held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
-    ripe_parts = [b for b in parts if b.due <= now_ms and b.key not in revived]
+    all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
+    ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     forget = now_ms - settings.append.ttl - policy.grace
     free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
     staying = [b.tmb for b in parts if b.due > now_ms or b.key in revived]
     # The one that this run commits counts: else the next run would find one more to delete.
-    newest = snapshot.seq + bool(ripe_parts)
+    newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, policy.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]
     # Log files first: few, and every reader pays for each of them.
     limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
+    left_parts = ripe_parts[len(taken_parts) :]
     taken_old = old[: limit - len(taken_logs) - len(taken_parts)]
     waits = [
         _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
         _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
-        _waiting("parts", ripe_parts[len(taken_parts) :], _LIMIT),
+        _waiting("parts", left_parts, _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
         _waiting("parts", held_parts, _REVIVED),
         _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
@@ -165,7 +170,17 @@ def plan_cleanup(
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
         transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
         waiting=tuple(w for w in waits if w.count),
+        gone=tuple(b.key for b in all_ripe if b.key in gone),
+        cut=bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb,
     )
+
+
+def _refuse_partial(snapshot: Snapshot) -> None:
+    if snapshot.skipped:
+        raise InvariantError(
+            "clean-up was given a snapshot that did not read every log file",
+            next_step="nothing was deleted; report this with the log of the run",
+        )
 
 
 _GRACE = "readers may still use them: the grace is not over"
