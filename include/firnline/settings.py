@@ -46,6 +46,8 @@ __all__ = [
 
 _SHOWN = 20
 """Mistakes listed one by one; more than that have one cause."""
+_LONGEST = 400
+"""Characters of one mistake: what is wrong may be a text of megabytes."""
 _EXPANDED = ("root", "connection_id")
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
@@ -241,6 +243,7 @@ def _place(url: str) -> tuple[str, ...]:
 
 
 def _as_error(where: Path, problems: list[str]) -> SettingsError:
+    problems = [p if len(p) <= _LONGEST else f"{p[:_LONGEST]}…" for p in problems]
     if len(problems) == 1:
         return SettingsError(f"{where}: {problems[0]}", next_step=_NEXT_STEP)
     shown = problems[:_SHOWN]

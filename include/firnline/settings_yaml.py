@@ -18,6 +18,12 @@ MAX_BYTES = 8 * 2**20
 MAX_DEPTH = 50
 """Levels; the deepest setting is on the sixth."""
 
+MAX_VALUES = 200_000
+"""Values, those that aliases repeat counted each time; a thousand tables have about 20,000."""
+
+MAX_NUMBER = 100
+"""Characters of a number. YAML 1.1 reads 1:30:00 as a number too, in quadratic time."""
+
 # The C parser is ten times faster, and Airflow reads the file at every DAG parse.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,18 +39,30 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
     """
 
     depth = 0
+    values = 0
 
     def descend_resolver(self, current_node: object, current_index: object) -> None:
         # Called for every node on the way down. The C parser recurses without looking at its
         # stack: a hundred thousand brackets end the process.
         self.depth += 1
+        self.values += 1
         if self.depth > MAX_DEPTH:
-            raise yaml.constructor.ConstructorError(problem="it is nested too deeply")
+            raise yaml.constructor.ConstructorError(problem=_TOO_DEEP)
+        if self.values > MAX_VALUES:
+            raise yaml.constructor.ConstructorError(problem=_TOO_MANY)
         super().descend_resolver(current_node, current_index)
 
     def ascend_resolver(self) -> None:
         self.depth -= 1
         super().ascend_resolver()
+
+    def construct_scalar(self, node: yaml.Node) -> Any:  # noqa: ANN401 - as yaml has it
+        numbers = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        if node.tag in numbers and len(node.value) > MAX_NUMBER:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"a number of {len(node.value)} characters", node.start_mark
+            )
+        return super().construct_scalar(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
@@ -90,6 +108,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
         )
     try:
         value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader
+        _check_size(value, 1, {})
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(
             f"{path}{_place(error)}: {_reason(error)}", next_step="correct that line"
@@ -100,6 +119,39 @@ def read_yaml(path: Path) -> dict[Any, Any]:
             next_step="write a mapping with the keys defaults and tables",
         )
     return value
+
+
+_TOO_DEEP = "it is nested too deeply"
+_TOO_MANY = f"it holds more than {MAX_VALUES:,} values"
+
+
+def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Values and levels of what was read, each alias counted as what it stands for.
+
+    A few lines of aliases of aliases stand for more than any memory holds; they cost nothing
+    until somebody copies, compares or prints them. An alias may also stand for what holds it.
+    """
+    if depth > MAX_DEPTH:
+        raise yaml.constructor.ConstructorError(problem=_TOO_DEEP)
+    if isinstance(value, set):
+        raise yaml.constructor.ConstructorError(problem="a set has no order; write a list")
+    if not isinstance(value, dict | list):
+        return 1, 1
+    if id(value) not in known:
+        below = [
+            _check_size(item, depth + 1, known)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        known[id(value)] = (
+            1 + sum(count for count, _ in below),
+            1 + max((levels for _, levels in below), default=0),
+        )
+    count, levels = known[id(value)]
+    if depth + levels - 1 > MAX_DEPTH:
+        raise yaml.constructor.ConstructorError(problem=_TOO_DEEP)
+    if count > MAX_VALUES:
+        raise yaml.constructor.ConstructorError(problem=_TOO_MANY)
+    return count, levels
 
 
 def _place(error: Exception) -> str:
