@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from firnline.base import Base, take_base
 from firnline.log import codec
@@ -66,14 +66,19 @@ def do_merge(world: World, keys: Sequence[str], base: Base | None = None) -> Com
 
 
 def v1_live(world: World) -> set[str]:
+    """The live parts as a v1 client sees them."""
+    prefix = world.table.paths.prefix + "/_log/"
+    return v1_state({k: d[0] for k, d in world.store.objects.items() if k.startswith(prefix)})
+
+
+def v1_state(log_files: Mapping[str, bytes]) -> set[str]:
     """The live parts as a v1 client sees them: files in order of their names, later lines win.
 
     Written from the rules of the v1 format alone; shares no code with the product.
     """
     live: dict[str, bool] = {}
-    prefix = world.table.paths.prefix + "/_log/"
-    for key in sorted(k for k in world.store.objects if k.startswith(prefix)):
-        lines = world.store.objects[key][0].split(b"\n")
+    for key in sorted(log_files):
+        lines = log_files[key].split(b"\n")
         header = json.loads(lines[0])
         for line in lines[header["f"] :]:
             marker = json.loads(line)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -18,25 +20,37 @@ Row = dict[str, Any]
 
 def part_rows(table: Table, key: str) -> list[Row]:
     """All rows of an object."""
-    found: list[Row] = pq.read_table(
-        io.BytesIO(table.store.get(key)), partitioning=None
-    ).to_pylist()
+    return rows_of(table.store.get(key))
+
+
+def rows_of(data: bytes) -> list[Row]:
+    """All rows of a Parquet file."""
+    found: list[Row] = pq.read_table(io.BytesIO(data), partitioning=None).to_pylist()
+    return found
+
+
+def visible_by_partition(
+    table: Table, snapshot: Snapshot | None = None, known: Mapping[str, list[Row]] | None = None
+) -> dict[str, list[Row]]:
+    """Partition -> rows of its live parts that no delete hides; ``known``: parts read before."""
+    state = snapshot or read_snapshot(table.store, table.paths)
+    read = known or {}
+    found: dict[str, list[Row]] = {}
+    for partition, markers in state.partitions.items():
+        rows = found.setdefault(partition, [])
+        for marker in markers:
+            trees = [parse_json(d.where) for d in state.pending_deletes(marker, partition)]
+            rows += [
+                row
+                for row in (read[marker.p] if marker.p in read else part_rows(table, marker.p))
+                if not any(evaluate(tree, row, state.schema) for tree in trees)
+            ]
     return found
 
 
 def visible_rows(table: Table, snapshot: Snapshot | None = None) -> list[Row]:
     """Rows of live parts that no delete hides."""
-    state = snapshot or read_snapshot(table.store, table.paths)
-    rows: list[Row] = []
-    for partition, markers in state.partitions.items():
-        for marker in markers:
-            trees = [parse_json(d.where) for d in state.pending_deletes(marker, partition)]
-            rows += [
-                row
-                for row in part_rows(table, marker.p)
-                if not any(evaluate(tree, row, state.schema) for tree in trees)
-            ]
-    return rows
+    return list(chain.from_iterable(visible_by_partition(table, snapshot).values()))
 
 
 def visible_ids(table: Table, column: str = "id") -> Counter[Any]:

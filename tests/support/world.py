@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from firnline.ids import format_uuid7
 from firnline.paths import Root, TablePaths
 from firnline.settings import TableSettings
@@ -140,7 +145,7 @@ class Fault:
     at: int
     kind: str
     """before: dies before the call has an effect; after: dies after; lost: the call has its
-    effect and its answer is lost."""
+    effect and its answer is lost, after every retry of the client."""
 
 
 @dataclass
@@ -157,10 +162,7 @@ class FaultyStore:
         return counters
 
     def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
-        index = len(self.calls)
-        self.calls.append(name)
-        hit = self.fault is not None and self.fault.at == index
-        kind = self.fault.kind if self.fault is not None and hit else ""
+        kind = self._next(name)
         if kind == "before":
             raise Crashed(name)
         answer = act()
@@ -168,7 +170,16 @@ class FaultyStore:
             raise Crashed(name)
         if kind == "lost" and put:
             raise OutcomeUnknownError(f"no answer to {name}", next_step="read it back")
+        if kind == "lost":
+            raise StoreUnavailableError(f"no answer to {name}", next_step="try again")
         return answer
+
+    def _next(self, name: str) -> str:
+        """Count a call; what is to happen to it, or nothing."""
+        index = len(self.calls)
+        self.calls.append(name)
+        hit = self.fault is not None and self.fault.at == index
+        return self.fault.kind if self.fault is not None and hit else ""
 
     def put_new(self, key: str, data: bytes) -> None:
         self._call(f"put {key}", lambda: self.inner.put_new(key, data), put=True)
@@ -205,7 +216,12 @@ class FaultyStore:
         return meta
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
-        yield from self._call("delete", lambda: list(self.inner.delete_many(keys)))
+        wanted = list(keys)
+        try:
+            yield from self._call("delete", lambda: list(self.inner.delete_many(wanted)))
+        except StoreUnavailableError as error:
+            # As the real client says it: an answer for every key.
+            yield from [Deleted(key, error) for key in wanted]
 
 
 @dataclass

@@ -1,0 +1,398 @@
+"""The scenarios: one for every operation and every way in which it goes about its work."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+
+from firnline.append import Appender
+from firnline.operations.certificate import complete_certificate
+from firnline.operations.certificate_model import list_certificates
+from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.downgrade import DowngradeOptions, run_downgrade
+from firnline.operations.drop import DropOptions, list_partitions, run_drop
+from firnline.operations.erase import EraseOptions, run_erase
+from firnline.operations.import_files import ImportOptions, run_import
+from firnline.operations.rebuild import RebuildOptions, run_rebuild
+from firnline.operations.rewrite import RewriteOptions, run_rewrite
+from firnline.operations.sweep import SweepOptions, run_sweep
+from firnline.operations.ttl import TtlOptions, run_ttl
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from tests.support.histories import parquet_bytes, rows_from
+from tests.support.places import keys_in, tally
+from tests.support.reading import stored_ids, visible_ids
+from tests.support.scenarios import (
+    DAY,
+    Call,
+    Scenario,
+    advance,
+    append,
+    dies_before,
+    fill,
+    ids,
+    merge,
+    tidy,
+)
+
+TWELVE, EIGHTEEN, ALL = ids(range(12)), ids(range(18)), ids(range(24))
+QUERY = "select * from _rows where id not in (5, 6, 20)"
+FILTER = "id not in (5, 6) and day < 2"
+
+
+def two_appends(call: Call) -> None:
+    fill(call.table)
+
+
+def three_appends(call: Call) -> None:
+    fill(call.table, 3)
+
+
+def two_free_appends(call: Call) -> None:
+    """In one partition: every group of parts costs a sweep a quarter of a second."""
+    append_free(call.table, 0)
+    append_free(call.table, 6)
+
+
+def append_free(table: Table, first: int) -> None:
+    advance(table, 10)
+    Appender(table).append(rows_from(first), "p")
+
+
+def append_more(call: Call) -> None:
+    Appender(call.table, scratch=call.scratch).append(rows_from(12))
+
+
+# --- what goes whole ------------------------------------------------------------------------------
+
+
+def listed(call: Call) -> object:
+    """Versions of partitions, as somebody was shown them."""
+    fill(call.table)
+    return {p.partition: p.version for p in list_partitions(call.table)}
+
+
+def drop(call: Call) -> None:
+    report = run_drop(call.table, DropOptions(partitions=("day=0",)), call.run)
+    assert report.parts == 2, "a second try reports the run's own work"
+
+
+def drop_approved(call: Call) -> None:
+    expected = {"day=0": call.known["day=0"]}
+    run_drop(call.table, DropOptions(partitions=("day=0",), expected=expected), call.run)
+
+
+def aged(call: Call) -> None:
+    """Two partitions of which one is ten days old."""
+    now = datetime.datetime.fromtimestamp(call.table.clock.now_ms() / 1000, datetime.UTC)
+    for first in (0, 6):
+        times = [now - datetime.timedelta(days=10 * (n % 2)) for n in range(6)]
+        append(call.table, pa.table({"id": range(first, first + 6), "ts": times}))
+
+
+def ttl(call: Call) -> None:
+    run_ttl(call.table, TtlOptions(), call.run)
+
+
+# --- what makes rows anew -------------------------------------------------------------------------
+
+
+def with_a_third_partition(call: Call) -> None:
+    fill(call.table)
+    append(call.table, pa.table({"id": [20], "day": [2], "name": ["n20"]}))
+
+
+def rewrite(call: Call) -> None:
+    options = RewriteOptions(where=FILTER, force=True)
+    run_rewrite(call.table, call.engine, options, call.run)
+
+
+def query(call: Call) -> None:
+    options = RewriteOptions(partitions=("day=[12]",), sql=QUERY, force=True, first_try=1)
+    run_rewrite(call.table, call.engine, options, call.run)
+
+
+def delete_eagerly(call: Call) -> None:
+    """One part holds a row, two go whole, unread."""
+    run_delete(call.table, call.engine, DeleteOptions(where="id > 10"), call.run)
+
+
+def delete_lazily(call: Call) -> None:
+    options = DeleteOptions(where="id > 10", mode="lazy")
+    run_delete(call.table, call.engine, options, call.run)
+
+
+def erase(call: Call) -> None:
+    """One part holds a key, the other is read in vain."""
+    options = EraseOptions(columns=("name",), keys=(("n3",), ("n5",)))
+    run_erase(call.table, call.engine, options, call.run)
+
+
+def certified(call: Call) -> None:
+    """Clean-up and sweep; then every commit has a certificate, and that completes."""
+    tidy(call)
+    found = [
+        complete_certificate(call.table, one.id, call.run)
+        for one in list_certificates(call.table)
+        if one.status != "void"
+    ]
+    done = [one for one in found if one.replaced is not None]
+    assert done
+    assert {one.status for one in done} == {"complete"}
+    assert {one.status for one in found} <= {"complete", "void"}
+    left = {key for key in keys_in(call.table, "_erase") if key.endswith(".keys.parquet")}
+    if left:  # of a run that died before its plan: the next erase deletes them
+        erase(call)
+        assert not keys_in(call.table, "_erase") & left
+        tidy_again(call)
+
+
+def tidy_again(call: Call) -> None:
+    advance(call.table, 4 * DAY)
+    tidy(call)
+
+
+def erased(call: Call) -> None:
+    two_free_appends(call)
+    erase(call)
+    advance(call.table, 4 * DAY)
+
+
+def certify(call: Call) -> None:
+    for one in list_certificates(call.table):
+        complete_certificate(call.table, one.id, call.run)
+
+
+def complete(call: Call) -> None:
+    (one,) = list_certificates(call.table)
+    assert one.status == "complete"
+    done = complete_certificate(call.table, one.id, call.run)
+    assert not {part.key for part in done.parts} & keys_in(call.table, "_data")
+
+
+# --- what deletes objects -------------------------------------------------------------------------
+
+
+def worn(call: Call) -> None:
+    """Two merges, appends after them, what a dead run left behind; four days ago."""
+    table = call.table
+    fill(table)
+    merge(call)
+    fill(table, 1, first=12)
+    merge(call)
+    fill(table, 1, first=18)
+    for partition in ("day=1", "day=3"):
+        table.store.put_new(
+            table.paths.data_part(partition, table.ids.uuid7(table.clock.now_ms())), b"half"
+        )
+    advance(table, 4 * DAY)
+
+
+def cleanup(call: Call) -> None:
+    run_cleanup(call.table, CleanupOptions(), call.run)
+
+
+def sweep(call: Call) -> None:
+    run_sweep(call.table, SweepOptions(), call.run)
+
+
+# --- what writes logs -----------------------------------------------------------------------------
+
+
+def lost(call: Call) -> None:
+    """Merged, appended to, left-overs of a dead merge beside it; its log is gone."""
+    table = call.table
+    fill(table)
+    merge(call)
+    fill(table, 2, first=12)
+    dies_before(call, f"put {table.paths.txn_dir}", merge)
+    assert all(gone.error is None for gone in table.store.delete_many(keys_in(table, "_log")))
+
+
+def rebuild(call: Call) -> None:
+    run_rebuild(call.table, RebuildOptions(), call.run)
+
+
+def folder(call: Call) -> object:
+    """Files beside a table that has rows already; returns where they lie."""
+    table = call.table
+    two_free_appends(call)
+    parent, _, name = table.paths.prefix.rpartition("/")
+    for number in range(2):
+        key = f"{parent}/in/a=1/{number}.parquet".removeprefix("/")
+        table.store.put_new(key, parquet_bytes(rows_from(12 + 6 * number)))
+    return f"{table.settings.root.removesuffix(name)}in"
+
+
+def import_(call: Call) -> None:
+    run_import(call.table, ImportOptions(source=call.known))
+
+
+def with_deletes(call: Call) -> None:
+    """Row 0 is hidden by a delete that is old enough."""
+    fill(call.table)
+    run_delete(call.table, call.engine, DeleteOptions(where="id < 1", mode="lazy"), call.run)
+    advance(call.table, call.table.settings.append.ttl + DAY)
+
+
+def downgrade(call: Call) -> None:
+    run_downgrade(call.table, call.engine, DowngradeOptions(), call.run)
+
+
+def is_v1(call: Call) -> None:
+    assert read_snapshot(call.table.store, call.table.paths).deletes == {}
+    assert visible_ids(call.table) == stored_ids(call.table)
+
+
+def leave_nothing(call: Call) -> None:
+    """The downgrade's second half, and a sweep: nothing is left that v1 does not know."""
+    downgrade(call)
+    run_sweep(call.table, SweepOptions(), call.run)
+    live = read_snapshot(call.table.store, call.table.paths).live
+    assert tally(call.table) == {"_log": 1, "_data": len(live)}
+
+
+def downgraded(call: Call) -> None:
+    with_deletes(call)
+    downgrade(call)
+    advance(call.table, 2 * call.table.settings.cleanup.grace)
+
+
+def verify(call: Call) -> None:
+    assert run_verify(call.table, VerifyOptions(deep=True)).healthy
+
+
+AGED = {"partition_by": ["day(ts)"], "sort_by": ["id"], "ttl": {"keep": "3d"}}
+FREE = {"partition": ".*", "sort_by": ["id"]}
+REPLACED = {**FREE, "merge": {"min_inputs": 2, "sql": "from source_files where id % 5 > 0"}}
+ELEVEN = ids(range(11))
+NOT_LOST = "reads, and lacks nothing"
+IMPORTED = "imported into this table before"
+
+SCENARIOS = [
+    Scenario("append", two_appends, append_more, TWELVE, EIGHTEEN, repeats=False),
+    Scenario(
+        "merge", two_appends, merge, TWELVE, TWELVE, idle=True, op="merge", transactions=(1, 2)
+    ),
+    Scenario(
+        "merge with sql",
+        two_free_appends,
+        merge,
+        TWELVE,
+        TWELVE - {0, 5, 10},
+        settings=REPLACED,
+        idle=True,
+        op="merge",
+        transactions=(1,),
+    ),
+    Scenario("drop", two_appends, drop, TWELVE, ids(range(1, 12, 2)), op="drop", transactions=(1,)),
+    Scenario(
+        "drop, approved",
+        listed,
+        drop_approved,
+        TWELVE,
+        ids(range(1, 12, 2)),
+        op="drop",
+        transactions=(1,),
+    ),
+    Scenario(
+        "ttl",
+        aged,
+        ttl,
+        TWELVE,
+        ids(range(0, 12, 2)),
+        settings=AGED,
+        idle=True,
+        op="ttl",
+        transactions=(1,),
+    ),
+    Scenario(
+        "rewrite, filter",
+        with_a_third_partition,
+        rewrite,
+        TWELVE | {20},
+        TWELVE - {5, 6},
+        whole=False,
+        op="rewrite",
+        transactions=(3,),
+    ),
+    Scenario(
+        "rewrite, query",
+        with_a_third_partition,
+        query,
+        TWELVE | {20},
+        TWELVE - {5},
+        whole=False,
+        op="rewrite",
+        transactions=(2,),
+    ),
+    Scenario("delete, eager", three_appends, delete_eagerly, EIGHTEEN, ELEVEN, op="delete"),
+    Scenario(
+        "delete, lazy", three_appends, delete_lazily, EIGHTEEN, ELEVEN, hides=True, op="delete"
+    ),
+    Scenario(
+        "erase",
+        two_free_appends,
+        erase,
+        TWELVE,
+        TWELVE - {3, 5},
+        settings=FREE,
+        hides=True,
+        op="erase",
+        later=certified,
+    ),
+    Scenario(
+        "certificate",
+        erased,
+        certify,
+        TWELVE - {3, 5},
+        TWELVE - {3, 5},
+        settings=FREE,
+        op="erase",
+        transactions=(1,),
+        settled=complete,
+    ),
+    Scenario(
+        "clean-up",
+        worn,
+        cleanup,
+        ALL,
+        ALL,
+        op="cleanup",
+        transactions=(1,),
+        idle=True,
+        deletes=True,
+    ),
+    Scenario("orphan sweep", worn, sweep, ALL, ALL, idle=True, deletes=True),
+    Scenario(
+        "rebuild", lost, rebuild, ids(), ALL, op="rebuild", transactions=(1, 2), refused=NOT_LOST
+    ),
+    Scenario("import", folder, import_, TWELVE, ALL, settings=FREE, refused=IMPORTED),
+    Scenario(
+        "downgrade",
+        with_deletes,
+        downgrade,
+        TWELVE - {0},
+        TWELVE - {0},
+        hides=True,
+        settled=is_v1,
+        later=leave_nothing,
+    ),
+    Scenario(
+        "downgrade, left-overs",
+        downgraded,
+        downgrade,
+        TWELVE - {0},
+        TWELVE - {0},
+        settled=is_v1,
+        idle=True,
+        deletes=True,
+        later=leave_nothing,
+    ),
+]
+"""Whatever writes."""
+
+READS = [Scenario("verify", two_appends, verify, TWELVE, TWELVE)]
