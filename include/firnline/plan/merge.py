@@ -244,7 +244,7 @@ def _runs(
 
 
 def _cut(stretch: list[Marker], tier: tiers.Tier) -> Iterable[list[Marker]]:
-    for run in tiers.group_in_order([m.b for m in stretch], tier):
+    for run in tiers.group_newest_first([m.b for m in stretch], tier):
         yield [stretch[i] for i in run]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 FACTOR = 2
 FLOOR_SHARE = 64
@@ -38,14 +39,29 @@ def group_by_size(sizes: Sequence[int], tier: Tier) -> list[range]:
 
     Returns every run, also those too small to be worth it: see ``worthwhile``.
     """
-    floor = tier.target // FLOOR_SHARE
-    return _cut(sizes, tier, lambda size, total: size > max(FACTOR * total, floor))
+    return _cut(sizes, tier, partial(_too_large, tier))
+
+
+def group_newest_first(sizes: Sequence[int], tier: Tier) -> list[range]:
+    """Cut sizes, in insertion order, into runs that may be merged each into one part.
+
+    For tables with a primary key, whose groups must be contiguous in insertion order. Runs begin
+    at the newest part, where small ones arrive: a large one before them is not rewritten until
+    half of its size has come behind it.
+    """
+    count = len(sizes)
+    runs = _cut(sizes[::-1], tier, partial(_too_large, tier))
+    return [range(count - run.stop, count - run.start) for run in reversed(runs)]
+
+
+def _too_large(tier: Tier, size: int, total: int) -> bool:
+    return size > max(FACTOR * total, tier.target // FLOOR_SHARE)
 
 
 def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:
-    """Cut sizes into runs up to the target without changing their order.
+    """Cut sizes into runs up to the target without changing their order, whatever the sizes.
 
-    For tables with a primary key, whose groups must be contiguous in insertion order.
+    For what is rewritten in any case.
     """
     return _cut(sizes, tier, lambda _size, _total: False)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.plan.tiers import Tier, group_by_size, group_in_order, worthwhile
+from firnline.plan.tiers import (
+    Tier,
+    group_by_size,
+    group_in_order,
+    group_newest_first,
+    worthwhile,
+)
 
 TIER = Tier(target=6400, min_inputs=4, max_inputs=1000)
 
@@ -35,7 +41,7 @@ def test_a_second_merge_right_after_the_first_finds_nothing(sizes: list[int]) ->
 
 @given(st.lists(st.integers(1, 6400), max_size=60))
 def test_every_part_is_in_one_run_and_no_run_is_over_the_target(sizes: list[int]) -> None:
-    for cut in (group_by_size, group_in_order):
+    for cut in (group_by_size, group_in_order, group_newest_first):
         runs = cut(sorted(sizes), TIER)
         assert [i for run in runs for i in run] == list(range(len(sizes)))
         assert all(
@@ -62,3 +68,10 @@ def test_groups_are_bounded_in_parts() -> None:
 
 def test_order_is_kept_where_it_must_be() -> None:
     assert group_in_order([3000, 10, 3000, 3000], TIER) == [range(3), range(3, 4)]
+
+
+def test_in_insertion_order_a_large_part_waits_until_half_of_its_size_came_behind_it() -> None:
+    assert group_newest_first([3000, 200, 200], TIER) == [range(1), range(1, 3)]
+    assert group_newest_first([3000, 750, 750], TIER) == [range(3)]
+    assert group_newest_first([200, 3000, 10], TIER) == [range(2), range(2, 3)]
+    assert group_newest_first([], TIER) == []
