@@ -72,13 +72,12 @@ def _changed(made: Converted) -> str:
     # A text may spell a value in many ways ('01', '1.0', '2013-1-5'): only what is read counts.
     wanted = parse_sql_type(made.wanted)
     kind = "" if wanted is None else wanted.name
+    wider: tuple[str, ...] = ()
     if kind in _WHOLE or kind == "DECIMAL":
         # Exact to nine places, and as near as a float beyond.
         wider = ("DECIMAL(38,9)", "DOUBLE")
     elif kind == "DATE":
         wider = ("TIMESTAMP",)
-    else:
-        wider = ()
     rounded = [f"TRY_CAST(v AS {other}) <> TRY_CAST({new} AS {other})" for other in wider]
     return " OR ".join([f"{new} IS NULL", *rounded])
 

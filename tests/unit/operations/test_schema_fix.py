@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -319,7 +320,7 @@ def test_a_type_in_which_a_pending_delete_makes_no_sense_is_refused(tmp_path: Pa
                  {"partition_by": ["v"]}]
 )  # fmt: skip
 def test_a_column_that_tells_rows_apart_is_not_renamed(
-    settings: dict[str, object], tmp_path: Path
+    settings: dict[str, Any], tmp_path: Path
 ) -> None:
     world = conflicting()
     world.table = replace(world.table, settings=make_world(**settings).settings)
