@@ -226,9 +226,14 @@ def exhaustive(_start: Start, _index: int) -> Iterable[str]:
     return KINDS
 
 
-def once(start: Start, index: int) -> Iterable[str]:
-    """Every call in one way, in turn; what commits or publishes in every way."""
-    return KINDS if start.creates(index) else (KINDS[index % len(KINDS)],)
+def once(_start: Start, index: int) -> Iterable[str]:
+    """Every call in one way, in turn."""
+    return (KINDS[index % len(KINDS)],)
+
+
+def commits(start: Start, index: int) -> Iterable[str]:
+    """What commits or publishes in every way, the rest once."""
+    return KINDS if start.creates(index) else once(start, index)
 
 
 def sweep(start: Start, kinds: Callable[[Start, int], Iterable[str]]) -> Figures:
