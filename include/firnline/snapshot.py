@@ -19,7 +19,12 @@ from functools import cached_property
 import msgspec
 
 from firnline import schema as schemas
-from firnline.errors import LogCorruptError, SchemaConflictError, SnapshotExpiredError
+from firnline.errors import (
+    LogCorruptError,
+    SchemaConflictError,
+    SnapshotExpiredError,
+    UsageError,
+)
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import NO_STATS, Delete, LogContent, Marker, with_unknown
 from firnline.paths import TablePaths
@@ -115,7 +120,15 @@ class Snapshot:
     def _pruner(self, delete: Delete) -> Pruner:
         found = self._pruners.get(delete.id)
         if found is None:
-            found = Pruner(parse_json(delete.where), self.schema)
+            try:
+                found = Pruner(parse_json(delete.where), self.schema)
+            except UsageError as error:
+                raise LogCorruptError(
+                    f"delete {delete.id} of transaction {delete.seq} under {self.paths.log_dir} "
+                    f"does not say which rows it hides: {error.message}",
+                    next_step="upgrade firnline, if a newer one wrote it; else restore the log "
+                    "files that hold it from a backup",
+                ) from None
             self._pruners[delete.id] = found
         return found
 

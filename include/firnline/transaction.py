@@ -25,7 +25,7 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
-from firnline.log.reader import LogObject
+from firnline.log.reader import LogObject, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.snapshot import Snapshot, bury
@@ -183,7 +183,7 @@ def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
 def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:
     snapshot = base.snapshot
     now = table.clock.now_ms()
-    seq, t = snapshot.seq + 1, max(now, snapshot.newest_t + 1)
+    seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     keys, line = _folds(snapshot, change, own, purged)

@@ -8,7 +8,7 @@ until clean-up passes. Folds of foreign clients are not trusted that far.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
@@ -17,6 +17,8 @@ from firnline.log.records import LogContent
 from firnline.paths import LogName, TablePaths
 from firnline.store.base import Store
 
+_LAST_T = 10**13 - 1
+"""A name has 13 digits; with more of them names would not sort by time any more."""
 ATTEMPTS = 5
 """How often a log that clean-up changes under the reader is listed again."""
 
@@ -56,6 +58,22 @@ def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tup
         else:
             ignored.append(meta.key)
     return found, tuple(ignored)
+
+
+def time_after(names: Iterable[LogName], now_ms: int, least: int = 0) -> int:
+    """When a transaction is that has to come after all of these log files: now, or later.
+
+    Raises LogCorruptError where no name of a log file is left behind the newest: a transaction
+    would be committed whose own name nobody reads.
+    """
+    newest = max(names, key=lambda name: name.t, default=None)
+    if newest is None or newest.t < _LAST_T:
+        return max(now_ms, least, 0 if newest is None else newest.t + 1)
+    raise LogCorruptError(
+        f"log file {newest.key} is dated {newest.t} ms after 1970, and nothing can come after it, "
+        "as every transaction has to",
+        next_step="move it out of _log/, and its parts into the table by `firnline import`",
+    )
 
 
 def read_log(store: Store, paths: TablePaths, *, everything: bool = False) -> LogRead:

@@ -14,6 +14,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError, ObjectNotFoundError, UsageError
 from firnline.ids import UUID7
+from firnline.log.codec import UNREADABLE
 from firnline.log.txn_file import RunIdentity
 from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
 from firnline.store.create import create
@@ -138,9 +139,13 @@ def read(table: Table, key: str) -> Certificate | None:
         data = table.store.get(key)
     except ObjectNotFoundError:
         return None
+    return _decode(key, data)
+
+
+def _decode(key: str, data: bytes) -> Certificate:
     try:
         return msgspec.json.decode(data, type=Certificate)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise LogCorruptError(
             f"certificate {key} does not read: {error}",
             next_step="restore the object from a backup, or move it out of _erase/",
@@ -150,7 +155,7 @@ def read(table: Table, key: str) -> Certificate | None:
 def write(table: Table, key: str, certificate: Certificate) -> Certificate:
     """Create it. Returns what stands there: somebody else's, when two did it at once."""
     other = create(table.store, key, msgspec.json.encode(certificate))
-    return certificate if other is None else msgspec.json.decode(other, type=Certificate)
+    return certificate if other is None else _decode(key, other)
 
 
 def forget(table: Table, key: str) -> None:

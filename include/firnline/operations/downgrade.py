@@ -15,6 +15,7 @@ import msgspec
 from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
+from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import Work, change_of, kernel_task
@@ -162,7 +163,8 @@ class _Run:
         """Everything into one log file; the next base."""
         table, snapshot = self.table, base.snapshot
         seq, txn = snapshot.seq + 1, table.ids.uuid7(table.clock.now_ms())
-        t = max(table.clock.now_ms(), snapshot.newest_t + 1)
+        names = (item.name for item in snapshot.listing.values())
+        t = time_after(names, table.clock.now_ms())
         content, log_file = v1_log(snapshot, t)
         rows = sum(m.n or 0 for m in snapshot.live.values())
         header = TxnHeader(

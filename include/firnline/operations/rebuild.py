@@ -12,6 +12,7 @@ import msgspec
 
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
 from firnline.log import codec
+from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
@@ -116,7 +117,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     history, plan, listing = remains.history, remains.plan, remains.log.listing
     logs = [item.name for item in listing.values()]
     base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
-    t = max([table.clock.now_ms(), history.newest_t + 1, *(n.t + 1 for n in logs)])
+    t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
     seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
     lost = [_lost(history.parts[path], t) for path in plan.missing]
     content = LogContent(
