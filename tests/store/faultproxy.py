@@ -10,6 +10,8 @@ import http.client
 import socket
 import struct
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,8 +24,13 @@ Fault = Literal[
     "cut-head",  # the answer breaks off inside its headers
     "cut-body",  # the answer states its full length, and breaks off half-way
     "stall",  # no answer ever comes
+    "slow",  # the answer comes late
+    "drip",  # the answer comes in small pieces, each a little late
     "answer",  # an answer of the test's own, the server is not asked
 ]
+
+LATE_S = 0.02
+PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +54,17 @@ class Rule:
     answer: Callable[[Request], bytes]
 
 
-def xml_answer(status: int, code: str) -> bytes:
+def xml_answer(status: int, code: str, header: str = "") -> bytes:
     """An S3 error answer."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>".encode()
-    return whole_answer(status, body)
+    return whole_answer(status, body, header)
 
 
-def whole_answer(status: int, body: bytes) -> bytes:
-    """Any answer."""
+def whole_answer(status: int, body: bytes, header: str = "") -> bytes:
+    """Any answer; ``header`` is one more line of its head."""
     reason = http.client.responses[status]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Length: {len(body)}\r\n"
+    head += f"{header}\r\n" if header else ""
     return head.encode() + b"Content-Type: application/xml\r\n\r\n" + body
 
 
@@ -65,6 +73,8 @@ class FaultProxy:
 
     def __init__(self, target_port: int) -> None:
         self.seen: list[Request] = []
+        self.broken: Counter[Fault] = Counter()
+        """Faults that happened."""
         self._target = target_port
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
@@ -93,6 +103,11 @@ class FaultProxy:
         given = answer if callable(answer) else lambda _: answer
         with self._lock:
             self._rules.append(Rule(fault, matches, times, given))
+
+    def clear(self) -> None:
+        """Break nothing more."""
+        with self._lock:
+            self._rules.clear()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -146,19 +161,7 @@ class FaultProxy:
             client.sendall(rule.answer(request))
             return True
         head, body = self._forward(request)
-        if fault == "lose-answer":
-            return _reset(client)
-        if fault == "fail-after":
-            client.sendall(xml_answer(503, "SlowDown"))
-            return True
-        if fault == "cut-head":
-            client.sendall(head[: head.index(b"\r\n") + 9])
-            return False
-        if fault == "cut-body":
-            client.sendall(head + body[: len(body) // 2])
-            return False
-        client.sendall(head + body)
-        return True
+        return _answer(client, fault, head, body)
 
     def _take(self, request: Request) -> Rule | None:
         with self._lock:
@@ -166,6 +169,7 @@ class FaultProxy:
             for rule in self._rules:
                 if rule.times > 0 and rule.matches(request):
                     rule.times -= 1
+                    self.broken[rule.fault] += 1
                     return rule
         return None
 
@@ -184,6 +188,31 @@ class FaultProxy:
         length = answer.getheader("Content-Length") if request.method == "HEAD" else str(len(body))
         kept.append(f"Content-Length: {length or 0}\r\n")
         return f"HTTP/1.1 {answer.status} {answer.reason}\r\n{''.join(kept)}\r\n".encode(), body
+
+
+def _answer(client: socket.socket, fault: Fault | None, head: bytes, body: bytes) -> bool:
+    """Give the server's answer back, in the way of the fault; False to close the connection."""
+    if fault == "lose-answer":
+        return _reset(client)
+    if fault == "fail-after":
+        client.sendall(xml_answer(503, "SlowDown"))
+        return True
+    if fault == "cut-head":
+        client.sendall(head[: head.index(b"\r\n") + 9])
+        return False
+    if fault == "cut-body":
+        client.sendall(head + body[: len(body) // 2])
+        return False
+    if fault == "slow":
+        time.sleep(LATE_S)
+    if fault == "drip":
+        for begin in range(0, len(body), len(body) // PIECES + 1):
+            client.sendall(head + body[begin : begin + len(body) // PIECES + 1])
+            head = b""
+            time.sleep(LATE_S)
+        body = b""
+    client.sendall(head + body)
+    return True
 
 
 def _reset(client: socket.socket) -> bool:
