@@ -28,6 +28,7 @@ NULL_VALUE = "__null__"
 KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
 """Behind the id of an erase, under ``_erase/``; its certificate has ``.json`` alone."""
 
+_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
@@ -207,6 +208,13 @@ class TablePaths:
         self.check_part(key)
         partition, _, name = key.removeprefix(self.data_dir).rpartition("/")
         return PartName(key, partition, name)
+
+    def may_be_another_tables(self, key: str) -> bool:
+        """True for a key under ``_data/`` with a folder in it that is called as one of a table's.
+
+        No partition of ours is called so: somebody keeps a table there, whose log we do not know.
+        """
+        return not _FOLDERS.isdisjoint(key.removeprefix(self.data_dir).split("/")[:-1])
 
     def check_part(self, key: str) -> None:
         """Refuse a marker's path that is not under this table's ``_data/``.

@@ -231,6 +231,8 @@ class _Judge:
 
     def _addition(self, part: PartMetadata | None, meta: ObjectMeta) -> tuple[str, str]:
         """A part of an append, or of a client that writes no footer of ours."""
+        if self.paths.may_be_another_tables(meta.key):
+            return "ask", "lies where somebody may keep another table"
         began = part.o[0] if part is not None else time_of(meta)
         who = "an append" if part is not None else "another client (or an import)"
         latest = began + self.settings.append.ttl + self.settings.commit_ttl + SLACK_MS

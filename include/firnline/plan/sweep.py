@@ -21,9 +21,6 @@ from firnline.store.multipart import Upload
 FLOOR_MS = 24 * 3_600_000
 """No setting and no option makes anything younger an orphan."""
 
-_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe"})
-"""Of a table; no partition of ours is called so."""
-
 Kind = Literal["part", "foreign", "probe", "upload"]
 
 
@@ -153,9 +150,8 @@ def _kind(paths: TablePaths, key: str) -> tuple[Kind, int | None]:
     name = key.rpartition("/")[2]
     if key.startswith(paths.data_dir):
         stem = name.removesuffix(".parquet")
-        # Below a folder of such a name somebody may keep another table, whose log we do not know.
-        within = key.removeprefix(paths.data_dir).split("/")[:-1]
-        if stem != name and UUID7.fullmatch(stem) and _FOLDERS.isdisjoint(within):
+        named = stem != name and UUID7.fullmatch(stem)
+        if named and not paths.may_be_another_tables(key):
             return "part", uuid7_time_ms(stem)
     elif key == paths.probe(name) and UUID7.fullmatch(name):
         return "probe", uuid7_time_ms(name)

@@ -1,0 +1,124 @@
+"""Hazards of listings, and of what runs cost, in a folder and on S3 (docs/hazards.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.rewrite import RewriteOptions, run_rewrite
+from firnline.operations.sweep import SweepOptions, run_sweep
+from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from firnline_dev.s3server import StoreRoot
+from tests.support.beside import Beside
+from tests.support.on_store import (
+    RUN,
+    Reads,
+    content,
+    engine,
+    filled,
+    later,
+    merge,
+    opened,
+)
+from tests.support.reading import part_rows
+
+
+def test_hazard_18_a_reader_with_a_listing_from_just_before_clean_up_gets_all_its_files(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    """Log files that went between its listing and its requests, and every part it was told of."""
+    for everything in (True, False):
+        for when in count():
+            table = filled(opened(store_root, f"t-{everything}-{when}"), 2)
+            merge(table, tmp_path)
+            filled(table, 1, first=8)
+            reports: list[Any] = []
+
+            def clean_up(table: Table = table, reports: list[Any] = reports) -> None:
+                reports.append(run_cleanup(later(table, 2), CleanupOptions(), RUN))
+
+            store = Beside(table.store, when=when, act=clean_up)
+            state = read_snapshot(store, table.paths, everything=everything)
+            found = Counter(row["id"] for key in state.live for row in part_rows(table, key))
+            assert found == Counter(range(12))
+            if not store.met:
+                assert when >= 2, "before the listing, and before each look behind it"
+                break
+            assert (reports[0].parts, reports[0].log_files) == (4, 2)
+
+
+def test_hazard_18_a_reader_from_before_the_replacement_keeps_its_files_for_the_grace(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    """A clean-up right after a merge deletes nothing that was live when the reader listed."""
+    table = filled(opened(store_root), 3)
+    state = read_snapshot(table.store, table.paths)
+    merge(table, tmp_path)
+    run_rewrite(table, lambda: engine(table, tmp_path), RewriteOptions(where="id > 1"), RUN)
+    assert run_cleanup(table, CleanupOptions(), RUN).parts == 0
+    found = Counter(row["id"] for key in state.live for row in part_rows(table, key))
+    assert found == Counter(range(12))
+    assert run_cleanup(later(table, 2), CleanupOptions(), RUN).parts > len(state.live)
+
+
+def spent(table: Table) -> int:
+    counted = table.store.counters.as_dict()
+    return sum(counted[kind] for kind in ("get", "put", "list", "delete", "head"))
+
+
+def reading(table: Table, run: Callable[[Table], object]) -> tuple[int, Counter[str]]:
+    """Requests of a run, and how often it read each log file and each part."""
+    store = Reads(table.store)
+    before = spent(table)
+    run(replace(table, store=store))
+    return spent(table) - before, Counter(key for key in store.read if "/_probe/" not in key)
+
+
+def test_hazard_19_requests_stay_linear_and_no_file_is_read_twice(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    """Of a merge and of a clean-up, for twice and four times as many appends."""
+    merging, cleaning = [], []
+    for appends in (5, 10, 20):
+        table = filled(opened(store_root, f"t{appends}"), appends)
+        requests, read = reading(table, lambda table: merge(table, tmp_path))
+        assert set(read.values()) == {1}
+        assert len(read) == 3 * appends, "the log files, and two parts of each"
+        merging.append(requests)
+        requests, read = reading(
+            later(table, 2), lambda table: run_cleanup(table, CleanupOptions(), RUN)
+        )
+        assert not any("/_data/" in key for key in read)
+        # One base before the deletion and one after it: what is deleted is read once.
+        assert sum(read.values()) == appends + 1 + 1
+        cleaning.append(requests)
+    for found in (merging, cleaning):
+        assert found[2] - found[1] == 2 * (found[1] - found[0])
+    assert merging[1] - merging[0] == 3 * 5
+
+
+def test_hazard_19_a_run_with_nothing_to_do_writes_nothing(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    """Nor deletes; not once and not ever, however much later it runs."""
+    table = filled(opened(store_root), 3)
+    merge(table, tmp_path)
+    for days in (2, 4, 6):
+        run_cleanup(later(table, days), CleanupOptions(), RUN)
+    before = content(table)
+    counted = table.store.counters.as_dict()
+    for days in (6, 8, 400):
+        at = later(table, days)
+        report = run_cleanup(at, CleanupOptions(), RUN)
+        assert (report.parts, report.log_files, report.transactions) == (0, 0, ())
+        assert merge(at, tmp_path).groups == 0
+        assert run_sweep(at, SweepOptions(), RUN).orphans == 0
+    after = table.store.counters.as_dict()
+    assert content(table) == before
+    assert [after[kind] - counted[kind] for kind in ("put", "delete")] == [0, 0]

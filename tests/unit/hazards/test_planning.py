@@ -1,0 +1,68 @@
+"""The hazard of plans whose time grows with the square of the table (docs/hazards.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from firnline.operations import cleanup, delete, drop, sweep
+from firnline.operations import merge as merging
+from firnline.snapshot import read_snapshot
+from tests.support.cleanups import GRACE, RUN
+from tests.support.engines import CountingEngine
+from tests.support.log_tables import put_append
+from tests.support.world import World, make_world
+
+FEW, MANY = 400, 3_200
+Step = Callable[[World], object]
+
+
+def appended(count: int) -> World:
+    """So many log files, each with parts of two partitions."""
+    world = make_world(merge={"min_inputs": 2})
+    for number in range(count):
+        put_append(world, "d=1", f"e={number % (count // 8)}")
+    return world
+
+
+def merge(world: World) -> None:
+    merging.run_merge(world.table, lambda: CountingEngine(world), merging.MergeOptions(), RUN)
+
+
+def drop_half(world: World) -> None:
+    found = [p.partition for p in drop.list_partitions(world.table)]
+    drop.run_drop(world.table, drop.DropOptions(partitions=tuple(found[::2])), RUN)
+
+
+def clean(world: World) -> None:
+    world.clock.advance(2 * GRACE)
+    cleanup.run_cleanup(world.table, cleanup.CleanupOptions(), RUN)
+
+
+STEPS: dict[str, Step] = {
+    "read": lambda world: read_snapshot(world.store, world.table.paths, everything=True).partitions,
+    "delete": lambda world: delete.preview(world.table, delete.DeleteOptions(where="v = 1")),
+    "merge": merge,
+    "drop": drop_half,
+    "clean-up": clean,
+    "sweep": lambda world: sweep.preview(world.table, sweep.SweepOptions()),
+}
+
+
+def seconds(count: int) -> dict[str, float]:
+    """Processor time of each step of a table's life."""
+    world, spent = appended(count), {}
+    for name, step in STEPS.items():
+        before = time.process_time()
+        step(world)
+        spent[name] = time.process_time() - before
+    return spent
+
+
+def test_hazard_19_no_plan_takes_time_that_grows_with_the_square_of_the_table() -> None:
+    """Eight times the log files and parts: eight times the time, not sixty-four times."""
+    few = [seconds(FEW) for _ in range(3)]
+    many = seconds(MANY)
+    for name in STEPS:
+        least = max(min(run[name] for run in few), 0.001)
+        assert many[name] < 24 * least, (name, many[name] / least)
