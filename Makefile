@@ -14,7 +14,7 @@ BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
 # Tests that start something: an S3 server, a JVM, a scheduler.
-SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/e2e)
+SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e)
 
 STORE ?= file
 
