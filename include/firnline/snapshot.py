@@ -171,9 +171,10 @@ def standing(log: LogRead) -> list[str]:
     Whoever folded the others carries their columns, and a repair of the schema states them anew:
     what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
     """
-    ours = (key for key in log.contents if log.listing[key].name.seq)
-    folded = {stone.p for key in ours for stone in log.contents[key].tombstones}
-    return sorted(log.contents.keys() - folded)
+    read = log.contents
+    ours = (key for key, item in log.listing.items() if item.name.seq and key in read)
+    folded = {stone.p for key in ours for stone in read[key].tombstones}
+    return sorted(read.keys() - folded)
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
