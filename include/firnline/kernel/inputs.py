@@ -19,7 +19,10 @@ from firnline.schema import normalise
 from firnline.sql_types import fold_name, quote_name
 
 _Shape = tuple[tuple[object, ...], ...]
-_REWRITE = "rewrite that part with the table's columns and types, or drop it"
+_REWRITE = (
+    "see with `firnline verify --deep` whether other parts are like it; `firnline schema fix` with "
+    "--all-parts mends a column, `firnline drop` drops the partition"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,8 @@ def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> s
         raise PartSchemaError(
             f"column {column!r} has the type {kind!r} in the table's schema, which DuckDB "
             f"{duckdb.__version__} does not know",
-            next_step="find the log file with firnline schema and correct its writer",
+            next_step="see `firnline schema show` for what the table has, and give the column "
+            "another type with `firnline schema fix --all-parts`",
         ) from error
 
 

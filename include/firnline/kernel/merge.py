@@ -162,7 +162,7 @@ def _check_task(task: KernelTask) -> None:
     if len(known) != len(task.columns):
         raise PartSchemaError(
             f"the schema of {_name(task)} has two columns that differ only in the case of letters",
-            next_step="find their log files with firnline schema and correct the writer",
+            next_step="give them one spelling with `firnline schema fix`",
         )
     named = [*(key.column for key in task.sort_by), *task.primary_key]
     named += [task.version] if task.version else []

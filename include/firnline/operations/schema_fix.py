@@ -256,7 +256,7 @@ class _Run:
         """Raises what ``commit_or_discard`` raises."""
 
         def mend(snapshot: Snapshot) -> Mended:
-            return mended(snapshot, plan.aim.targets, plan.renamed, plan.aim.log_files)
+            return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
         change = replacing(base.snapshot, done, OP, mend)
         made = commit_or_discard(self.table, base, change, self.identity, done)

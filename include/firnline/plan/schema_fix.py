@@ -18,7 +18,7 @@ from firnline.footers import FooterFacts
 from firnline.kernel.model import Conversion
 from firnline.log.records import Marker
 from firnline.plan.merge import FIXED_REQUESTS
-from firnline.plan.schema_lines import LineSource, live_parts, source_of
+from firnline.plan.schema_lines import LineSource, lines, live_parts, source_of
 from firnline.plan.schema_mend import line_of, refuse_deletes, wrong_files
 from firnline.plan.schema_target import Target
 from firnline.snapshot import Snapshot
@@ -67,13 +67,19 @@ class SchemaFixPlan:
     """Transaction of the snapshot it was made from."""
     aim: Aim
     sources: tuple[LineSource, ...]
-    """The log files that are folded into one with the right line."""
+    """The log files that are folded into one with the right line: those that state something wrong,
+    and those that do not state a column of their parts which no other log file states either."""
     rewrites: tuple[PartFix, ...]
     unreadable: tuple[Unreadable, ...]
     found: Mapping[str, Mapping[str, int]]
     """Column -> type -> parts that hold it, of those that were looked at."""
     renamed: Mapping[str, str]
     """New column -> type, of the columns that parts get under another name."""
+
+    @property
+    def log_files(self) -> tuple[str, ...]:
+        """Keys of ``sources``."""
+        return tuple(source.key for source in self.sources)
 
     @property
     def nothing_to_do(self) -> bool:
@@ -147,26 +153,51 @@ def plan_schema_fix(
     rewrites: list[PartFix] = []
     unreadable: list[Unreadable] = []
     found = {target.column: Counter[str]() for target in planned.targets}
+    holding: dict[str, set[str]] = {target.folded: set() for target in planned.targets}
     for facts in footers:
         if facts.error is not None:
             unreadable.append(Unreadable(facts.key, facts.error, facts.next_step))
             continue
+        for name in facts.columns:
+            holding.get(fold_name(name), set()).add(facts.key)
         fix = _part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
         if fix is not None:
             rewrites.append(fix)
     renamed = _renamed(snapshot, planned.targets, rewrites)
+    files = (*planned.log_files, *_silent_files(snapshot, planned, holding))
     plan = SchemaFixPlan(
         seq=snapshot.seq,
         aim=planned,
-        sources=tuple(source_of(snapshot, key) for key in planned.log_files),
+        sources=tuple(source_of(snapshot, key) for key in dict.fromkeys(files)),
         rewrites=tuple(rewrites),
         unreadable=tuple(unreadable),
         found=found,
         renamed=renamed,
     )
-    line = line_of(snapshot, planned.targets, renamed, planned.log_files)
+    line = line_of(snapshot, planned.targets, renamed, plan.log_files)
     refuse_deletes(snapshot, planned.targets, line)
     return plan
+
+
+def _silent_files(snapshot: Snapshot, planned: Aim, holding: Mapping[str, set[str]]) -> list[str]:
+    """Log files that name parts with a column which no log file states. Raises UsageError."""
+    stated = {fold_name(name) for _, line in lines(snapshot) for name in line}
+    silent: list[str] = []
+    for target in planned.targets:
+        if target.folded in stated:
+            continue
+        parts = holding[target.folded]
+        if not parts:
+            raise UsageError(
+                f"neither a log file nor a part knows a column {target.column!r}",
+                next_step="correct the name",
+            )
+        silent += [
+            key
+            for key, _ in lines(snapshot)
+            if any(marker.p in parts for marker in snapshot.contents[key].markers)
+        ]
+    return silent
 
 
 def _part_fix(

@@ -90,13 +90,20 @@ def mended(
 ) -> Mended:
     """How a repair goes on a base, which may be a later one than it was planned on.
 
+    Args:
+        snapshot: the base.
+        targets: the columns as they are to be.
+        renamed: new column -> type.
+        planned: the log files to fold; those that a rival has folded are left to him.
+
     Raises CommitConflictError when a log file is wrong that is not among the ``planned``.
     """
-    now = wrong_files(snapshot, targets)
-    new = [key for key in now if key not in planned]
+    wrong, known = wrong_files(snapshot, targets), [key for key, _ in lines(snapshot)]
+    new = [key for key in wrong if key not in planned]
     if new:
         raise CommitConflictError(
             f"log file {new[0]} states a wrong type too and came while the repair ran",
             next_step="stop its writer and run it again",
         )
-    return Mended(folds=now, line=line_of(snapshot, targets, renamed, now))
+    folds = tuple(key for key in known if key in planned)
+    return Mended(folds=folds, line=line_of(snapshot, targets, renamed, folds))

@@ -69,9 +69,9 @@ def targets_of(
     """The columns as they are to be.
 
     Raises:
-        UsageError: an unknown column or type, a column twice, a new name that is taken, a rename
-            of a column on which rows are told apart or laid out; a column without a conflict,
-            unless ``all_parts`` says that parts may contradict their log files.
+        UsageError: an unknown type, a column twice, a new name that is taken, a rename of a column
+            on which rows are told apart or laid out; a column that no log file states or none
+            contradicts, unless ``all_parts`` says that parts may contradict their log files.
     """
     if not fixes:
         raise UsageError("no column is named", next_step="name one with --column")
@@ -103,11 +103,12 @@ def _target(
             f"column {fix.column!r} takes a type or a new name", next_step="give one of them"
         )
     said = statements(snapshot, fold_name(fix.column))
-    if not said:
+    if not said and (fix.type is None or not all_parts):
         known = ", ".join(dict.fromkeys(name for _, line in lines(snapshot) for name in line))
         raise UsageError(
             f"no log file states a column {fix.column!r}",
-            next_step=f"correct the name; the columns are {known or 'none'}",
+            next_step=f"correct the name; the columns are {known or 'none'}; if parts hold it all "
+            "the same, give --type and --all-parts",
         )
     if fix.type is not None:
         kept = _storable(fix.column, _known_type(fix.type))

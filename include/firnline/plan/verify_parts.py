@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -195,7 +196,10 @@ class FooterCheck:
                 why = f"has column {name!r} as {kind}, and the table has it as {known}"
             else:
                 continue
-            step = "rewrite the part with the table's columns and types"
+            step = (
+                f"`firnline schema fix --column {shlex.quote(name)} --all-parts` with the --type "
+                "that it is to have mends it"
+            )
             self._add("error", "footer-schema", facts.key, why, step)
 
     def _check_origin(self, facts: FooterFacts) -> None:

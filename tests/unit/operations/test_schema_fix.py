@@ -226,6 +226,30 @@ def test_parts_that_contradict_their_own_log_file_are_found_when_all_are_asked(
     assert values(world) == [1, 8]
 
 
+def test_a_column_that_no_log_file_states_is_stated_when_all_parts_are_asked(
+    tmp_path: Path,
+) -> None:
+    world = one_number()
+    wrong = foreign_append(world, ("8",), w=["x"])
+    name = next(k for k in world.store.objects if "old-job" in k)
+    data, t = world.store.objects[name]
+    world.store.objects[name] = (data.replace(b', "w": "VARCHAR"', b""), t)
+    fix(world, tmp_path, type="BIGINT")
+    report = run_verify(world.table, VerifyOptions(deep=True))
+    assert report.kinds == {"footer-schema": 1}
+    assert "schema fix --column w --all-parts" in report.findings[0].next_step
+    with pytest.raises(UsageError, match="no log file states a column 'w'"):
+        fix(world, tmp_path, column="w", type="VARCHAR")
+    with pytest.raises(UsageError, match="neither a log file nor a part"):
+        fix(world, tmp_path, column="x", type="VARCHAR", all_parts=True)
+    made = fix(world, tmp_path, column="w", type="VARCHAR", all_parts=True)
+    assert (made.counts.parts_in, made.counts.logs_folded) == (0, 1)
+    assert schema(world)["w"] == "VARCHAR"
+    assert values(world, "w") == [None, "x"]
+    assert wrong not in read_snapshot(world.store, world.table.paths).live
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
 def test_a_part_that_cannot_be_read_stops_it_unless_it_is_to_be_left(tmp_path: Path) -> None:
     world = conflicting()
     cut, damaged = (foreign_append(world, ("8",)) for _ in range(2))
