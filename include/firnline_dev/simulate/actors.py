@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -63,11 +64,12 @@ def stage_of(world: World, oracle: Oracle, actor: Actor) -> Stage:
 def append(stage: Stage) -> None:
     """One append of a few rows in one or both partitions."""
     r, world = stage.r, stage.world
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"k": world.next_id(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
         for _ in range(r.randint(1, 5))
     ]
     stage.actor.tell(f"begins: {len(rows)} rows")
+    stage.oracle.append_begins(row["k"] for row in rows)
     data = pa.Table.from_pylist(rows, schema=ARROW)
     Appender(stage.table, writer="sim", known_schema=SCHEMA).append(data)
 

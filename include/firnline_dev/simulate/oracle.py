@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from firnline.log import codec, txn_file
@@ -42,6 +42,8 @@ class Oracle:
     intents: dict[str, Hides] = field(default_factory=dict)
     """Run id -> what a delete or rewrite takes away."""
     contents: dict[str, LogContent] = field(default_factory=dict)
+    began_at: dict[int, int] = field(default_factory=dict)
+    """Row -> newest transaction that was committed when its append began."""
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Oracle:
     past_from: int = START_MS
     """Since when what the table says of its past is compared, unix ms."""
     _checked: int = -1
+    _objects: dict[str, LogObject] = field(default_factory=dict)
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -81,6 +84,11 @@ class Oracle:
             return self._log_file(key, data)
         return ""
 
+    def append_begins(self, rows: Iterable[int]) -> None:
+        """Called before its first request."""
+        newest = max((header.seq for header, _ in self.committed.values()), default=0)
+        self.began_at.update(dict.fromkeys(rows, newest))
+
     def _log_file(self, key: str, data: bytes) -> str:
         content = self.contents[key] = codec.decode(key, data, self.world.paths)
         self.landed.setdefault(key, self.world.step)
@@ -88,6 +96,11 @@ class Oracle:
         if name.kind == "append":
             for marker in content.markers:
                 for k, p, u in self.part_rows.get(marker.p, ()):
+                    if (marker.q or 0) < self.began_at[k]:
+                        raise Violation(
+                            f"an append that began after transaction {self.began_at[k]} says that "
+                            f"it began after {marker.q}"
+                        )
                     self.born[k] = marker.q or 0, p, u
                     self.born_at[k] = self.world.step
             self.stats["append"] += 1
@@ -147,12 +160,17 @@ class Oracle:
 
     def snapshot(self) -> Snapshot:
         """The table as a reader of every log file sees it at this moment."""
-        world, listing = self.world, {}
-        for key, stored in world.objects.items():
-            if key.startswith(world.paths.log_dir):
-                name = world.paths.parse_log(key)
-                listing[key] = LogObject(name, len(stored.data), stored.at)
-        return build(world.paths, LogRead(listing, {key: self.contents[key] for key in listing}))
+        names = [key for key in self.world.objects if key.startswith(self.world.paths.log_dir)]
+        listing = {key: self._listed(key) for key in names}
+        return build(self.world.paths, LogRead(listing, {key: self.contents[key] for key in names}))
+
+    def _listed(self, key: str) -> LogObject:
+        stored = self.world.objects[key]
+        known = self._objects.get(key)
+        if known is None or known.modified_ms != stored.at:
+            name = self.world.paths.parse_log(key)
+            known = self._objects[key] = LogObject(name, len(stored.data), stored.at)
+        return known
 
     def past_rows(self, time_ms: int, since_step: int) -> list[set[int]]:
         """Rows as of a time, by every log file that there ever was: in each step since one.

@@ -116,8 +116,7 @@ class RowEngine:
     def _users(self, task: KernelTask) -> frozenset[str]:
         if task.keys is None:
             return frozenset()
-        keys = pq.read_table(pa.BufferReader(self.store.get(task.keys.key)))
-        return frozenset(keys["u"].to_pylist())
+        return _users_of(self.store.get(task.keys.key))
 
     def _write(self, task: KernelTask, rows: list[Row]) -> WrittenPart:
         key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
@@ -130,6 +129,11 @@ class RowEngine:
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns),
         )
+
+
+@lru_cache(maxsize=64)
+def _users_of(keys: bytes) -> frozenset[str]:
+    return frozenset(pq.read_table(pa.BufferReader(keys))["u"].to_pylist())
 
 
 def _hides(source: KernelInput, users: frozenset[str], row: Row) -> bool:

@@ -64,6 +64,8 @@ class SimStore:
             raise ObjectExistsError(f"{key} exists", next_step="read it back")
         world.put(key, data)
         self.actor.answered(what)
+        if key.startswith(world.paths.txn_dir) and self.actor.suffers("nap", world.mix.nap):
+            self.actor.stand_still(self.actor.r.randint(100, 900))
 
     def _faulty_put(self, key: str, data: bytes) -> None:
         world = self.actor.world

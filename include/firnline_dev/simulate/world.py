@@ -43,12 +43,16 @@ class Mix:
     """Actors at once."""
     crash: float
     pause: float
+    nap: float
+    """Chance of a long pause right behind a commit, before it is published."""
     jump: float
     """Chance of a leap of time, at each step."""
     fault: float
     """Chance of an error or a lost answer, at each request."""
     lost_log: float
     """Chance that the whole log is lost, at each step."""
+    tier: float
+    """``fold.TIER``: which log files are folded is never a matter of correctness."""
     lazy: bool
     deletes: bool
     weights: dict[str, float]
@@ -60,11 +64,14 @@ class Mix:
         weights = {name: r.choice([0.0, 0.5, 1.0, 3.0]) for name in operations}
         if not deletes:
             weights |= {name: 0.0 for name in ("delete", "rewrite", "erase") if name in weights}
-        weights["append"] = 3.0
+        weights["append"] = r.choice([1.0, 3.0])
+        weights["cleanup"] = r.choice([0.0, 1.0, 3.0])
         return cls(
             busy=r.choice([2, 4, 7]),
             crash=r.choice([0.0, 0.01, 0.03]),
             pause=r.choice([0.0, 0.02, 0.1]),
+            nap=r.choice([0.0, 0.0, 0.3]),
+            tier=r.choice([2.0, 2.0, 0.5, 0.1]),
             jump=r.choice([0.002, 0.006, 0.02, 0.06]),
             fault=r.choice([0.0, 0.0, 0.02, 0.06]),
             lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
@@ -109,7 +116,7 @@ class World:
     now: int = START_MS
     objects: dict[str, Stored] = field(default_factory=dict)
     version: int = 0
-    """Goes up with every change of ``objects``."""
+    """Goes up with every change that a reader could notice."""
     step: int = 0
     trace: list[str] = field(default_factory=list)
     on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
@@ -127,7 +134,8 @@ class World:
     def put(self, key: str, data: bytes) -> None:
         """Store an object and tell the oracle."""
         self.objects[key] = Stored(data, self.now)
-        self.version += 1
+        if key.startswith(self.paths.log_dir):
+            self.version += 1
         if meaning := self.on_put(key, data):
             self.tell(f"    = {meaning}")
 
@@ -166,6 +174,8 @@ class Actor:
     hub: greenlet.greenlet
     r: random.Random
     dead: bool = False
+    frozen_until: int = 0
+    """Step until which it stands still."""
     _chances: int = 0
 
     def suffers(self, kind: str, probability: float) -> bool:
@@ -178,6 +188,11 @@ class Actor:
     def tell(self, what: str) -> None:
         """Note it in the trace."""
         self.world.tell(f"{self.name} {what}")
+
+    def stand_still(self, steps: int) -> None:
+        """Stopped, swapped out, or cut off from the network."""
+        self.frozen_until = self.world.step + steps
+        self.tell(f"stands still for {steps} steps")
 
     def request(self, what: str) -> None:
         """Somebody else may run now; a crash may come before the request has an effect."""
