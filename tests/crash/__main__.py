@@ -5,6 +5,7 @@ python -m tests.crash [memory] [file] [s3]    exhaustive; memory when none is na
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 import time
@@ -50,6 +51,7 @@ def main(kinds: list[str]) -> int:
     if not set(kinds) <= {"memory", "file", "s3"}:
         sys.stderr.write(__doc__ or "")
         return 2
+    logging.disable()  # of the warnings that there should be
     print("store   operation              calls points  rerun seconds")
     with ExitStack() as stack:
         top = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firnline-crash-")))

@@ -6,6 +6,7 @@ way that passes, and everything from it on in each way that lasts.
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections import Counter
@@ -46,6 +47,7 @@ def _one(scenario: Scenario, server: S3Server, folder: Path, injected: Counter[s
 
 def main() -> None:
     """Break everything."""
+    logging.disable()  # of the warnings that there should be
     injected: Counter[str] = Counter()
     print("operation              requests   runs  failed  seconds")
     with (
@@ -55,7 +57,7 @@ def main() -> None:
         make_impatient(patch)
         with S3Server(Path(top) / "s3" / "data") as server:
             for number, scenario in enumerate([*SCENARIOS, *READS]):
-                _one(scenario, server, Path(top) / str(number), injected)
+                _one(scenario, server, Path(top) / f"lake-{number}", injected)
     for kind, count in injected.items():
         print(f"{kind:30} {count:7} faults")
     print(f"{'together':30} {injected.total():7}")
