@@ -7,30 +7,26 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from firnline.append import Appender
 from firnline.clock import SystemClock
-from firnline.errors import CommitConflictError, SchemaConflictError
+from firnline.errors import CommitConflictError
 from firnline.history import history
 from firnline.kernel.local import LocalEngine
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.beside import Beside
-from tests.support.cleanups import RUN, check, clean_up, keys_under
+from tests.support.cleanups import RUN, check, keys_under
 from tests.support.engines import CountingEngine
 from tests.support.histories import clean_up as clean_up_later
 from tests.support.histories import ids_of, rows_from, table_world
 from tests.support.log_tables import put_append, snapshot, v1_live
 from tests.support.reading import visible_ids
-from tests.support.v1_client import V1Client
 from tests.support.world import SetClock, World, make_world
 
 HOURS = 3_600_000
@@ -149,78 +145,3 @@ def test_hazard_09_two_appends_of_one_host_in_the_same_millisecond_both_survive(
     assert len(names) == 3
     assert keys_under(world, "_log") == names
     assert v1_live(world) == set(snapshot(world).live)
-
-
-TEXT = pa.table({"id": ["a"], "day": [0], "name": ["n"]})
-
-
-def test_hazard_13_a_conflicting_schema_of_one_writer_is_a_clear_error() -> None:
-    """An append in another type is refused before anything is written, and readers go on."""
-    world = table_world()
-    Appender(world.table).append(rows_from(0))
-    before = dict(world.store.objects)
-    for appender in (Appender(world.table), Appender(world.table, known_schema={"id": "BIGINT"})):
-        with pytest.raises(SchemaConflictError, match=r"'id' is BIGINT in .* but VARCHAR in") as e:
-            appender.append(TEXT)
-        assert "cast" in e.value.next_step
-        assert world.store.objects == before
-    assert sorted(ids_of(world).elements()) == list(range(6))
-
-
-@pytest.mark.parametrize("other", ["ours", "version 1"])
-def test_hazard_13_two_first_writers_of_different_types_are_named_to_every_reader(
-    other: str,
-) -> None:
-    """Neither could know of the other: the error names column, both types and both log files."""
-    world = make_world()
-    first = put_append(world, schema={"v": "VARCHAR"})
-    if other == "ours":
-        put_append(world, schema={"v": "INTEGER"})
-    else:
-        V1Client(world).append("d=1")
-    logs = sorted(keys_under(world, "_log"))
-    before = dict(world.store.objects)
-    runs: list[Callable[[], Any]] = [
-        lambda: snapshot(world),
-        lambda: read_snapshot(world.store, world.table.paths),
-        lambda: run_merge(world.table, _no_engine, MergeOptions(), RUN),
-        lambda: clean_up(world),
-        lambda: Appender(world.table).append(rows_from(0)),
-    ]
-    for run in runs:
-        with pytest.raises(SchemaConflictError) as raised:
-            run()
-        for word in ("'v'", "VARCHAR", "INTEGER", *logs):
-            assert word in str(raised.value)
-        assert raised.value.next_step
-    assert world.store.objects == before
-    assert set(first) <= before.keys()
-
-
-FOREIGN = (
-    "_log/",
-    "_log/README.md",
-    "_log/.DS_Store",
-    "_log/_temporary/0/task.parquet",
-    "_log/1700000000001_host.jsonl.bak",
-    "_log_old/1700000000001_host.jsonl",
-    "_logs/x.jsonl",
-    "_log.jsonl",
-    "_SUCCESS",
-)
-
-
-def test_hazard_13_foreign_objects_beside_the_log_do_not_block_readers() -> None:
-    """Nor writers, mergers and clean-up; and nobody deletes them."""
-    world = table_world(merge={"min_inputs": 2})
-    Appender(world.table).append(rows_from(0))
-    foreign = {f"t/{name}": (b"{not a log file", 1) for name in FOREIGN}
-    world.store.objects.update(foreign)
-    Appender(world.table).append(rows_from(6))
-    run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
-    live = set(snapshot(world).live)
-    assert len(live) == 2
-    clean_up_later(world)
-    assert set(read_snapshot(world.store, world.table.paths).live) == live
-    assert sum(m.n or 0 for m in snapshot(world).live.values()) == 12
-    assert foreign.items() <= world.store.objects.items()
