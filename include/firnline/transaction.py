@@ -100,6 +100,7 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
             parts and plan again.
         CommitExpiredError: more than ``commit_ttl`` since the first snapshot. Likewise.
         CommitUnknownError: nobody can say whether it took effect. Delete nothing.
+        SchemaConflictError: log files contradict each other by now; nothing was committed.
         RowCountMismatchError, InvariantError: a defect; nothing was committed.
 
     Raises what ``change.refuse`` raises besides; then nothing was committed.

@@ -12,6 +12,7 @@ from firnline.errors import (
     CommitExpiredError,
     InvariantError,
     RowCountMismatchError,
+    SchemaConflictError,
 )
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
@@ -75,7 +76,12 @@ class Committer:
         except CommitConflictError:
             self._base = None
             raise
-        except (CommitExpiredError, InvariantError, RowCountMismatchError):
+        except (
+            CommitExpiredError,
+            InvariantError,
+            RowCountMismatchError,
+            SchemaConflictError,
+        ):
             # Only these say for certain that nothing was committed. After anything else the
             # outputs may be live: nobody deletes them but, much later, the orphan sweep.
             discard(self.table, batch)

@@ -31,6 +31,7 @@ from firnline.errors import (
     FirnlineError,
     InvariantError,
     RowCountMismatchError,
+    SchemaConflictError,
 )
 from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult, KernelTask
@@ -129,6 +130,12 @@ def commit_or_discard(
     """
     try:
         return commit(table, base, change, run)
-    except (CommitConflictError, CommitExpiredError, InvariantError, RowCountMismatchError):
+    except (
+        CommitConflictError,
+        CommitExpiredError,
+        InvariantError,
+        RowCountMismatchError,
+        SchemaConflictError,
+    ):
         discard(table, done)
         raise

@@ -27,7 +27,9 @@ from firnline.operations.ttl import TtlOptions, run_ttl
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import read_snapshot
 from tests.support.conflicts import RUN, conflicting, engine, fix
-from tests.support.world import World
+from tests.support.engines import CountingEngine
+from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.world import World, make_world
 
 Act = Callable[[World, Path], object]
 ROWS = pa.table({"id": [1], "day": [0], "v": [1]})
@@ -117,3 +119,32 @@ def test_everything_works_once_it_is_mended(tmp_path: Path) -> None:
         else:
             act(world, tmp_path)
     assert run_verify(world.table, VerifyOptions(deep=True)).severities.get("error") is None
+
+
+@pytest.mark.parametrize("op", ["merge", "rewrite"])
+def test_a_run_that_meets_a_conflict_when_it_commits_leaves_no_output_behind(
+    op: str, tmp_path: Path
+) -> None:
+    world = make_world(merge={"min_inputs": 2})
+    for partition in ("d=1", "d=1", "d=2", "d=2"):
+        put_append(world, partition)
+
+    def between(number: int) -> None:
+        if number == 0:
+            rivals = [m.p for m in snapshot(world).partitions["d=2"]]
+            do_merge(world, rivals)
+            put_append(world, "d=2", schema={"v": "VARCHAR"})
+
+    counting = CountingEngine(world, between=between)
+    runs: dict[str, Callable[[], object]] = {
+        "merge": lambda: run_merge(
+            world.table, lambda: counting, MergeOptions(partitions=("d=1",)), RUN
+        ),
+        "rewrite": lambda: run_rewrite(
+            world.table, lambda: counting, RewriteOptions(where="v > 1", partitions=("d=1",)), RUN
+        ),
+    }
+    with pytest.raises(SchemaConflictError):
+        runs[op]()
+    named = read_snapshot(world.store, world.table.paths, tolerant=True).parts
+    assert {k for k in world.store.objects if "/_data/" in k} == named.keys()
