@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.arrow_types import from_arrow
-from firnline.errors import PartSchemaError, UsageError
-from firnline.parquet_io import read_local_footer, unreadable
+from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
+from firnline.parquet_io import UNREADABLE, read_local_footer, unreadable
 from firnline.schema import SchemaUnion
 
 Rows: TypeAlias = Any
@@ -108,7 +108,7 @@ def _file_schema(path: Path) -> pa.Schema:
     try:
         with _open(path) as file:
             return file.schema_arrow
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise unreadable(str(path), error) from None
 
 
@@ -129,6 +129,15 @@ def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     for path in paths:
         try:
             with _open(path) as file:
-                yield from file.iter_batches(batch_size=BATCH_ROWS)
-        except (pa.ArrowException, OSError) as error:
+                rows = 0
+                for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                    rows += batch.num_rows
+                    yield batch
+                stated = file.metadata.num_rows
+        except UNREADABLE as error:
             raise unreadable(str(path), error) from None
+        if rows != stated:
+            raise PartUnreadableError(
+                f"{path} states {stated} rows and has {rows}",
+                next_step="get the file anew and try again, or leave it out",
+            )

@@ -59,10 +59,14 @@ def read_facts(store: Store, task: FooterTask, wanted: FooterWanted) -> FooterFa
 
     Never raises for a fault of the object; StoreError when the store fails.
     """
-    from firnline.parquet_io import read_footer
+    from firnline.parquet_io import UNREADABLE, read_footer, unreadable
 
     try:
-        return facts_of(task, read_footer(store, task.key, task.bytes), wanted)
+        footer = read_footer(store, task.key, task.bytes)
+        try:
+            return facts_of(task, footer, wanted)
+        except UNREADABLE as error:
+            raise unreadable(task.key, error) from None
     except ObjectNotFoundError as error:
         return _failed(task, error, gone=True)
     except FirnlineError as error:

@@ -21,6 +21,8 @@ _PAGE_INDEX_ROWS = 100_000
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _MAGIC = b"PAR1"
 _MAGIC_ENCRYPTED = b"PARE"
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises for a file that is damaged; the last for names of columns."""
 _FOOTER_END = 8
 """Bytes behind the footer: its length and the magic."""
 
@@ -188,5 +190,5 @@ def _parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
     try:
         # The reader wants the magic in front; offsets of the data are not looked at.
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise unreadable(name, error) from None

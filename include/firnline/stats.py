@@ -200,8 +200,11 @@ def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
 def _footer_column(metadata: pq.FileMetaData, index: int) -> tuple[Scalar, Scalar, int] | None:
     ranges: list[_Range] = []
     nulls = 0
+    physical = metadata.schema.column(index).physical_type
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(index)
+        if chunk.physical_type != physical:
+            return None  # a damaged footer: Arrow ends the whole process over its statistics
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None

@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 
 from firnline.errors import PartSchemaError
+from firnline.kernel.culprit import culprit
 from firnline.kernel.duck import quote_list, quote_text
-from firnline.kernel.faults import unreadable
 from firnline.kernel.model import KernelTask
 from firnline.kernel.stage import InputError
 from firnline.schema import normalise
@@ -98,7 +98,7 @@ def read_footers(
         ).fetchall()
         shapes = _shapes(connection, paths)
     except duckdb.Error as error:
-        raise culprit(keys, error) from error
+        raise culprit(keys, error, connection) from error
     path = paths[0].parent / "types.parquet"
     wanted = stored_types(connection, task.columns, path)
     path.unlink()
@@ -149,24 +149,6 @@ def check_keys(
         )
 
 
-def culprit(keys: dict[str, str], error: duckdb.Error) -> InputError | duckdb.Error:
-    """Which input DuckDB complains of: it names the file in every error about one.
-
-    But for damage that its Parquet reader did not expect, a bare ``Error``: that is the only input.
-    """
-    only = len(keys) == 1 and type(error) is duckdb.Error
-    for path, key in keys.items():
-        if only or path in str(error):
-            return InputError(key, unreadable(key, _without(path, key, error)))
-    return error
-
-
-def _without(path: str, key: str, error: duckdb.Error) -> Exception:
-    """The same text without the scratch path, which would tell the user nothing."""
-    text = str(error).replace(f'Failed to read file "{path}": ', "").replace(path, key)
-    return RuntimeError(text)
-
-
 def _shapes(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, _Shape]:
     """A value per file that is equal where names and types are."""
     shapes: dict[str, list[tuple[object, ...]]] = defaultdict(list)
@@ -187,7 +169,7 @@ def _describe(connection: duckdb.DuckDBPyConnection, path: Path, key: str) -> li
             "SELECT name, num_children FROM parquet_schema(" + quote_text(str(path)) + ")"
         ).fetchall()
     except duckdb.Error as error:
-        raise culprit({str(path): key}, error) from error
+        raise culprit({str(path): key}, error, connection) from error
     return list(zip(_top_level(names), (row[1] for row in described), strict=True))
 
 

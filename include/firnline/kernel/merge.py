@@ -19,9 +19,10 @@ from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
 from firnline.kernel.convert import check_values
+from firnline.kernel.culprit import culprit
 from firnline.kernel.duck import open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
-from firnline.kernel.inputs import check_keys, culprit, read_footers
+from firnline.kernel.inputs import check_keys, read_footers
 from firnline.kernel.interrupt import interrupted_when, never
 from firnline.kernel.model import KernelResult, KernelTask
 from firnline.kernel.produce import Produced, Producer
@@ -97,7 +98,7 @@ class _Merge:
             inputs = read_footers(connection, task, paths)
             if key_file is not None:
                 check_keys(connection, task, key_file, inputs)
-            with self._faults(keys), interrupted_when(self.stopped, connection):
+            with self._faults(keys, connection), interrupted_when(self.stopped, connection):
                 check_values(connection, inputs, keys)
                 producer = Producer(
                     task, connection, self.folder, self.clock, self.stopped, self._stop_if_asked
@@ -119,7 +120,9 @@ class _Merge:
         )
 
     @contextmanager
-    def _faults(self, keys: dict[str, str]) -> Iterator[None]:
+    def _faults(
+        self, keys: dict[str, str], connection: duckdb.DuckDBPyConnection
+    ) -> Iterator[None]:
         """Tell a broken input and a full disk from everything else that a query can fail of."""
         try:
             yield
@@ -130,7 +133,7 @@ class _Merge:
             if full is not None:
                 raise full from error
             if isinstance(error, duckdb.Error):
-                raise culprit(keys, error) from error
+                raise culprit(keys, error, connection) from error
             raise
 
     def _stop_if_asked(self) -> None:

@@ -122,7 +122,8 @@ class Producer:
         except duckdb.OutOfMemoryException:
             raise
         except duckdb.Error as error:
-            if scratch_full(self.folder, error) or str(self.folder) in str(error):
+            about_a_file = str(self.folder) in str(error) or type(error) is duckdb.Error
+            if about_a_file or scratch_full(self.folder, error):
                 raise
             raise failed(query, error) from error
         for staged in inputs:
