@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -118,13 +118,21 @@ def partition(day: str) -> str:
 
 
 @contextmanager
-def running(home: Path, tables: str = TABLES, config: Config | None = None) -> Iterator[Operated]:
+def running(
+    home: Path,
+    tables: str = TABLES,
+    config: Config | None = None,
+    env: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Iterator[Operated]:
     """The stack, with everything it writes below ``home``.
 
     Args:
         home: an empty folder, but for Airflow's own ``home/config``.
         tables: settings, with ``{folder}`` for where tables lie.
         config: further settings of Airflow.
+        env: further variables of all its processes.
+        more: as for StackOptions.
     """
     settings_file, folder = home / "tables.yaml", home / "tables"
     folder.mkdir()
@@ -132,11 +140,12 @@ def running(home: Path, tables: str = TABLES, config: Config | None = None) -> I
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
     options = StackOptions(
         dags=REPO / "dags",
-        env={"FIRNLINE_TABLES": str(settings_file)},
+        env={"FIRNLINE_TABLES": str(settings_file), **(env or {})},
         connections={"spark_default": SPARK},
         pools=home / "pools.json",
         schedules=True,
         config=config or {},
+        **more,
     )
     with AirflowStack(home / "home", options) as stack:
         yield Operated(stack, settings_file)

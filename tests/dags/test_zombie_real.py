@@ -1,26 +1,44 @@
-"""A task's supervisor dies, its Spark driver lives on, and the retry starts beside it."""
+"""Drivers that live on where nobody expects them: beside the retry, past it, past a suspension."""
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-import psutil
 import pytest
 
 from firnline.history import history
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from tests.dags.conftest import Run
-from tests.dags.operated import Operated, append_days, part_files, partition, rows_of, running
+from tests.dags.operated import Operated
+from tests.dags.zombies import (
+    LONG,
+    PARTITIONS,
+    Driver,
+    Hold,
+    check_nothing_is_left,
+    check_rows,
+    fates,
+    filled,
+    hold,
+    is_running,
+    mortal_airflow,
+    outputs,
+    send,
+    supervisor,
+    task_of,
+)
 
 TABLES = """
 defaults:
   merge: {{schedule: null, kernel_memory: 256MiB}}
+  cleanup: {{schedule: null, grace: 1s}}
   ttl: null
   sort_by: [k]
   partition_by: [day(ts)]
@@ -28,166 +46,195 @@ defaults:
 tables:
   merged: {{root: 'file://{folder}/merged', operations: [merge]}}
   queried: {{root: 'file://{folder}/queried', operations: [rewrite_partitions]}}
+  stopped: {{root: 'file://{folder}/stopped', operations: [merge]}}
+  starved: {{root: 'file://{folder}/starved', operations: [rewrite_partitions]}}
+  asleep: {{root: 'file://{folder}/asleep', operations: [merge]}}
+  crowded: {{root: 'file://{folder}/crowded', operations: [merge]}}
 """
-# The retry comes at once, and a supervisor that is silent is dead after seconds, not minutes.
+# The retry comes at once, and the runs of one table may be as many as its pool has slots.
 POLICY = """
 from datetime import timedelta
 
 
 def task_policy(task):
     task.retry_delay = timedelta(seconds=1)
+
+
+def dag_policy(dag):
+    if dag.dag_id == "merge__crowded":
+        dag.max_active_runs = 4
 """
-CONFIG = {
+# A supervisor that is silent is dead after seconds, not minutes.
+CONFIG: dict[str, dict[str, object]] = {
     "scheduler": {
         "task_instance_heartbeat_timeout": 20,
         "task_instance_heartbeat_timeout_detection_interval": 2,
         "task_instance_heartbeat_sec": 2,
     }
 }
-DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 ROWS = 60_000
-_LONG = 300.0
-"""Seconds: for a machine that does much else."""
+SHIFT = 1_000_000
+"""What the query of a rewrite adds to each key, once."""
+QUERY = f"select * replace (k + {SHIFT} as k) from _rows"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "merge": {},
+    "rewrite_partitions": {"partitions": ["*"], "sql": QUERY, "dry_run": False},
+}
+MERGES = ("merged", "stopped")
 
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     """An Airflow that notices a dead supervisor within seconds."""
-    home = tmp_path_factory.mktemp("zombies")
-    local = home / "home" / "config" / "airflow_local_settings.py"
-    local.parent.mkdir(parents=True)
-    local.write_text(POLICY)
-    with running(home, TABLES, CONFIG) as found:
+    with mortal_airflow(tmp_path_factory.mktemp("zombies"), TABLES, POLICY, CONFIG) as found:
         yield found
 
 
-@dataclass(frozen=True)
-class Driver:
-    """A Spark application: its Python program, and the JVM that started it."""
+@dataclass
+class Outlived:
+    """A run whose first try was given up while its driver stood still."""
 
-    program: psutil.Process
-    jvm: psutil.Process
+    table: Table
+    run: Run
+    task: str
+    first: Driver
 
-    def signal(self, number: signal.Signals) -> None:
-        """To all of it, first to the program, which is what commits."""
-        for process in (self.program, self.jvm, *self.jvm.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-
-
-def driver_of(table: str, besides: set[int]) -> Driver | None:
-    """The application that works on a table and whose program is none of ``besides``."""
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        mine = table in line and any("spark_jobs/" in part for part in line)
-        if mine and process.pid not in besides:
-            with contextlib.suppress(psutil.Error):
-                parent = process.parent()
-                if process.name() != "java" and parent is not None and parent.name() == "java":
-                    return Driver(process, parent)
-    return None
+    def done(self) -> None:
+        """Its retry has ended well, and done all there was to do."""
+        assert self.run.ended(LONG).state == "success", self.run.log(self.task)
+        assert self.run.task(self.task)["try_number"] == 2
+        assert fates(self.table) == PARTITIONS
+        assert {header.run.run_id for header in history(self.table)} == {self.run.run_id}
 
 
-def outputs(table: Table) -> set[str]:
-    return {meta.key for meta in table.store.list(table.paths.data_dir)}
-
-
-def held_before_its_commit(table: Table, besides: set[int], *, orphan: bool = False) -> Driver:
-    """A driver that has written a part and not committed it, held right there.
-
-    Args:
-        table: what it works on.
-        besides: programs that are not meant.
-        orphan: kill its task's supervisor, too.
-    """
-    before = outputs(table)
-    found: list[Driver] = []
-
-    def starts() -> bool:
-        found.extend(filter(None, [driver_of(table.settings.name, besides)]))
-        return bool(found)
-
-    assert wait_until(starts, _LONG), f"no driver works on {table.settings.name}"
-    driver, deadline = found[0], time.monotonic() + _LONG
-    killed = supervisor(driver.jvm) if orphan else None
-    while outputs(table) == before:
-        assert time.monotonic() < deadline, f"no part of {table.settings.name} was written"
-        time.sleep(0.002)
-    if killed is not None:
-        # First, and until it is gone: what stands still while it is orphaned is sent a SIGHUP.
-        killed.kill()
-        while killed.is_running() and killed.status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.001)
-    driver.signal(signal.SIGSTOP)
-    assert history(table) == [], "it was quicker than the signal"
-    return driver
-
-
-def supervisor(jvm: psutil.Process) -> psutil.Process:
-    """The process that runs and watches the task which has started the application."""
-    task = next(p for p in jvm.parents() if p.name() != "java" and "airflow" in _line(p))
-    found = task.parent()
-    assert found is not None
-    assert "LocalExecutor" in _line(found)
-    return found
-
-
-def _line(process: psutil.Process) -> str:
-    return " ".join(process.cmdline())
-
-
-def two_at_once(operated: Operated, run: Run, task: str, table: Table) -> None:
-    """Both drivers have parts written, none has committed; then both go on to their end."""
-    first = held_before_its_commit(table, set(), orphan=True)
-    assert wait_until(lambda: run.task(task)["try_number"] == 2, _LONG), run.tasks
-    second = held_before_its_commit(table, {first.program.pid})
-    assert first.program.is_running(), "there is no zombie"
-    for driver in (first, second):
+@pytest.fixture(scope="module")
+def outlived(mortal: Operated) -> dict[str, Outlived]:
+    """By table. All at once, for their supervisors are missed only after a while."""
+    holds = {
+        "merged": Hold(filled(mortal.table("merged"), 5, ROWS), orphan=True),
+        "queried": Hold(filled(mortal.table("queried"), 1, 4 * ROWS), orphan=True),
+        "stopped": Hold(filled(mortal.table("stopped"), 5, ROWS), orphan=True),
+        "starved": Hold(filled(mortal.table("starved"), 1, ROWS), "reads", orphan=True),
+    }
+    tasks = {name: "merge" if name in MERGES else "rewrite_partitions" for name in holds}
+    runs = {name: mortal.trigger(tasks[name], name, OPTIONS[tasks[name]]) for name in holds}
+    firsts = dict(zip(holds, hold(mortal, *holds.values()), strict=True))
+    # These two meet their retry before it has committed; the other retries go on to their ends.
+    both = {name: Hold(holds[name].table, besides=[firsts[name]]) for name in ("merged", "queried")}
+    retries = hold(mortal, *both.values())
+    for name in both:
+        assert runs[name].task(tasks[name])["try_number"] == 2
+        assert is_running(firsts[name].program), "there is no zombie"
+    for driver in (*(firsts[name] for name in both), *retries):
         driver.signal(signal.SIGCONT)
-    _, alive = psutil.wait_procs([first.program, second.program], timeout=_LONG)
-    assert not alive
+    return {
+        name: Outlived(holds[name].table, runs[name], tasks[name], firsts[name]) for name in holds
+    }
 
 
-def fates(table: Table) -> list[str]:
-    """Partitions of all transactions, one by one: each of them once."""
-    return sorted(p for header in history(table) for p in header.partitions)
+def test_a_merge_beside_its_own_zombie_doubles_and_loses_no_row(
+    outlived: dict[str, Outlived],
+) -> None:
+    case = outlived["merged"]
+    case.first.ended()
+    case.done()
+    assert len(read_snapshot(case.table.store, case.table.paths).live) == len(PARTITIONS)
+    assert case.run.xcom("report")["partitions"] == PARTITIONS
+    check_rows(case.table, 5 * ROWS)
+    check_nothing_is_left(case.table)
 
 
-def check_nothing_is_left(table: Table) -> None:
-    """Every object is named by the log: the loser has taken its parts back."""
-    snapshot = read_snapshot(table.store, table.paths, everything=True)
-    assert outputs(table) - set(snapshot.parts) == set()
-    assert all(path.exists() for path in part_files(table, snapshot.live))
+def test_a_rewrite_beside_its_own_zombie_applies_its_query_once(
+    outlived: dict[str, Outlived],
+) -> None:
+    case = outlived["queried"]
+    case.first.ended()
+    case.done()
+    check_rows(case.table, 4 * ROWS, SHIFT)
+    check_nothing_is_left(case.table)
 
 
-def test_a_merge_beside_its_own_zombie_doubles_and_loses_no_row(mortal: Operated) -> None:
-    table = mortal.table("merged")
-    for number in range(5):
-        append_days(table, DAYS, ROWS, number * ROWS)
-    rows = rows_of(table)
-    run = mortal.trigger("merge", "merged")
-    two_at_once(mortal, run, "merge", table)
-    assert run.ended(_LONG).state == "success", run.log("merge")
-    assert rows_of(table) == rows
-    assert fates(table) == [partition(day) for day in DAYS]
-    assert len(read_snapshot(table.store, table.paths).live) == len(DAYS)
-    assert run.xcom("report")["partitions"] == [partition(day) for day in DAYS]
-    assert {header.run.run_id for header in history(table)} == {run.run_id}
+def test_a_driver_that_wakes_after_its_retry_takes_its_own_parts_back(
+    outlived: dict[str, Outlived],
+) -> None:
+    case = outlived["stopped"]
+    case.done()
+    assert case.run.xcom("report")["partitions"] == PARTITIONS
+    before, log = outputs(case.table), history(case.table)
+    case.first.signal(signal.SIGCONT)
+    # It lost each of its groups to the retry, planned again, and found nothing left to do.
+    said = case.first.ended()
+    assert (said["groups_done"], said["transactions"], said["replans"]) == (0, [], 1)
+    assert history(case.table) == log
+    assert outputs(case.table) < before
+    check_rows(case.table, 5 * ROWS)
+    check_nothing_is_left(case.table)
+
+
+def test_a_driver_whose_inputs_are_gone_when_it_wakes_says_so(
+    outlived: dict[str, Outlived],
+) -> None:
+    case = outlived["starved"]
+    table = case.table
+    case.done()
+    assert wait_until(lambda: cleaned_up(table), LONG), "its inputs are still there"
+    left, log = outputs(table), history(table)
+    case.first.signal(signal.SIGCONT)
+    error = case.first.ended()["error"]
+    assert error["type"] == "RewriteFailedError"
+    assert "3 of 3 partitions" in error["message"]
+    assert "has no object" in error["message"]
+    assert (outputs(table), history(table)) == (left, log)
+    check_rows(table, ROWS, SHIFT)
     check_nothing_is_left(table)
 
 
-def test_a_rewrite_beside_its_own_zombie_applies_its_query_once(mortal: Operated) -> None:
-    table = mortal.table("queried")
-    append_days(table, DAYS, 4 * ROWS)
-    rows = rows_of(table)
-    conf = {
-        "partitions": ["*"],
-        "sql": "select * replace (k + 1000000 as k) from _rows",
-        "dry_run": False,
-    }
-    run = mortal.trigger("rewrite_partitions", "queried", conf)
-    two_at_once(mortal, run, "rewrite_partitions", table)
-    assert run.ended(_LONG).state == "success", run.log("rewrite_partitions")
-    assert rows_of(table) == sorted((k + 1_000_000, day) for k, day in rows)
-    assert fates(table) == [partition(day) for day in DAYS]
+def cleaned_up(table: Table) -> bool:
+    """Delete what the grace is over of; True when no dead part is left."""
+    run_cleanup(table, CleanupOptions(), RunIdentity(user="test"))
+    return outputs(table) == set(read_snapshot(table.store, table.paths).live)
+
+
+def test_a_machine_that_slept_past_the_time_to_live_commits_nothing(mortal: Operated) -> None:
+    table = filled(mortal.table("asleep"), 5, ROWS)
+    inputs = outputs(table)
+    run = mortal.trigger("merge", "asleep")
+    (driver,) = hold(mortal, Hold(table))
+    machine = [supervisor(driver), task_of(driver)]
+    send(signal.SIGSTOP, machine)
+    driver.sleeps_for_hours()
+    # Nobody has taken its parts away: its own clock alone holds it back.
+    driver.signal(signal.SIGCONT)
+    error = driver.ended()["error"]
+    assert (error["type"], error["retryable"]) == ("CommitExpiredError", True)
+    assert "longer than commit_ttl" in error["message"]
+    assert history(table) == []
+    # What it had not heard of from its workers yet is left to the sweep.
+    orphans = outputs(table) - inputs
+    assert len(orphans) < len(PARTITIONS)
+    send(signal.SIGCONT, machine)
+    assert run.ended(LONG).state == "success", run.log("merge")
+    assert run.task("merge")["try_number"] == 2
+    assert error["message"] in run.log("merge")
+    assert fates(table) == PARTITIONS
+    check_rows(table, 5 * ROWS)
+    check_nothing_is_left(table, len(orphans))
+
+
+def test_four_merges_of_one_table_at_once_commit_each_group_once(mortal: Operated) -> None:
+    table = filled(mortal.table("crowded"), 5, ROWS)
+    pool = {"pool": "crowded.merge", "slots": 4, "include_deferred": True}
+    mortal.stack.api.call("PATCH", "/pools/crowded.merge", pool)
+    started = [mortal.trigger("merge", "crowded") for _ in range(4)]
+    # All have planned the same work.
+    drivers = hold(mortal, *(Hold(table, "reads") for _ in started))
+    for driver in drivers:
+        driver.signal(signal.SIGCONT)
+    reports = [driver.ended() for driver in drivers]
+    assert [run.ended(LONG).state for run in started] == ["success"] * 4
+    assert all("the pool crowded.merge has 4 slots instead of 1" in run.note for run in started)
+    assert fates(table) == PARTITIONS
+    assert sum(report["groups_done"] for report in reports) == len(PARTITIONS)
+    assert sum(report["replans"] for report in reports) >= len(started) - len(PARTITIONS)
+    check_rows(table, 5 * ROWS)
     check_nothing_is_left(table)
