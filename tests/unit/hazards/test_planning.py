@@ -13,7 +13,7 @@ from tests.support.engines import CountingEngine
 from tests.support.log_tables import put_append
 from tests.support.world import World, make_world
 
-FEW, MANY = 400, 3_200
+FEW, MANY = 200, 3_200
 Step = Callable[[World], object]
 
 
@@ -60,9 +60,9 @@ def seconds(count: int) -> dict[str, float]:
 
 
 def test_hazard_19_no_plan_takes_time_that_grows_with_the_square_of_the_table() -> None:
-    """Eight times the log files and parts: eight times the time, not sixty-four times."""
+    """Sixteen times the log files and parts: about that in time, not 256 times."""
     few = [seconds(FEW) for _ in range(3)]
     many = seconds(MANY)
     for name in STEPS:
         least = max(min(run[name] for run in few), 0.001)
-        assert many[name] < 24 * least, (name, many[name] / least)
+        assert many[name] < 40 * least, (name, many[name] / least)
