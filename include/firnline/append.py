@@ -202,7 +202,8 @@ class Appender:
             )
         try:
             paths.check_part(paths.data_part(path, "part"))
-        except ForeignPathError:
+            path.encode()
+        except (ForeignPathError, UnicodeEncodeError):
             raise UsageError(
                 f"partition {path!r} is not a path under the table",
                 next_step="write it like year=2013/month=01",

@@ -170,8 +170,10 @@ def _text(_kind: SqlType, value: object) -> Scalar:
 
 
 def _uuid(_kind: SqlType, value: object) -> Scalar:
+    if isinstance(value, UUID):
+        return str(value)
     try:
-        return str(UUID(value) if isinstance(value, str) else value)
+        return str(UUID(value if isinstance(value, str) else ""))
     except ValueError:
         raise _not_a(value, "a UUID") from None
 

@@ -179,11 +179,11 @@ def _read(path: Path, shown: str, columns: Sequence[str]) -> list[list[object]]:
                 null_values=[""],
             )
             table = pacsv.read_csv(path, convert_options=options)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow's text about a line of CSV repeats the line, and keys are personal data.
-        line = isinstance(error, pa.ArrowInvalid) and not _is_parquet(path)
+        line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError) and not _is_parquet(path)
         reason = (
-            "no line, or one with another number of columns"
+            "no line, or one with another number of columns, or no UTF-8"
             if line
             else str(error).split("\n", 1)[0]
         )
