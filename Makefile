@@ -46,6 +46,8 @@ check: setup ## Format, lint, types, layers, lock, unit and property tests
 test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@# Without Go there is no S3 server: said here, and what needs it is skipped unless forbidden.
 	@$(BIN)/python -m firnline_dev.s3server build || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# Likewise PostgreSQL, for the test of two schedulers.
+	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	$(BIN)/pytest -q $(SLOW_TESTS)
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]

@@ -36,6 +36,10 @@ class StackOptions:
     schedules: bool = False
     """Whether cron schedules start runs; off, so that only what is triggered runs."""
     triggerer: bool = False
+    schedulers: int = 1
+    """More than one want a ``database``: SQLite has no locks on rows."""
+    database: str | None = field(default=None, repr=False)
+    """``user:password@host:port/name`` of an empty PostgreSQL database; None: SQLite."""
     s3_data: Path | None = None
     """Folder of an S3Server that `make up` starts beside the stack."""
     config: Config = field(default_factory=dict)
@@ -45,6 +49,11 @@ class StackOptions:
 def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[str, object]]:
     """Airflow's settings: quick to start, quick to notice, quiet to the outside."""
     url = f"http://127.0.0.1:{port}"
+    # SQLite takes one writer at a time; its own 5 s of waiting are too few on a busy machine.
+    database: dict[str, object] = {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60"}
+    if options.database is not None:
+        names = ("sql_alchemy_conn", "sql_alchemy_conn_async")
+        database = dict.fromkeys(names, f"postgresql+psycopg://{options.database}")
     return {
         "core": {
             "dags_folder": options.dags,
@@ -56,8 +65,7 @@ def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[
             "simple_auth_manager_all_admins": True,
             "execution_api_server_url": f"{url}/execution/",
         },
-        # SQLite takes one writer at a time; its own 5 s of waiting are too few on a busy machine.
-        "database": {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60"},
+        "database": database,
         "logging": {"base_log_folder": home / "logs"},
         "api": {"host": "127.0.0.1", "port": port, "base_url": url, "workers": 1},
         "scheduler": {

@@ -1,4 +1,4 @@
-"""A real Airflow on this machine: scheduler, DAG processor and API server on SQLite.
+"""A real Airflow on this machine: scheduler, DAG processor and API server, on SQLite or PostgreSQL.
 
     python -m firnline_dev.airflow_stack [HOME]   run it until Ctrl-C (`make up`)
 
@@ -90,18 +90,25 @@ class AirflowStack:
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         write_config(self.home, self.options, self.port)
-        if not copy_database(self.home):
+        if self.options.database is not None:
+            self.airflow("db", "migrate")
+        elif not copy_database(self.home):
             self.airflow("db", "migrate")
             keep_database(self.home)
         self._api = AirflowApi(self.url)
         env = self.env()
-        for name in ("api-server", "scheduler", "dag-processor"):
-            self.programs.start(name, [str(_BIN / "airflow"), name], env)
-        if self.options.triggerer:
-            self.programs.start("triggerer", [str(_BIN / "airflow"), "triggerer"], env)
+        for name, component in self._components().items():
+            self.programs.start(name, [str(_BIN / "airflow"), component], env)
         if self.options.pools is not None:
             self.pools_import(self.options.pools)
         return self
+
+    def _components(self) -> dict[str, str]:
+        """Name of a program -> `airflow` command."""
+        names = ["api-server", "scheduler", "dag-processor"]
+        names += ["triggerer"] if self.options.triggerer else []
+        more = {f"scheduler-{n}": "scheduler" for n in range(2, self.options.schedulers + 1)}
+        return {**{name: name for name in names}, **more}
 
     def wait_ready(self, seconds: float = 120.0) -> None:
         """Wait until every component reports itself healthy.
