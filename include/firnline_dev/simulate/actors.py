@@ -22,6 +22,7 @@ from firnline_dev.simulate.oracle import Hides, Oracle
 from firnline_dev.simulate.rows import ARROW, RowEngine
 from firnline_dev.simulate.store import SimStore
 from firnline_dev.simulate.world import (
+    GRACE,
     SCHEMA,
     TICK,
     Actor,
@@ -129,8 +130,11 @@ def sweep_orphans(stage: Stage) -> None:
 
 def read(stage: Stage) -> None:
     """A reader: its rows must be those of some moment while it read."""
-    began = stage.world.step
+    began, listed_at = stage.world.step, stage.world.now
     snapshot = read_snapshot(stage.table.store, stage.table.paths)
+    gone = not snapshot.live.keys() <= stage.world.objects.keys()
+    if gone and stage.world.now - listed_at >= GRACE:
+        return  # it slept for longer than parts are kept for it, and is told that they are gone
     seen = stage.oracle.rows_of(snapshot)
     if len(seen) != len(set(seen)):
         raise Violation("a reader saw rows twice")

@@ -87,7 +87,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, list(OPERATIONS))
-    world = World(chance, mix, settings_of(mix), steps=r.choice([100, 200, 300, 500, 900]))
+    world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
     try:
@@ -145,7 +145,7 @@ class _Cast:
     def enter(self) -> None:
         """Now and then somebody new."""
         world = self.world
-        full = len(self.actors) >= world.mix.busy and world.chance.kept is None
+        full = len(self.awake()) >= world.mix.busy and world.chance.kept is None
         if full or not world.chance.happens("spawn", world.step, 0, 0.3):
             return
         r = world.chance.stream(world.step, 1)
@@ -162,22 +162,25 @@ class _Cast:
         self.actors.append((actor, greenlet.greenlet(play)))
         return actor
 
+    def awake(self) -> list[tuple[Actor, greenlet.greenlet]]:
+        """Those that do not stand still."""
+        step = self.world.step
+        return [one for one in self.actors if one[0].frozen_until <= step]
+
     def act(self) -> None:
         """One actor goes on to its next request, unless it is paused."""
-        world, step = self.world, self.world.step
-        chance = world.chance
-        index = min(
-            range(len(self.actors)), key=lambda i: chance.roll(step, self.actors[i][0].number)
-        )
-        actor, thread = self.actors[index]
-        if chance.happens("pause", step, actor.number, world.mix.pause):
-            actor.stand_still(chance.stream(step, actor.number).randint(30, 400))
-        if actor.frozen_until > step:
+        step, chance = self.world.step, self.world.chance
+        awake = self.awake()
+        if not awake:
             return
-        if not _resume(thread):
+        chosen = min(awake, key=lambda one: chance.roll(step, one[0].number))
+        actor, thread = chosen
+        if chance.happens("pause", step, actor.number, self.world.mix.pause):
+            actor.stand_still(chance.stream(step, actor.number).randint(30, 400))
+        elif not _resume(thread):
             if actor.dead:
                 self.oracle.stats["crash"] += 1
-            self.actors.pop(index)
+            self.actors.remove(chosen)
 
     def survive_a_lost_log(self) -> None:
         """Everybody stops, the log is gone, and it is rebuilt, after as many tries as it takes."""
@@ -188,7 +191,7 @@ class _Cast:
             return
         for tries in range(_TRIES):
             world.calm = tries == _TRIES - 1
-            number = world.steps * (tries + 1) + world.step
+            number = world.mix.steps * (tries + 1) + world.step
             r = world.chance.stream(number)
             actor = Actor(world, f"rebuild-{tries}", number, 0, greenlet.getcurrent(), r)
             thread = greenlet.greenlet(
@@ -212,17 +215,18 @@ class _Cast:
 def _play(world: World, oracle: Oracle) -> None:
     weights = world.mix.weights
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
-    steps = range(world.steps)
-    for world.step in steps:
-        _pass_time(world)
-        world.land_late_puts()
-        cast.enter()
-        if cast.actors:
+    try:
+        steps = range(world.mix.steps)
+        for world.step in steps:
+            _pass_time(world)
+            world.land_late_puts()
+            cast.enter()
             cast.act()
-        if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
-            cast.survive_a_lost_log()
-        oracle.check()
-    cast.leave()
+            if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
+                cast.survive_a_lost_log()
+            oracle.check()
+    finally:
+        cast.leave()
     world.calm = True
     _verify(world, oracle)
 
@@ -230,7 +234,7 @@ def _play(world: World, oracle: Oracle) -> None:
 def _verify(world: World, oracle: Oracle) -> None:
     """`firnline verify` agrees that the table is sound, once everybody has left."""
     hub = greenlet.getcurrent()
-    actor = Actor(world, "verify", world.steps, 0, hub, world.chance.stream(world.steps))
+    actor = Actor(world, "verify", world.mix.steps, 0, hub, world.chance.stream(world.mix.steps))
     thread = greenlet.greenlet(partial(find_nothing, stage_of(world, oracle, actor)))
     while _resume(thread):
         pass

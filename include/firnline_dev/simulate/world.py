@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import greenlet
 
@@ -39,8 +39,9 @@ class Crashed(BaseException):
 class Mix:
     """What this seed is like (a swarm: every seed has its own mix)."""
 
+    steps: int
     busy: int
-    """Actors at once."""
+    """Actors at once, but for those that stand still."""
     crash: float
     pause: float
     nap: float
@@ -66,7 +67,8 @@ class Mix:
             weights |= {name: 0.0 for name in ("delete", "rewrite", "erase") if name in weights}
         weights["append"] = r.choice([1.0, 3.0])
         weights["cleanup"] = r.choice([0.0, 1.0, 3.0])
-        return cls(
+        found = cls(
+            steps=r.choice([100, 200, 300, 500, 900]),
             busy=r.choice([2, 4, 7]),
             crash=r.choice([0.0, 0.01, 0.03]),
             pause=r.choice([0.0, 0.02, 0.1]),
@@ -77,6 +79,24 @@ class Mix:
             lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
             lazy=r.random() < 0.6,
             deletes=deletes,
+            weights=weights,
+        )
+        return found._sleepy() if r.random() < 0.2 else found
+
+    def _sleepy(self) -> Mix:
+        """Little goes wrong but that processes sleep while others clean up behind them."""
+        weights = {name: weight / 4 for name, weight in self.weights.items()}
+        weights |= {"append": 1.0, "merge": 1.0, "drop": 0.7, "cleanup": 1.5}
+        return replace(
+            self,
+            steps=900,
+            busy=2,
+            crash=0.0,
+            fault=0.0,
+            pause=0.01,
+            nap=0.2,
+            jump=0.02,
+            lost_log=0.0,
             weights=weights,
         )
 
@@ -112,7 +132,6 @@ class World:
     chance: Chance
     mix: Mix
     settings: TableSettings
-    steps: int
     now: int = START_MS
     objects: dict[str, Stored] = field(default_factory=dict)
     version: int = 0
