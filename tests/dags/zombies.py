@@ -191,7 +191,8 @@ def hold(operated: Operated, *wanted: Hold) -> list[Driver]:
                 if not each.held:
                     each.look()
             time.sleep(0.002)
-        assert time.monotonic() < deadline, [each for each in wanted if not each.held]
+        missing = [each.table.settings.name for each in wanted if not each.held]
+        assert time.monotonic() < deadline, f"no driver of {missing} came to its point"
     return [each.driver for each in wanted if each.driver is not None]
 
 
