@@ -185,12 +185,13 @@ def hold(operated: Operated, *wanted: Hold) -> list[Driver]:
     deadline = time.monotonic() + LONG
     while not all(each.held for each in wanted):
         _find(operated, wanted)
-        # For a while nothing but looking, and at short intervals: the points are soon passed.
-        for _ in range(50):
+        # A commit soon follows the parts; between a worker's start and its reading lie imports.
+        hurry = any(each.driver and each.point == "commits" and not each.held for each in wanted)
+        for _ in range(50 if hurry else 1):
             for each in wanted:
                 if not each.held:
                     each.look()
-            time.sleep(0.002)
+            time.sleep(0.002 if hurry else 0.1)
         missing = [each.table.settings.name for each in wanted if not each.held]
         assert time.monotonic() < deadline, f"no driver of {missing} came to its point"
     return [each.driver for each in wanted if each.driver is not None]
