@@ -14,7 +14,8 @@ BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
 # Tests that start something: an S3 server, a JVM, a scheduler.
-SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e)
+SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e \
+	tests/simulation)
 
 STORE ?= file
 
@@ -48,6 +49,7 @@ test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@$(BIN)/python -m firnline_dev.s3server build || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise PostgreSQL, for the test of two schedulers.
 	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	$(BIN)/python -m firnline_dev.simulate --seeds 2000
 	$(BIN)/pytest -q $(SLOW_TESTS)
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
