@@ -15,7 +15,7 @@ CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
 # Tests that start something: an S3 server, a JVM, a scheduler.
 SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e \
-	tests/simulation)
+	tests/hostile tests/simulation)
 
 STORE ?= file
 

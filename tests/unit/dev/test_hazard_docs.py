@@ -8,7 +8,7 @@ from firnline_dev.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "hazards.md").read_text(encoding="utf-8")
 ROWS = {int(n): row for n, row in re.findall(r"^\| (\d+) (\|.+)$", TEXT, re.MULTILINE)}
-FOLDERS = ("tests/unit/hazards", "tests/hazards")
+FOLDERS = ("tests/hazards",)
 
 
 def named(text: str) -> list[str]:

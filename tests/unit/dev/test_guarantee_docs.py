@@ -1,0 +1,27 @@
+"""docs/guarantees.md names tests that exist, and every rule that the simulation can break."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from firnline_dev.bootstrap import REPO
+from firnline_dev.simulate.mutations import MUTATIONS
+
+TEXT = (REPO / "docs" / "guarantees.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/.:*]+)`", TEXT))))
+def test_what_is_named_as_a_proof_exists(named: str) -> None:
+    path, _, test = named.partition("::")
+    files = list(REPO.glob(path))
+    assert files, path
+    if test:
+        assert f"def {test}(" in files[0].read_text(encoding="utf-8")
+
+
+def test_the_table_has_every_rule_that_can_be_switched_off() -> None:
+    rows = re.findall(r"^\| (.+?) \| (\d[\d,]*) \| .+ \|$", TEXT, re.MULTILINE)
+    assert [rule for rule, _ in rows] == list(MUTATIONS)
+    assert all(int(seed.replace(",", "")) < 20_000 for _, seed in rows)
