@@ -54,10 +54,6 @@ def _append_q_from_log() -> None:
     Appender._begin = begin  # type: ignore[method-assign] # the point of it
 
 
-def _publish_the_oldest() -> None:
-    _set(base, "max", lambda *args: min(*args) if len(args) == 1 else builtins.max(*args))
-
-
 def _zombie_publisher() -> None:
     def publish(table: Any, header: Any, log_file: bytes, _read_at_ms: int) -> bool:
         create.create(table.store, header.log, log_file)
@@ -101,10 +97,6 @@ def _own_sequence() -> None:
 
 def _drop_deletes_early() -> None:
     _set(fold, "delete_is_over", lambda *_: True)
-
-
-def _delete_age_from_t() -> None:
-    _set(fold, "visible_since", lambda snap, ident: snap.deletes[ident].t)
 
 
 def _grace_from_tombstone() -> None:
@@ -193,7 +185,6 @@ def _alive_beats_dead() -> None:
 MUTATIONS: dict[str, Callable[[], None]] = {
     "no conflict check": _no_conflict_check,
     "append reads its sequence from the log": _append_q_from_log,
-    "the oldest is published instead of the newest": _publish_the_oldest,
     "a publisher never is too late": _zombie_publisher,
     "no commit_ttl": _no_commit_ttl,
     "no append.ttl": _no_append_ttl,
@@ -201,7 +192,6 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "a purge ignores who lists a part alive": _purge_ignores_inputs,
     "new parts have the sequence of their own transaction": _own_sequence,
     "delete records are dropped at once": _drop_deletes_early,
-    "a delete's age is counted from its t": _delete_age_from_t,
     "the grace is counted from the tombstone alone": _grace_from_tombstone,
     "the horizon passes what is not confirmed": _horizon_unconfirmed,
     "the sweep publishes nothing first": _sweep_reads_the_log_only,

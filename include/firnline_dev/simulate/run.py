@@ -35,8 +35,13 @@ from firnline_dev.simulate.world import (
     World,
 )
 
-_SKEWS = (0, 0, -200 * TICK, 150 * TICK)
-"""Of the clocks of appenders; maintenance runs on one machine's."""
+_SKEWS: dict[str, tuple[int, ...]] = {
+    "append": (0, 0, -200 * TICK, 150 * TICK),
+    "cleanup": (0,),
+    "sweep": (0,),
+}
+"""Of the clocks of those who do it: only that of who deletes has to be right."""
+_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, 80 * TICK)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder that is made and removed, not a name to guess
 """Appends want a scratch folder each, and a busy disk takes longer for it than all the rest."""
 _TRIES = 12
@@ -150,7 +155,7 @@ class _Cast:
             return
         r = world.chance.stream(world.step, 1)
         name = r.choices(self.names, self.weights)[0] if self.oracle.landed else "append"
-        skew = r.choice(_SKEWS) if name == "append" else 0
+        skew = r.choice(_SKEWS.get(name, _OTHER_SKEWS))
         self.start(name, skew, r)
 
     def start(self, name: str, skew: int, r: random.Random) -> Actor:

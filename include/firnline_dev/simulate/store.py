@@ -17,6 +17,8 @@ from firnline.errors import (
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline_dev.simulate.world import IN_FLIGHT, Actor, LatePut
 
+_AGAIN = 0.4
+"""Chance that the request after a failed one fails, too."""
 PAGE = 5
 """Objects of one page of a listing: between two pages the world goes on."""
 _FAULTS = {
@@ -38,9 +40,14 @@ class SimStore:
     counters: Counters = field(default_factory=Counters)
     where: str = "simulation"
     """One store for all actors: one of them probes it."""
+    _failed: bool = False
 
     def _fails(self, more: float = 1.0) -> bool:
-        return self.actor.suffers("fault", self.actor.world.mix.fault * more)
+        fault = self.actor.world.mix.fault
+        # What is broken is often still broken a moment later, when the answer is to be read back.
+        again = _AGAIN if fault and self._failed else 0.0
+        self._failed = self.actor.suffers("fault", max(fault * more, again))
+        return self._failed
 
     def _unavailable(self, what: str) -> StoreUnavailableError:
         self.actor.tell(f"    gets a 503 for {what}")
