@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from firnline_dev.simulate.mutations import MUTATIONS
@@ -38,8 +39,16 @@ def main(arguments: list[str]) -> int:
         _show(play_seed(found.seed), whole=given.trace)
         return 1
     print(f"{given.seeds} seeds without a violation, {given.seeds / took:.1f} a second")
-    print(", ".join(f"{name} {count:,}" for name, count in sorted(found.items())))
+    errors: Counter[str] = Counter()
+    for name, count in found.items():
+        errors[name.partition(": ")[2]] += count
+    print("  done:", _listed({name: n for name, n in found.items() if ": " not in name}))
+    print("  refused, as it must be:", _listed({name: n for name, n in errors.items() if name}))
     return 0
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
 def _show(played: Played, *, whole: bool) -> None:
