@@ -212,10 +212,16 @@ def test_a_schema_conflict_names_column_types_and_both_log_files(
 ) -> None:
     other = place.adopt("d=1", rows, {"id": "VARCHAR", "v": "VARCHAR"})
     with unchanged(place.folder):
-        for command in (*READS, "merge"):
+        for command in ("parts", "snapshot", "merge"):
             shown = firnline(command, place.root)
             refused(shown, 1, "id", "VARCHAR", "BIGINT", f"events/_log/{other.name}")
             assert f"events/_log/{place.logs()[1].name}" in shown.sentence
+        # The command that shows the way out still answers.
+        shown = firnline("schema", place.root)
+        assert shown.code == 0
+        assert "VARCHAR" in shown.out
+        assert "BIGINT" in shown.out
+        assert "schema fix" in shown.out
 
 
 def test_a_log_line_that_does_not_parse_names_file_and_line(
