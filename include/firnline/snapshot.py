@@ -117,6 +117,13 @@ class Snapshot:
         stats = marker.stats() if pending else {}
         return [d for d in pending if not self._pruner(d).matches_nothing(stats)]
 
+    def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
+        """Whether statistics prove that one of the part's pending deletes hides all of its rows."""
+        if self.conflict is not None:
+            return False
+        stats = marker.stats()
+        return any(self._pruner(delete).matches_all(stats) for delete in deletes)
+
     def _pruner(self, delete: Delete) -> Pruner:
         found = self._pruners.get(delete.id)
         if found is None:

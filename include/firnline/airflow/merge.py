@@ -70,6 +70,9 @@ class MergeWork(SparkWork["MergeOptions"]):
             f"{about_size(group['bytes'])}"
             for group in figures["groups"]
         ]
+        if figures.get("parts_hidden"):
+            hidden = f"{figures['parts_hidden']} parts ({figures['rows_hidden']} rows)"
+            lines.append(f"{hidden} are hidden by deletes as a whole and go without being read")
         more = figures["parts_out"] - len(figures["groups"])
         lines += [f"and {more} groups more"] if more > 0 else []
         return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]

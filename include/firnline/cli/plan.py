@@ -130,12 +130,17 @@ def _summary(data: dict[str, Any]) -> str:
     from firnline.units import about_size
 
     name, number = data["table"], output.number
-    if not data["groups"]:
-        return f"Nothing to merge in {name}."
-    return (
-        f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
-        f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
-        f"{number(data['requests'])} requests besides reading the log."
-        + " merge.sql would make their rows anew."
-        * (data["sql"] is not None)
-    )
+    said = []
+    if data["parts_hidden"]:
+        said.append(
+            f"{number(data['parts_hidden'])} parts, of which deletes hide every row "
+            f"({number(data['rows_hidden'])}), would go without being read."
+        )
+    if data["groups"]:
+        said.append(
+            f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
+            f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
+            f"{number(data['requests'])} requests besides reading the log."
+        )
+        said += ["merge.sql would make their rows anew."] * (data["sql"] is not None)
+    return " ".join(said) or f"Nothing to merge in {name}."

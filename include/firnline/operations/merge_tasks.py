@@ -155,6 +155,12 @@ def change_of(
     )
 
 
+def unread(group: PlannedGroup) -> KernelResult:
+    """What becomes of parts of which deletes hide every row: nothing, and nobody reads them."""
+    rows = sum(m.n or 0 for m in group.parts)
+    return KernelResult(group=-1, rows_in=rows, rows_deleted=rows)
+
+
 def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
     """The parts of a group that its output replaces."""
     left = frozenset(result.untouched)

@@ -2,106 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
 from firnline.plan import tiers
+from firnline.plan.merge_plan import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
 from firnline.settings import MergeSettings, TableSettings
 from firnline.snapshot import Snapshot
 
-FIXED_REQUESTS = 8
-"""Requests of a run besides log reads, inputs and outputs: two listings, the probe of the store
-(two puts, a get, a delete), and two puts for the first transaction."""
-_PUT_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A live part that the plan does not touch, and why."""
-
-    key: str
-    partition: str
-    bytes: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGroup:
-    """Parts of one partition that become one."""
-
-    partition: str
-    parts: tuple[Marker, ...]
-    """In insertion order."""
-    deletes: tuple[Delete, ...] = ()
-    """Deletes that hide rows in some of the parts."""
-
-    @property
-    def bytes(self) -> int:
-        """Bytes to read, and at most about as many to write."""
-        return sum(m.b for m in self.parts)
-
-    @property
-    def newest(self) -> int:
-        """Largest insertion time, unix ms."""
-        return max(m.order()[1] for m in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class MergePlan:
-    """Groups in the order in which they are worked on."""
-
-    seq: int
-    """Transaction of the snapshot it was made from."""
-    groups: tuple[PlannedGroup, ...]
-    left_alone: tuple[LeftAlone, ...]
-
-    @property
-    def nothing_to_do(self) -> bool:
-        """True when no group is worth merging."""
-        return not self.groups
-
-    @property
-    def parts_in(self) -> int:
-        """Parts that would be replaced."""
-        return sum(len(g.parts) for g in self.groups)
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes that would be read, and at most about as many written."""
-        return sum(g.bytes for g in self.groups)
-
-    @property
-    def requests(self) -> int:
-        """Estimate of store requests, log reads and further commits not counted."""
-        uploads = sum(
-            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
-        )
-        return self.parts_in + uploads + (FIXED_REQUESTS if self.groups else 0)
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason -> number of parts left alone for it."""
-        return dict(Counter(part.reason for part in self.left_alone).most_common())
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data: totals, a row per group, the reasons with their counts."""
-        return {
-            "seq": self.seq,
-            "parts_in": self.parts_in,
-            "parts_out": len(self.groups),
-            "bytes_in": self.bytes_in,
-            "requests": self.requests,
-            "groups": [
-                {"partition": g.partition, "parts": len(g.parts), "bytes": g.bytes}
-                for g in self.groups
-            ],
-            "left_alone": self.reasons,
-        }
+__all__ = ["FIXED_REQUESTS", "LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
 
 
 def plan_merge(
@@ -130,8 +41,11 @@ def plan_merge(
     chosen = _choose(snapshot, partitions)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
+    hidden: list[PlannedGroup] = []
     for partition in chosen:
-        waiting, ready = _candidates(snapshot, settings.merge, partition, now_ms, excluded)
+        whole, parts = _hidden(snapshot, settings, partition, excluded)
+        hidden += whole
+        waiting, ready = _candidates(snapshot, settings.merge, partition, parts, now_ms, excluded)
         left += waiting
         found, rest = _group(snapshot, settings, partition, ready)
         groups += found
@@ -140,7 +54,9 @@ def plan_merge(
     bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
     kept, over = _bounded(groups, bound)
     left += over
-    return MergePlan(seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left))
+    return MergePlan(
+        seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left), hidden=tuple(hidden)
+    )
 
 
 def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
@@ -171,15 +87,39 @@ def _choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
     return [p for p in snapshot.partitions if any(fnmatchcase(p, g) for g in globs)]
 
 
+def _hidden(
+    snapshot: Snapshot, settings: TableSettings, partition: str, excluded: frozenset[str]
+) -> tuple[list[PlannedGroup], list[Marker]]:
+    """The parts of a partition that deletes hide as a whole, and all others."""
+    parts = snapshot.partitions[partition]
+    if not snapshot.deletes or settings.primary_key:
+        # With a primary key a kernel says which rows count, and nothing goes past it.
+        return [], parts
+    whole: list[Marker] = []
+    rest: list[Marker] = []
+    applied: dict[str, Delete] = {}
+    for marker in parts:
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        counted = marker.n is not None and marker.p not in excluded
+        pending = snapshot.pending_deletes(marker, partition) if counted else []
+        if not snapshot.hidden_whole(marker, pending):
+            rest.append(marker)
+            continue
+        whole.append(marker)
+        applied |= {d.id: d for d in pending}
+    ordered = tuple(sorted(whole, key=lambda m: (*m.order(), m.p)))
+    return [PlannedGroup(partition, ordered, tuple(applied.values()))] if whole else [], rest
+
+
 def _candidates(
     snapshot: Snapshot,
     policy: MergeSettings,
     partition: str,
+    parts: Sequence[Marker],
     now_ms: int,
     excluded: frozenset[str],
 ) -> tuple[list[LeftAlone], list[Marker]]:
-    """Split a partition's live parts into those left alone at once and those to group."""
-    parts = snapshot.partitions[partition]
+    """Split parts of a partition into those left alone at once and those to group."""
     unsettled = {m.p for m in parts if m.t > now_ms - policy.settle} if policy.settle else set()
     if len(unsettled) > policy.settle_max_parts:
         unsettled = set()
