@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from firnline.append import Appender
@@ -281,6 +282,7 @@ def test_the_record_of_a_delete_that_hid_whole_parts_goes_as_well() -> None:
     assert visible_ids(world.table) == Counter(range(50, 56))
 
 
+@hypothesis_settings(max_examples=30)
 @given(
     st.lists(
         st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=1, max_size=4), max_size=5
