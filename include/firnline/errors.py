@@ -170,6 +170,16 @@ class AppendExpiredError(TransactionError):
     retryable = True
 
 
+class AppenderFullError(FirnlineError):
+    """An Appender has as many buffers under way as it may; the rows of this call were not taken."""
+
+    retryable = True
+
+
+class FlushFailedError(TransactionError):
+    """Rows that an Appender was given earlier were not written; those of this call not taken."""
+
+
 class RowCountMismatchError(TransactionError):
     """Rows in are not rows out + deleted + de-duplicated: nothing was committed."""
 

@@ -13,6 +13,7 @@ from firnline.settings_operations import (
     VerifySettings,
 )
 from firnline.settings_sections import (
+    AppenderSettings,
     AppendSettings,
     CleanupSettings,
     MergeSettings,
@@ -144,6 +145,7 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
     [
         TableSettings,
         AppendSettings,
+        AppenderSettings,
         MergeSettings,
         CleanupSettings,
         TtlSettings,
