@@ -134,7 +134,7 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
         raise PartUnreadableError(
             f"{path} cannot be read: {error.strerror}", next_step="check the path and permissions"
         ) from None
-    return _parse_footer(str(path), tail)
+    return parse_footer(str(path), tail)
 
 
 def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
@@ -149,11 +149,16 @@ def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
         ObjectNotFoundError: it is gone.
         PartUnreadableError: no Parquet, cut, or encrypted; says which.
     """
+    return parse_footer(key, read_tail(store, key, size))
+
+
+def read_tail(store: Store, key: str, size: int) -> bytes:
+    """The end of a part, the footer in it; otherwise as ``read_footer``."""
     tail = store.get_range(key, max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
     needed = _footer_bytes(key, tail, size, None)
     if needed > len(tail):
         tail = store.get_range(key, size - needed, needed)
-    return _parse_footer(key, tail)
+    return tail
 
 
 def unreadable(name: str, error: Exception) -> PartUnreadableError:
@@ -186,7 +191,15 @@ def _footer_bytes(name: str, tail: bytes, size: int, start: bytes | None) -> int
     return needed
 
 
-def _parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
+def parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
+    """The footer in the end of a file.
+
+    Some damage makes Arrow abort the process: what comes from elsewhere is parsed in a process
+    that may die (``footer_process``).
+
+    Raises:
+        PartUnreadableError: it does not read; ``name`` says what.
+    """
     try:
         # The reader wants the magic in front; offsets of the data are not looked at.
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))

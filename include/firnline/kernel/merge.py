@@ -101,7 +101,7 @@ class _Merge:
             with self._faults(keys, connection), interrupted_when(self.stopped, connection):
                 check_values(connection, inputs, keys)
                 producer = Producer(
-                    task, connection, self.folder, self.clock, self.stopped, self._stop_if_asked
+                    task, connection, self.folder, self.stopped, self._stop_if_asked
                 )
                 produced = producer.run(paths, inputs, key_file)
         parts = () if produced.output is None else (self._upload(produced.output),)

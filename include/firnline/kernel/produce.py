@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,14 +12,13 @@ from pathlib import Path
 
 import duckdb
 
-from firnline.clock import Clock
 from firnline.errors import KernelError
-from firnline.kernel.duck import tries
+from firnline.kernel.duck import Try, tries
 from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
-from firnline.kernel.interrupt import interrupted_when
 from firnline.kernel.model import KernelTask
-from firnline.kernel.query import check_opened, failed, in_brackets, open_source
+from firnline.kernel.query import failed, in_brackets
+from firnline.kernel.query_process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.sql import copy_to, in_order, statements
 from firnline.kernel.touched import metadata_of
 from firnline.kernel.written import Written, describe
@@ -46,7 +46,6 @@ class Producer:
     task: KernelTask
     connection: duckdb.DuckDBPyConnection
     folder: Path
-    clock: Clock
     stopped: Callable[[], bool]
     stop_if_asked: Callable[[], None]
     """Raises when the task was told to stop."""
@@ -96,27 +95,41 @@ class Producer:
         Once, because it may call random() or now(); into a file, because the number has to be
         known when the output is begun.
         """
-        task, query = self.task, str(self.task.query)
-        open_source(self.connection, task.source, rows)
+        task = self.task
         # Named anew: the query may spell a name in other letters.
         columns = ", ".join(f"{quote_name(n)} AS {quote_name(n)}" for n, _ in task.columns)
         path = self.folder / "made.parquet"
-        began = self.clock.elapsed_ms()
-
-        def too_long() -> bool:
-            limit = task.time_limit_ms
-            return limit is not None and self.clock.elapsed_ms() - began > limit
-
+        result = f"SELECT {columns} FROM {in_brackets(str(task.query))}"
+        first, last = tries(task.memory, task.threads)
         try:
-            with interrupted_when(lambda: self.stopped() or too_long(), self.connection):
-                check_opened(self.connection, query, task.source)
-                made = self._copy(path, f"SELECT {columns} FROM {in_brackets(query)}", None)
-        except duckdb.InterruptException:
-            if self.stopped() or task.time_limit_ms is None:
-                raise
+            made = self._run_query(rows, path, result, first)
+        except duckdb.OutOfMemoryException:
+            self.stop_if_asked()
+            made = self._run_query(rows, path, result, last)
+        for staged in inputs:
+            staged.unlink()  # room for the sort
+        return f"SELECT * FROM {scan([path])}", made
+
+    def _run_query(self, rows: str, path: Path, result: str, how: Try) -> int:
+        task, query = self.task, str(self.task.query)
+        request = QueryRequest(
+            folder=str(self.folder),
+            memory=task.memory,
+            threads=how.threads,
+            source=task.source,
+            query=query,
+            rows=rows,
+            copy=copy_to(path, result, task, None, how.row_group_bytes),
+        )
+        limit = None if task.time_limit_ms is None else task.time_limit_ms / 1000
+        try:
+            return run_query(request, self.stopped, limit)
+        except QueryEndedError:
+            raise duckdb.InterruptException("the query was stopped") from None
+        except subprocess.TimeoutExpired:
             raise KernelError(
                 f"the query over partition {task.partition or '(none)'} ran longer than "
-                f"{task.time_limit_ms // 1000} s and was ended",
+                f"{(task.time_limit_ms or 0) // 1000} s and was ended",
                 next_step="make it simpler or raise its time limit in the settings",
             ) from None
         except duckdb.OutOfMemoryException:
@@ -126,9 +139,6 @@ class Producer:
             if about_a_file or scratch_full(self.folder, error):
                 raise
             raise failed(query, error) from error
-        for staged in inputs:
-            staged.unlink()  # room for the sort
-        return f"SELECT * FROM {scan([path])}", made
 
     def _output(self, rows: str, count: int, metadata: dict[str, str]) -> Written:
         path = self.folder / "output.parquet"

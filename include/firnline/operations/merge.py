@@ -168,7 +168,7 @@ def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[s
         excluded=excluded,
     )
     if table.settings.merge.sql is not None and plan.groups:
-        from firnline.kernel.query import check_query
+        from firnline.kernel.query_process import check_query
 
         # Now, and not in each group after all of its parts were read.
         check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from firnline.errors import UsageError
-from firnline.kernel.query import check_query
+from firnline.kernel.query_process import check_query
 from firnline.operations.merge_tasks import Work
 from firnline.plan.rewrite import RewritePlan, plan_rewrite
 from firnline.predicate import Predicate, to_sql
