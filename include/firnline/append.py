@@ -113,7 +113,7 @@ class Appender:
         known = self.columns.read()
         if origin.q > self.columns.seq:
             known = self.columns.look_again()  # a transaction may have changed a type
-        with _scratch_folder(self._scratch) as folder:
+        with scratch_folder(self._scratch) as folder:
             run = AppendRun(
                 self._table, origin, known, where, folder, extra, self.columns.look_again
             )
@@ -210,7 +210,8 @@ class Appender:
 
 
 @contextmanager
-def _scratch_folder(parent: Path | None) -> Iterator[Path]:
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
+    """A folder for parts on their way, deleted at the end. Raises ScratchFullError."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="firnline-", dir=parent)
     except OSError as error:

@@ -62,6 +62,7 @@ class AppendRun:
         metadata: more key-value pairs for the footers.
         look_again: gives the table's columns as they are now, for rows with a column that is not
             known: another writer may have named it since.
+        check: called with rows in their columns' types before they are taken in; may refuse them.
     """
 
     table: Table
@@ -71,6 +72,7 @@ class AppendRun:
     scratch: Path
     metadata: Mapping[str, str]
     look_again: Callable[[], SchemaUnion] | None = None
+    check: Callable[[pa.Table], None] | None = None
     columns: dict[str, str] = field(default_factory=dict)
     """Columns of the rows so far, column -> SQL type."""
     parts: list[WrittenPart] = field(default_factory=list)
@@ -97,6 +99,10 @@ class AppendRun:
             StoreError, ScratchFullError: a part could not be written.
         """
         conformed = self._conform(rows)
+        if self.check is not None:
+            self.check(conformed)
+        if not conformed.num_rows:
+            return  # else a table without rows would become a part without rows
         for partition, piece in self.buffer.add(conformed):
             self._write(partition, piece)
 

@@ -34,14 +34,15 @@ class Candidate:
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
-    """Rows in are rows out + deleted + de-duplicated + removed by a query: else rows are lost.
+    """Rows in and added are rows out + deleted + de-duplicated + removed: else rows are lost.
 
     Raises RowCountMismatchError.
     """
     out = counts.rows_out + counts.rows_deleted + counts.rows_deduplicated + counts.rows_removed
-    if counts.rows_in != out:
+    if counts.rows_in + counts.rows_added != out:
         raise RowCountMismatchError(
-            f"{counts.rows_in} rows were read, but {counts.rows_out} written, "
+            f"{counts.rows_in} rows were read and {counts.rows_added} added, but "
+            f"{counts.rows_out} written, "
             f"{counts.rows_deleted} deleted, {counts.rows_deduplicated} de-duplicated and "
             f"{counts.rows_removed} removed by a query",
             next_step="nothing was committed; report this with the log of the run",

@@ -28,6 +28,7 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.schema import SchemaUnion
 from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
@@ -59,6 +60,8 @@ class Change:
     partitions: tuple[str, ...] = ()
     deletes: tuple[Delete, ...] = ()
     """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    columns: Mapping[str, str] | None = None
+    """Column -> SQL type of the rows that it brings; what the table lacks is added to it."""
     clean: tuple[str, ...] = ()
     """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
     purge: Callable[[Snapshot], int] | None = None
@@ -230,7 +233,17 @@ def _folds(
         mended = change.mend(snapshot)
         return mended.folds, mended.line
     own_bytes = sum(len(marker_json(m)) for m in own)
-    return fold.choose(snapshot, own_bytes, purged), snapshot.schema
+    return fold.choose(snapshot, own_bytes, purged), _line(snapshot, change)
+
+
+def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
+    if change.columns is None:
+        return snapshot.schema
+    known = SchemaUnion()
+    known.add("the table", snapshot.schema)
+    step = "run it again: it looks at the rows anew"  # an append was quicker to name the column
+    known.add(f"the rows of this {change.op}", change.columns, next_step=step)
+    return known.columns
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -120,16 +120,8 @@ def plan_delete(
     Raises:
         UsageError: a glob matches no partition, or ``bind`` refuses the predicate.
     """
-    tree, columns = bind(where, snapshot.schema), snapshot.schema
-
-    def judge(marker: Marker) -> Verdict:
-        found = outcomes(tree, marker.stats(), columns)
-        if not found.true:
-            return "none"
-        whole = not found.false and not found.unknown
-        # Without a row count (foreign writers give none) what goes could not be accounted for.
-        return "all" if whole and marker.n is not None else "some"
-
+    tree = bind(where, snapshot.schema)
+    judge = judge_by(tree, snapshot.schema)
     selected = select(snapshot, settings, choose(snapshot, partitions), judge, excluded)
     if mode == "lazy":
         selected = untouched(selected)
@@ -142,6 +134,20 @@ def plan_delete(
         dropped=selected.dropped,
         left_alone=selected.left_alone,
     )
+
+
+def judge_by(tree: Predicate, columns: Mapping[str, str]) -> Callable[[Marker], Verdict]:
+    """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
+
+    def judge(marker: Marker) -> Verdict:
+        found = outcomes(tree, marker.stats(), columns)
+        if not found.true:
+            return "none"
+        whole = not found.false and not found.unknown
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        return "all" if whole and marker.n is not None else "some"
+
+    return judge
 
 
 def plan_erase(
