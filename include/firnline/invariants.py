@@ -40,9 +40,9 @@ def rows_are_accounted_for(counts: Counts) -> None:
     """
     out = counts.rows_out + counts.rows_deleted + counts.rows_deduplicated + counts.rows_removed
     if counts.rows_in + counts.rows_added != out:
+        added = f" and {counts.rows_added} added" if counts.rows_added else ""
         raise RowCountMismatchError(
-            f"{counts.rows_in} rows were read and {counts.rows_added} added, but "
-            f"{counts.rows_out} written, "
+            f"{counts.rows_in} rows were read{added}, but {counts.rows_out} written, "
             f"{counts.rows_deleted} deleted, {counts.rows_deduplicated} de-duplicated and "
             f"{counts.rows_removed} removed by a query",
             next_step="nothing was committed; report this with the log of the run",

@@ -295,7 +295,10 @@ def data_keys(world: World) -> set[str]:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (rows([54, 60]), "1 of 2 new rows do not lie in ts from 2026-01-01T06:00:00 to 2026-01-01T12:00:00;"),
+        (
+            rows([54, 60]),
+            "1 of 2 new rows do not lie in ts from 2026-01-01T06:00:00 to 2026-01-01T12:00:00;",
+        ),
         (rows([60, 61]), "the first has ts = 2026-01-01 12:00:00"),
         (rows([53]), "1 of 1 new rows"),
         (pa.table({"id": [1], "ts": pa.array([None], pa.timestamp("us"))}), "ts = None"),
