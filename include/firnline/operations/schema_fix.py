@@ -91,6 +91,7 @@ class SchemaFixFailedError(RunFailedError):
             f"nothing was changed in table {report.table}: {count} "
             f"{'part' if count == 1 else 'parts'} cannot be rewritten; the first: {first.message}",
             next_step="mend what the report names, or ask for another type or for --rename",
+            causes=(failure.error for failure in report.failures),
         )
         self.report = report
 
