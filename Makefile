@@ -13,9 +13,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
-# Tests that start something: an S3 server, a JVM, a scheduler.
-SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e \
-	tests/hostile tests/simulation)
+# Tests that start something: a scheduler (one after the other, so they begin first), a JVM, an S3
+# server. tests/conftest.py says which share a process.
+SLOW_TESTS = $(wildcard tests/dags tests/spark tests/crash tests/store tests/e2e tests/hostile tests/hazards \
+	tests/simulation tests/interop)
 
 STORE ?= file
 
@@ -50,7 +51,7 @@ test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@# Likewise PostgreSQL, for the test of two schedulers.
 	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	$(BIN)/python -m firnline_dev.simulate --seeds 2000
-	$(BIN)/pytest -q $(SLOW_TESTS)
+	$(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder $(SLOW_TESTS)
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
 	@$(BIN)/python -m firnline_dev.simulate --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
