@@ -23,6 +23,7 @@ from firnline.cli import (
     merge,
     parts,
     plan,
+    read,
     rebuild,
     replace,
     rewrite,
@@ -85,6 +86,7 @@ def root(
 _GROUPS = (
     append,
     parts,
+    read,
     plan,
     merge,
     delete,
