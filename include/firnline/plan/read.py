@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,16 +105,8 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     early = where if not key or where is None else _about(where, key)
     chosen = choose(snapshot, options.partitions)
     wanted = Wanted(settings, schema, None if early is None else Pruner(early, schema))
-    passed: Counter[str] = Counter({"is in another partition": chosen[1]} if chosen[1] else {})
-    kept: list[tuple[str, Marker]] = []
-    skipped = chosen[2]
-    for partition, markers in chosen[0].items():
-        for marker in sorted(markers, key=lambda m: (*m.order(), m.p)):
-            if wanted(partition, marker):
-                kept.append((partition, marker))
-            else:
-                passed["no row can match"] += 1
-                skipped += marker.b
+    kept, ruled_out = _kept(chosen[0], wanted)
+    passed = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
     names = tuple(dict.fromkeys(partition for partition, _ in kept))
     parts, deletes = _parts(snapshot, kept, names)
     columns = _columns(schema, options.columns)
@@ -139,9 +130,24 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         task=task,
         where=where,
         partitions=names,
-        passed_over=dict(passed),
-        bytes_passed_over=skipped,
+        passed_over={reason: parts for reason, parts in passed.items() if parts},
+        bytes_passed_over=chosen[2] + sum(marker.b for marker in ruled_out),
     )
+
+
+def _kept(
+    chosen: Mapping[str, list[Marker]], wanted: Wanted
+) -> tuple[list[tuple[str, Marker]], list[Marker]]:
+    """Parts to read with their partitions, in order of insertion, and parts that are ruled out."""
+    kept: list[tuple[str, Marker]] = []
+    ruled_out: list[Marker] = []
+    for partition, markers in chosen.items():
+        for marker in sorted(markers, key=lambda m: (*m.order(), m.p)):
+            if wanted(partition, marker):
+                kept.append((partition, marker))
+            else:
+                ruled_out.append(marker)
+    return kept, ruled_out
 
 
 def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> tuple[str, ...]:
