@@ -36,7 +36,6 @@ from firnline.errors import RunFailedError, UsageError
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.operations.replace_options import ReplaceOptions
-    from firnline.settings import TableSettings
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -124,7 +123,7 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
     from firnline.operations.replace import ReplaceOptions, preview
 
     options = ReplaceOptions(
-        column=column or _time_column(opened.settings),
+        column=column,
         start=start,
         end=end,
         equal=parse_equal(where_equal or ()),
@@ -159,18 +158,6 @@ def parse_equal(pairs: Sequence[str]) -> dict[str, str | int | float | bool]:
                 next_step="name each column once; a row has one value in it",
             )
         found[column] = value
-    return found
-
-
-def _time_column(settings: TableSettings) -> str:
-    from firnline.plan.replace import time_column
-
-    found = time_column(settings)
-    if found is None:
-        raise UsageError(
-            f"the settings of {settings.name} name no column of times",
-            next_step="name it with --column",
-        )
     return found
 
 

@@ -26,7 +26,8 @@ from firnline.operations.merge import Progress
 from firnline.operations.merge_tasks import Work
 from firnline.operations.replace_options import ReplaceOptions, ReplaceReport
 from firnline.operations.rewrite_parts import NOT_COMMITTED, commit_or_discard
-from firnline.plan.replace import ReplacePlan, plan_replace, refuse_rivals
+from firnline.plan.delete import Mode
+from firnline.plan.replace import ReplacePlan, plan_nothing, plan_replace, refuse_rivals
 from firnline.schema import SchemaUnion
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -61,7 +62,10 @@ def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
 
     Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
     """
-    return _plan(table, take_base(table), options, {})
+    base = take_base(table)
+    if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
+        return plan_nothing(base.snapshot, options.span(table.settings), _mode(table, options))
+    return _plan(table, base, options, {})
 
 
 def run_replace(
@@ -105,11 +109,11 @@ def run_replace(
     _refuse_sources(options, has_data=data is not None)
     tell = on_progress or (lambda _: None)
     state = _Run(table, options, run, tell, table.clock.elapsed_ms())
+    if options.dry_run:
+        return state.report(preview(table, options), Executed(), None)
     base = take_base(table)
-    if options.dry_run or options.column in base.snapshot.schema:
-        plan = _plan(table, base, options, {})  # before a row is read: the interval may be none
-        if options.dry_run:
-            return state.report(plan, Executed(), None)
+    if options.span(table.settings).column in base.snapshot.schema:
+        _plan(table, base, options, {})  # before a row is read: the interval may be none
     if table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     new = state.write(base, data, scratch)
@@ -140,10 +144,14 @@ def _plan(
     return plan_replace(
         base.snapshot,
         table.settings,
-        options.span,
+        options.span(table.settings),
         _columns(base, new_columns),
-        mode=options.mode or table.settings.deletes,
+        mode=_mode(table, options),
     )
+
+
+def _mode(table: Table, options: ReplaceOptions) -> Mode:
+    return options.mode or table.settings.deletes
 
 
 def _columns(base: Base, new_columns: Mapping[str, str]) -> Mapping[str, str]:
@@ -185,7 +193,9 @@ class _Run:
         if options.nothing:
             return NewRows()
         with scratch_folder(scratch) as folder:
-            new = NewParts(table, base, options.span, self.delete, folder, options.partition)
+            new = NewParts(
+                table, base, options.span(table.settings), self.delete, folder, options.partition
+            )
             if data is None:
                 known = SchemaUnion()
                 known.add("the table", base.snapshot.schema)

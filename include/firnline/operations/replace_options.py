@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
+from firnline.errors import UsageError
 from firnline.log.txn_file import Counts
 from firnline.operations.merge import Failure
 from firnline.part import Scalar
 from firnline.plan.delete import Mode
-from firnline.plan.replace import Span
+from firnline.plan.replace import Span, time_column
+from firnline.settings import TableSettings
 
 
 class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What one run is asked to do."""
 
-    column: str
-    """Of times, dates or numbers; a row with a null there is never replaced."""
+    column: str | None = None
+    """Of times, dates or numbers; a row with a null there is never replaced. None: the column that
+    the settings say time by (``plan.replace.time_column``)."""
     start: str | int | float
     """First value that is replaced, in the form of docs/format.md, or as a text."""
     end: str | int | float
@@ -32,10 +35,15 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of parts that the interval cuts; None: the table's ``deletes``."""
     dry_run: bool = False
 
-    @property
-    def span(self) -> Span:
-        """Which rows are replaced."""
-        return Span(self.column, self.start, self.end, tuple(self.equal.items()))
+    def span(self, settings: TableSettings) -> Span:
+        """Which rows are replaced. Raises UsageError where nobody names a column."""
+        column = self.column or time_column(settings)
+        if column is None:
+            raise UsageError(
+                f"the settings of table {settings.name} name no column of times",
+                next_step="name the column (--column)",
+            )
+        return Span(column, self.start, self.end, tuple(self.equal.items()))
 
 
 class ReplaceReport(msgspec.Struct, frozen=True, kw_only=True):

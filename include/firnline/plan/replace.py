@@ -145,6 +145,13 @@ def plan_replace(
     )
 
 
+def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
+    """For a table without a part, whose columns may be those of the new rows: nothing to touch."""
+    return ReplacePlan(
+        seq=snapshot.seq, mode=mode, span=span, where=b"null", groups=(), dropped=(), left_alone=()
+    )
+
+
 def refuse_rivals(
     planned: Snapshot, tree: Predicate, columns: Mapping[str, str]
 ) -> Callable[[Snapshot], None]:

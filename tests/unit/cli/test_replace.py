@@ -130,7 +130,7 @@ def test_wrong_use_is_one_sentence_and_changes_nothing(
 
 def test_without_a_column_of_times_one_has_to_be_named(firnline: Firnline, root: str) -> None:
     shown = firnline("replace", root, "--nothing", *INTERVAL, "--yes")
-    assert shown.sentence.endswith("name no column of times; name it with --column")
+    assert shown.sentence.endswith("name no column of times; name the column (--column)")
 
 
 def test_where_nobody_can_be_asked_yes_is_needed(firnline: Firnline, root: str) -> None:
