@@ -17,14 +17,18 @@ import msgspec
 
 from firnline.append import scratch_folder
 from firnline.base import Base, take_base
-from firnline.errors import CommitConflictError, RunFailedError, UsageError
+from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.eager import Executed, change, execute
 from firnline.operations.merge import Progress
 from firnline.operations.merge_tasks import Work
-from firnline.operations.replace_options import ReplaceOptions, ReplaceReport
+from firnline.operations.replace_options import (
+    ReplaceFailedError,
+    ReplaceOptions,
+    ReplaceReport,
+)
 from firnline.operations.rewrite_parts import NOT_COMMITTED, commit_or_discard
 from firnline.plan.delete import Mode
 from firnline.plan.replace import ReplacePlan, plan_nothing, plan_replace, refuse_rivals
@@ -40,21 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["ReplaceFailedError", "ReplaceOptions", "ReplaceReport", "preview", "run_replace"]
 
 OP = "replace"
-
-
-class ReplaceFailedError(RunFailedError):
-    """A part could not be read, and nothing was committed; carries the report."""
-
-    def __init__(self, report: ReplaceReport) -> None:
-        first = report.failures[0]
-        super().__init__(
-            f"nothing was replaced in table {report.table}: {len(report.failures)} groups of "
-            f"parts could not be rewritten; the first, in partition "
-            f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names, or leave the rewriting to "
-            "merges with mode lazy",
-        )
-        self.report = report
 
 
 def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:

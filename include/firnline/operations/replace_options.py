@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from firnline.errors import UsageError
+from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import Counts
 from firnline.operations.merge import Failure
 from firnline.part import Scalar
@@ -84,3 +84,18 @@ class ReplaceReport(msgspec.Struct, frozen=True, kw_only=True):
         """Plain data for XCom and ``--json``."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
+
+
+class ReplaceFailedError(RunFailedError):
+    """A part could not be read, and nothing was committed; carries the report."""
+
+    def __init__(self, report: ReplaceReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"nothing was replaced in table {report.table}: {len(report.failures)} groups of "
+            f"parts could not be rewritten; the first, in partition "
+            f"{first.partition or '(none)'}: {first.message}",
+            next_step="mend or drop the parts that the report names, or leave the rewriting to "
+            "merges with mode lazy",
+        )
+        self.report = report
