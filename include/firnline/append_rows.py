@@ -59,7 +59,7 @@ def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, "
                 f"and rows and table have {', '.join(columns)}",
-                next_step="correct partition_by, sort_by, primary_key, version or ttl",
+                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )
 
 

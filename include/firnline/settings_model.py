@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
 from firnline.paths import Root
+from firnline.settings_cluster import ClusterSettings
 from firnline.settings_operations import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -80,6 +81,11 @@ class TableSettings(Section):
         default=(),
         description="Order of rows in merged parts: column or 'column desc'; nulls last.",
     )
+    cluster_by: ClusterSettings | None = Field(
+        default=None,
+        description="Which rows merges put into one part: a list of columns, or a mapping with "
+        "columns, method and run_size. null: whatever comes together.",
+    )
     primary_key: tuple[Column, ...] = Field(
         default=(), description="Merges keep one row for each value of these columns."
     )
@@ -132,6 +138,7 @@ class TableSettings(Section):
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
+        self._check_cluster()
         if self.version is not None and not self.primary_key:
             raise ValueError("version needs a primary_key")
         if self.version is not None and self.version in self.primary_key:
@@ -140,6 +147,21 @@ class TableSettings(Section):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
         return self
+
+    def _check_cluster(self) -> None:
+        cluster = self.cluster_by
+        if cluster is None:
+            return
+        _refuse_repeats("cluster_by", list(cluster.columns))
+        if self.primary_key:
+            # Which row of a key wins follows from insertion order, in which groups are contiguous.
+            raise ValueError("cluster_by and primary_key exclude each other; keep one")
+        bound, run = self.merge.max_bytes_per_run, cluster.run_bytes(self.merge.target_size)
+        if bound is not None and bound < run:
+            raise ValueError(
+                f"merge.max_bytes_per_run is below the run_size of cluster_by ({run} bytes); one "
+                "group could be larger than a run may read"
+            )
 
     def _check_ttl(self) -> None:
         times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]
@@ -162,8 +184,9 @@ class TableSettings(Section):
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds stand in markers: of partition, sort order, key and TTL."""
+        """Columns whose bounds stand in markers: of partition, clusters, sort order, key, TTL."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
+        names += self.cluster_by.columns if self.cluster_by is not None else ()
         names += [*self.primary_key, *((self.version,) if self.version else ())]
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
         return tuple(dict.fromkeys(names))

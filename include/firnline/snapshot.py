@@ -275,6 +275,7 @@ def combine(a: Marker, b: Marker) -> Marker:
         d=tuple(sorted({*(a.d or ()), *(b.d or ())})) or None,
         o=_order(a, b),
         s=min((x.s for x in (a, b) if x.s), key=bytes, default=NO_STATS),
+        c=min((x.c for x in (a, b) if x.c is not None), default=None),
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged

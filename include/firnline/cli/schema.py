@@ -98,6 +98,7 @@ def uses(settings: TableSettings, column: str) -> list[str]:
     roles = {
         "partition": [field.column for field in settings.partition_by],
         "sort": [field.column for field in settings.sort_by],
+        "cluster": list(settings.cluster_by.columns) if settings.cluster_by else [],
         "primary key": list(settings.primary_key),
         "version": [settings.version] if settings.version else [],
         "ttl": [settings.ttl.column] if settings.ttl and settings.ttl.column else [],

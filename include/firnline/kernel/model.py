@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from firnline.part import WrittenPart
@@ -38,6 +40,15 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """In the inputs, in any type."""
     name: str
     """In ``KernelTask.columns``."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows go into which output."""
+
+    method: Literal["range", "zorder", "hash"]
+    columns: tuple[str, ...]
+    outputs: int
+    """How many at most; fewer when there are too few distinct values to tell them apart."""
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +94,8 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     keys: KeyFile | None = None
     """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input. Equal as in
     SQL: a null is equal to nothing."""
+    cluster: Cluster | None = None
+    """None: one output with all rows."""
     conversions: tuple[Conversion, ...] = ()
     """Of columns that the inputs do not hold as ``columns`` says."""
     only_touched: bool = False

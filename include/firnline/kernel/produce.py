@@ -1,11 +1,11 @@
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
-"""From checked inputs to the one file that replaces them, and the counts of all rows."""
+"""From checked inputs to the files that replace them, and the counts of all rows."""
 
 from __future__ import annotations
 
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from firnline.kernel.inputs import Inputs, scan
 from firnline.kernel.model import KernelTask
 from firnline.kernel.query import failed, in_brackets
 from firnline.kernel.query_process import QueryEndedError, QueryRequest, run_query
+from firnline.kernel.spread import Range, Spreader
 from firnline.kernel.sql import copy_to, in_order, statements
 from firnline.kernel.touched import metadata_of
 from firnline.kernel.written import Written, describe
@@ -33,8 +34,8 @@ class Produced:
     deleted: int
     deduplicated: int
     removed: int
-    output: Written | None
-    """None when no row is left."""
+    outputs: tuple[Written, ...]
+    """None when no row is left; more than one only of a clustered group."""
     hidden: dict[Path, int]
     """Of ``only_touched``: rows hidden in or removed from each touched file."""
 
@@ -65,7 +66,7 @@ class Producer:
         deleted, removed = lost["deleted"], lost["removed"]
         visible = inputs.rows - deleted - removed
         if visible == 0:
-            return Produced(inputs.rows, deleted, 0, removed, None, hidden)
+            return Produced(inputs.rows, deleted, 0, removed, (), hidden)
         sql = statements(self.task, inputs, types, keys)
         deduplicated = visible - self._count(sql.primary_keys) if sql.primary_keys else 0
         metadata = metadata_of(self.task, [path in inputs.rows_of for path in paths])
@@ -73,8 +74,22 @@ class Producer:
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
-        output = self._output(rows, count, metadata) if count else None
-        return Produced(inputs.rows, deleted, deduplicated, removed, output, hidden)
+        outputs = tuple(self._outputs(rows, count, metadata, paths)) if count else ()
+        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden)
+
+    def _outputs(
+        self, rows: str, count: int, metadata: dict[str, str], staged: Sequence[Path]
+    ) -> Iterator[Written]:
+        if self.task.cluster is None:
+            found = [Range(in_order(self.task, rows), count)]
+        else:
+            spreader = Spreader(
+                self.task, self.task.cluster, self.connection, self.folder, self.stop_if_asked
+            )
+            found = spreader.run(rows, count, staged)
+        for number, each in enumerate(found):
+            self.stop_if_asked()
+            yield self._output(number, each, metadata)
 
     def _vanishing(self, query: str | None) -> tuple[Counter[str], dict[Path, int]]:
         """Rows by what takes them away, and by file."""
@@ -140,16 +155,17 @@ class Producer:
                 raise
             raise failed(query, error) from error
 
-    def _output(self, rows: str, count: int, metadata: dict[str, str]) -> Written:
-        path = self.folder / "output.parquet"
-        self._copy(path, in_order(self.task, rows), {**metadata, "firnline.rows": str(count)})
+    def _output(self, number: int, rows: Range, metadata: dict[str, str]) -> Written:
+        path, count = self.folder / f"output{number}.parquet", rows.count
+        self._copy(path, rows.rows, {**metadata, "firnline.rows": str(count)})
         known = {name for name, _ in self.task.columns}
         wanted = [name for name in self.task.stats_columns if name in known]
         written = describe(self.connection, path, wanted)
-        if self.task.query is not None and written.rows != count:
+        checked = self.task.query is not None or self.task.cluster is not None
+        if checked and written.rows != count:
             raise KernelError(
-                f"the query made {count} rows and {written.rows} of them were written",
-                next_step="nothing was changed; report this with the query",
+                f"{count} rows were made and {written.rows} of them were written",
+                next_step="nothing was changed; report this with the log of the run",
             )
         return written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask, KeyFile, SortKey
+from firnline.kernel.model import Cluster, KernelInput, KernelResult, KernelTask, KeyFile, SortKey
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
@@ -90,7 +90,15 @@ def kernel_task(
         keep=work.keep,
         keys=work.keys,
         only_touched=work.only_touched,
+        cluster=_cluster(settings, group),
     )
+
+
+def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
+    wanted = settings.cluster_by
+    if wanted is None or group.cluster is None:
+        return None
+    return Cluster(method=wanted.method, columns=wanted.columns, outputs=group.outputs)
 
 
 def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) -> KernelInput:
@@ -138,8 +146,9 @@ def change_of(
     applied = tuple(sorted(d.id for d in deletes)) or None
     touched = [(touched_parts(group, result), result) for group, result in done]
     adds = [
-        _marker(part, snapshot.seq, _insertion_order(parts), applied)
-        for parts, result in touched
+        _marker(part, snapshot.seq, _insertion_order(parts), applied, run)
+        for (group, _), (parts, result) in zip(done, touched, strict=True)
+        for run in (_run_of(group, parts, result),)
         for part in result.parts
     ]
     replaced = [m for parts, _ in touched for m in parts]
@@ -183,8 +192,27 @@ def _counts(
     )
 
 
+def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
+    """The clustered run of the outputs: that of all inputs, or a new one, or none.
+
+    Fewer rows of a run are still apart from the rest of it.
+    """
+    runs = {m.c for m in parts}
+    run = runs.pop() if len(runs) == 1 else None
+    if group.cluster is None or (run is not None and run.startswith(f"{group.cluster}-")):
+        return run
+    if not result.parts:
+        return None
+    name = result.parts[0].key.rpartition("/")[2].removesuffix(".parquet")
+    return f"{group.cluster}-{name}"
+
+
 def _marker(
-    part: WrittenPart, q: int, order: tuple[int, int], applied: tuple[str, ...] | None
+    part: WrittenPart,
+    q: int,
+    order: tuple[int, int],
+    applied: tuple[str, ...] | None,
+    run: str | None,
 ) -> Marker:
     return Marker(
         p=part.key,
@@ -195,4 +223,5 @@ def _marker(
         d=applied,
         o=order,
         s=stats_json(part.stats),
+        c=run,
     )

@@ -8,7 +8,10 @@ from fnmatch import fnmatchcase
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
 from firnline.plan import tiers
+from firnline.plan.cluster import plan_clusters
 from firnline.plan.merge_plan import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
+from firnline.scalars import bound_key
+from firnline.schema import normalise
 from firnline.settings import MergeSettings, TableSettings
 from firnline.snapshot import Snapshot
 
@@ -45,9 +48,12 @@ def plan_merge(
     for partition in chosen:
         whole, parts = _hidden(snapshot, settings, partition, excluded)
         hidden += whole
-        waiting, ready = _candidates(snapshot, settings.merge, partition, parts, now_ms, excluded)
+        waiting, ready = _candidates(snapshot, settings, partition, parts, now_ms, excluded)
         left += waiting
-        found, rest = _group(snapshot, settings, partition, ready)
+        if settings.cluster_by is not None:
+            found, rest = plan_clusters(snapshot, settings, settings.cluster_by, partition, ready)
+        else:
+            found, rest = _group(snapshot, settings, partition, ready)
         groups += found
         left += rest
     groups.sort(key=lambda group: _urgency(settings.merge, group))
@@ -64,6 +70,8 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
         return
     wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
     wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
+    wanted |= {f"cluster_by {c}": c for c in clustered}
     wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
     for label, column in wanted.items():
         if column not in snapshot.schema:
@@ -71,6 +79,13 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (setting {label})",
                 next_step=f"correct the setting; the columns are {known}",
+            )
+    for column in clustered:
+        if bound_key(normalise(snapshot.schema[column])) is None:
+            raise UsageError(
+                f"table {settings.name} cannot be clustered by {column!r}: values of type "
+                f"{snapshot.schema[column]} have no order",
+                next_step="choose another column in cluster_by",
             )
 
 
@@ -113,23 +128,29 @@ def _hidden(
 
 def _candidates(
     snapshot: Snapshot,
-    policy: MergeSettings,
+    settings: TableSettings,
     partition: str,
     parts: Sequence[Marker],
     now_ms: int,
     excluded: frozenset[str],
 ) -> tuple[list[LeftAlone], list[Marker]]:
     """Split parts of a partition into those left alone at once and those to group."""
+    policy = settings.merge
     unsettled = {m.p for m in parts if m.t > now_ms - policy.settle} if policy.settle else set()
     if len(unsettled) > policy.settle_max_parts:
         unsettled = set()
-    full = policy.target_size * 3 // 4
+    # Of clustered tables it is runs that are large enough.
+    full = policy.target_size * 3 // 4 if settings.cluster_by is None else None
     left: list[LeftAlone] = []
     ready: list[Marker] = []
     for marker in parts:
         if marker.p in excluded:
             reason = "could not be read earlier in this run"
-        elif marker.b >= full and not snapshot.pending_deletes(marker, partition):
+        elif (
+            full is not None
+            and marker.b >= full
+            and not snapshot.pending_deletes(marker, partition)
+        ):
             reason = "is large enough (3/4 of target_size)"
         elif marker.p in unsettled:
             reason = "is younger than settle"

@@ -26,13 +26,17 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Parts of one partition that become one."""
+    """Parts of one partition that become one, or a clustered few."""
 
     partition: str
     parts: tuple[Marker, ...]
     """In insertion order."""
     deletes: tuple[Delete, ...] = ()
     """Deletes that hide rows in some of the parts."""
+    outputs: int = 1
+    """Parts to write; more than one only where they are clustered."""
+    cluster: str | None = None
+    """``ClusterSettings.mark`` of what the outputs are clustered by; None: by nothing."""
 
     @property
     def bytes(self) -> int:
@@ -72,6 +76,11 @@ class MergePlan:
         return sum(len(g.parts) for g in self.groups)
 
     @property
+    def parts_out(self) -> int:
+        """Parts that would be written."""
+        return sum(g.outputs for g in self.groups)
+
+    @property
     def bytes_in(self) -> int:
         """Bytes that would be read, and at most about as many written."""
         return sum(g.bytes for g in self.groups)
@@ -80,7 +89,8 @@ class MergePlan:
     def requests(self) -> int:
         """Estimate of store requests, log reads and further commits not counted."""
         uploads = sum(
-            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
+            g.outputs if g.bytes <= _PUT_BYTES else 2 * g.outputs + g.bytes // _PUT_BYTES
+            for g in self.groups
         )
         return self.parts_in + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
 
@@ -94,13 +104,18 @@ class MergePlan:
         return {
             "seq": self.seq,
             "parts_in": self.parts_in,
-            "parts_out": len(self.groups),
+            "parts_out": self.parts_out,
             "parts_hidden": self.parts_hidden,
             "rows_hidden": sum(m.n or 0 for g in self.hidden for m in g.parts),
             "bytes_in": self.bytes_in,
             "requests": self.requests,
             "groups": [
-                {"partition": g.partition, "parts": len(g.parts), "bytes": g.bytes}
+                {
+                    "partition": g.partition,
+                    "parts": len(g.parts),
+                    "outputs": g.outputs,
+                    "bytes": g.bytes,
+                }
                 for g in self.groups
             ],
             "left_alone": self.reasons,

@@ -149,11 +149,13 @@ def _group(
     """Parts that are read together; the rows of those that are touched become one part.
 
     With a primary key every part stays by itself: an untouched part between two that became one
-    would have to come both before and after it in insertion order.
+    would have to come both before and after it in insertion order. With ``cluster_by`` too, so that
+    it stays what it is in its run.
     """
     policy = settings.merge
     ordered = sorted(ready, key=lambda m: (*m.order(), m.p))
-    most = 1 if settings.primary_key else policy.max_parts_per_group
+    alone = settings.primary_key or settings.cluster_by is not None
+    most = 1 if alone else policy.max_parts_per_group
     tier = tiers.Tier(policy.target_size, 1, most)
     runs = tiers.group_in_order([m.b for m in ordered], tier)
     groups: list[PlannedGroup] = []
