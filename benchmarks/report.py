@@ -56,6 +56,14 @@ A table of a million parts in a hundred partitions: a log file of 970,000 parts,
 firnline ttl is the whole process, from start to end; no JVM starts.
 """,
     ),
+    "cluster": (
+        "What filters read of clustered tables",
+        """
+2 M rows without partitions, appended in 100 parts and merged once, about 36 parts per table; for
+each filter the parts whose statistics do not exclude it, and their MB. Seconds are those of the
+merge, once, in this process.
+""",
+    ),
     "erase": (
         "Erase of 100,000 keys that are everywhere",
         """
@@ -140,7 +148,8 @@ def _table(name: str, found: Sequence[Figures]) -> str:
     if name in ("cleanup", "drop") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one.notes for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
-    alone = name in ("memory", "drop")  # no peers to compare with
+    extra += list(found[0].notes) if name == "cluster" else []
+    alone = name in ("memory", "drop", "cluster")  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []

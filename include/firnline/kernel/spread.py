@@ -53,11 +53,13 @@ class Spreader:
         Raises:
             KernelError: rows were lost or doubled on the way.
         """
-        keys = self._keys(rows)
+        self.connection.execute(ranges.take_sample(self.cluster.columns, rows))
+        keys = self._keys()
         with_keys = keys.rows(rows)
         if self.cluster.outputs == 1:
             return [Range(self._ordered(keys, with_keys), count)]
-        cuts = self._cuts(keys.names, with_keys, self.cluster.outputs)
+        sample = keys.rows(f"SELECT * FROM {ranges.SAMPLE}")
+        cuts = self._cuts(keys.names, sample, self.cluster.outputs)
         if not cuts:
             return [Range(self._ordered(keys, with_keys), count)]
         number = ranges.range_number(keys, cuts)
@@ -76,10 +78,11 @@ class Spreader:
             )
         return [each for each in found if each.count]
 
-    def _keys(self, rows: str) -> Keys:
+    def _keys(self) -> Keys:
         cluster = self.cluster
-        types = {row[0]: row[1] for row in self._fetch(f"DESCRIBE {rows}")}
-        columns = [(name, str(types[name])) for name in cluster.columns]
+        described = self._fetch(f"DESCRIBE {ranges.SAMPLE}")
+        types = [str(row[1]) for row in described]
+        columns = list(zip(cluster.columns, types, strict=True))
         if cluster.method == "range":
             return Keys(tuple(cluster.columns), tuple(kind for _, kind in columns))
         name = ranges.free_name(self.task, "cluster_key")
@@ -87,7 +90,9 @@ class Spreader:
             listed = ", ".join(map(quote_name, cluster.columns))
             return Keys((name,), ("UBIGINT",), f"hash({listed})")
         ranks = 1 << ranges.RANK_BITS
-        cuts = [self._cuts([column], rows, ranks) for column, _ in columns]
+        cuts = [
+            self._cuts([column], f"SELECT * FROM {ranges.SAMPLE}", ranks) for column, _ in columns
+        ]
         return Keys((name,), ("BIGINT",), ranges.z_order(columns, cuts))
 
     def _cuts(self, names: Sequence[str], rows: str, count: int) -> list[Cut]:
