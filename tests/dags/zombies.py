@@ -27,7 +27,7 @@ from firnline_dev.bootstrap import REPO
 from tests.dags.operated import Operated, append_days, part_files, partition, running
 from tests.support.world import SetClock
 
-LONG = 300.0
+LONG = 600.0
 """Seconds: for a machine that does much else."""
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 PARTITIONS = [partition(day) for day in DAYS]

@@ -386,7 +386,7 @@ def test_a_full_scratch_disk_is_named(firnline: Firnline, tmp_path: Path) -> Non
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 1, done.stderr
         assert f"the scratch folder {tmp_path}/scratch" in done.stderr

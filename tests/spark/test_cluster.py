@@ -101,7 +101,7 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
         env={
             **env,
             "PYTHONPATH": str(Path(__file__).parents[2]),

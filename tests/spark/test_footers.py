@@ -71,7 +71,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=600,
         env=wanted | {"PYSPARK_PYTHON": sys.executable},
     )
 

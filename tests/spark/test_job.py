@@ -55,7 +55,7 @@ def run(*arguments: str, env: dict[str, str] | None = None, submit: bool = False
             capture_output=True,
             text=True,
             check=False,
-            timeout=170,
+            timeout=600,
             env=wanted,
         )
     )

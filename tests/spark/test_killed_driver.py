@@ -58,7 +58,7 @@ class Driver:
                 "--master=local[1]", f"--scratch={self.folder / 'spark'}",
                 f"--dag-id={call.run.dag_id}", f"--run-id={call.run.run_id}", "--try-number=1",
             ],
-            env=self._env(calls, kill), capture_output=True, text=True, check=False, timeout=100,
+            env=self._env(calls, kill), capture_output=True, text=True, check=False, timeout=600,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         assert isinstance(call.table.clock, SetClock)

@@ -45,7 +45,7 @@ def run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=600,
         env=env,
     )
     assert "Traceback" not in done.stderr

@@ -72,7 +72,7 @@ def program(*arguments: str | Path, env: Mapping[str, str | None] | None = None)
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env={name: value for name, value in merged.items() if value is not None},
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
