@@ -126,7 +126,7 @@ class Run:
     dag_id: str
     run_id: str
 
-    def ended(self, seconds: float = 150) -> Run:
+    def ended(self, seconds: float = 600) -> Run:
         """Itself, once it has ended."""
         state = self.stack.api.wait_run(self.dag_id, self.run_id, seconds)
         assert state in ENDED, f"{self.run_id} is {state} after {seconds} s: {self.tasks}"

@@ -113,7 +113,7 @@ def test_a_run_of_the_clock_rewrites_nothing_and_can_be_backfilled_nevertheless(
     def scheduled() -> list[dict[str, Any]]:
         return [run for run in api.runs(DAG_ID) if run["dag_run_id"].startswith("scheduled__")]
 
-    assert wait_until(lambda: bool(scheduled()), 60)
+    assert wait_until(lambda: bool(scheduled()), 300)
     run = Run(rewritten.stack, DAG_ID, scheduled()[0]["dag_run_id"]).ended()
     assert run.tasks == {"plan": "success", "rewrite_partitions": "skipped", "report": "skipped"}
     assert "only a backfill, or a run by hand, rewrites anything" in run.log("plan")

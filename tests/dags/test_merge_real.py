@@ -94,7 +94,7 @@ def test_a_secret_is_in_no_log_no_field_no_argument_list_and_no_database(
 
 
 def test_a_merge_does_not_wake_itself_for_nothing(maintained: Maintained, merged: Merged) -> None:
-    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 60)
+    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 300)
     woken = maintained.runs("secret", "asset_triggered")[0].ended()
     assert woken.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
     assert "only firnline's own last run woke this one" in woken.log("plan")
@@ -102,7 +102,7 @@ def test_a_merge_does_not_wake_itself_for_nothing(maintained: Maintained, merged
 
 def test_the_asset_s_event_carries_the_figures(maintained: Maintained, merged: Merged) -> None:
     # Airflow 3.3.2 answers 500 here while a run that the event woke has not started.
-    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 60)
+    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 300)
     maintained.runs("secret", "asset_triggered")[0].ended()
     events = maintained.stack.api.call("GET", "/assets/events", source_dag_id=merged.run.dag_id)
     (event,) = events["asset_events"]
@@ -117,7 +117,7 @@ def test_an_event_of_the_table_s_asset_starts_a_run_that_looks_for_itself(
     before = len(maintained.runs("idle", "asset_triggered"))
     (asset,) = api.call("GET", "/assets", name_pattern="idle")["assets"]
     api.call("POST", "/assets/events", {"asset_id": asset["id"], "extra": {"rows": 1}})
-    assert wait_until(lambda: len(maintained.runs("idle", "asset_triggered")) > before, 60)
+    assert wait_until(lambda: len(maintained.runs("idle", "asset_triggered")) > before, 300)
     run = maintained.runs("idle", "asset_triggered")[-1].ended()
     assert run.tasks["plan"] == "success"
     assert "nothing to do" in run.log("plan")
@@ -215,5 +215,5 @@ def test_what_was_appended_after_a_merge_is_merged_by_the_next(maintained: Maint
 
 
 def test_the_clock_starts_runs_too(maintained: Maintained) -> None:
-    assert wait_until(lambda: bool(maintained.runs("idle", "scheduled")), 90)
+    assert wait_until(lambda: bool(maintained.runs("idle", "scheduled")), 300)
     assert maintained.runs("idle", "scheduled")[0].ended().state == "success"
