@@ -31,6 +31,7 @@ from firnline.cli import (
     settings,
     snapshot,
     sweep,
+    timeline,
     ttl,
     verify,
 )
@@ -86,6 +87,7 @@ def root(
 _GROUPS = (
     append,
     parts,
+    timeline,
     read,
     plan,
     merge,
