@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firnline.append_source import CAST
 from firnline.arrow_types import conform, from_arrow, to_arrow
@@ -50,6 +52,51 @@ def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
         for index, name in enumerate(columns)
     ]
     return Conformed(pa.Table.from_arrays(arrays, schema=schema), columns)
+
+
+def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str | None) -> pa.Table:
+    """Of several rows of one key the largest version, else the last; the others are superseded.
+
+    A part is sorted before it is written, and its rows no longer tell which of them came last.
+
+    Args:
+        rows: in the order in which they came.
+        primary_key: columns; none means that all rows stay. One that is missing is null in all.
+        version: column, or None.
+
+    Returns the rows that stay, in their order. Keys of types that pyarrow cannot group, and
+    floating numbers, which it orders in its own way, are left to merges and readers.
+    """
+    names = [name for name in primary_key if name in rows.column_names]
+    ranked = [version] if version is not None and version in rows.column_names else []
+    floating = any(pa.types.is_floating(rows.column(name).type) for name in (*names, *ranked))
+    if not primary_key or rows.num_rows < 2 or floating:
+        return rows
+    place = pa.array(np.arange(rows.num_rows))
+    by = pa.table({f"k{i}": _plain(rows.column(name)) for i, name in enumerate(names)})
+    by = by.append_column("place", place)
+    try:
+        if ranked:
+            order = pc.sort_indices(
+                pa.table({"v": _plain(rows.column(ranked[0])), "place": place}),
+                sort_keys=[("v", "ascending", "at_start"), ("place", "ascending")],
+            )
+            rank = pc.inverse_permutation(order.cast(pa.int64())).cast(pa.int64())
+        else:
+            rank = place
+        by = by.append_column("rank", rank)
+        best = by.group_by([f"k{i}" for i in range(len(names))]).aggregate([("rank", "max")])
+    except pa.ArrowNotImplementedError:
+        return rows
+    if best.num_rows == rows.num_rows:
+        return rows
+    return rows.filter(pc.is_in(rank, value_set=best["rank_max"].combine_chunks()))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        return pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
+    return column
 
 
 def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from firnline.append_buffer import PartBuffer
-from firnline.append_rows import check_settings, conform_rows
+from firnline.append_rows import check_settings, conform_rows, newest_of_each_key
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,
@@ -192,6 +192,7 @@ class AppendRun:
         self._named_ms = max(table.clock.now_ms(), self._named_ms + 1)
         name = table.ids.uuid7(self._named_ms)
         key = table.paths.data_part(partition, name)
+        rows = newest_of_each_key(rows, table.settings.primary_key, table.settings.version)
         pairs = PartMetadata(
             table=table.paths.prefix,
             partition=partition,

@@ -94,6 +94,17 @@ class TableSettings(Section):
         description="With primary_key: the row with the largest value wins; null: the last "
         "inserted.",
     )
+    deleted: Column | None = Field(
+        default=None,
+        description="With primary_key: a BOOLEAN column. A row where it is true is a key "
+        "tombstone: it hides all earlier rows of its key and is not visible itself.",
+    )
+    deleted_keep: Annotated[Duration, duration_between("1h")] | None = Field(
+        default=None,
+        description="Duration, with version and deleted. A merge of a whole partition forgets key "
+        "tombstones this long after they came: no older version may be appended as late as that. "
+        "null: they stay. Without version they go once append.ttl and cleanup.grace are over.",
+    )
     locking: Literal["fenced", "pool-only"] = Field(
         default="fenced",
         description="pool-only: for a store that ignores create-only puts; then the Airflow pool "
@@ -143,6 +154,7 @@ class TableSettings(Section):
             raise ValueError("version needs a primary_key")
         if self.version is not None and self.version in self.primary_key:
             raise ValueError("version is a column of primary_key; name another column")
+        self._check_deleted()
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
@@ -162,6 +174,18 @@ class TableSettings(Section):
                 f"merge.max_bytes_per_run is below the run_size of cluster_by ({run} bytes); one "
                 "group could be larger than a run may read"
             )
+
+    def _check_deleted(self) -> None:
+        if self.deleted is None:
+            if self.deleted_keep is not None:
+                raise ValueError("deleted_keep needs deleted, the column of key tombstones")
+            return
+        if not self.primary_key:
+            raise ValueError("deleted needs a primary_key")
+        if self.deleted in (*self.primary_key, self.version):
+            raise ValueError("deleted is a column of primary_key or version; name another column")
+        if self.merge.sql is not None:
+            raise ValueError("deleted and merge.sql exclude each other; keep one")
 
     def _check_ttl(self) -> None:
         times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]
@@ -187,7 +211,7 @@ class TableSettings(Section):
         """Columns whose bounds stand in markers: of partition, clusters, sort order, key, TTL."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
         names += self.cluster_by.columns if self.cluster_by is not None else ()
-        names += [*self.primary_key, *((self.version,) if self.version else ())]
+        names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
         return tuple(dict.fromkeys(names))
 

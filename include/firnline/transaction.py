@@ -25,10 +25,12 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
-from firnline.log.reader import LogObject, time_after
+from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.plan.keys import refuse_between
 from firnline.schema import SchemaUnion
+from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
@@ -113,7 +115,8 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     for _ in range(ATTEMPTS):
         if change.refuse is not None:
             change.refuse(base.snapshot)
-        _refuse_conflict(base.snapshot, change)
+        _refuse_conflict(base.snapshot, table.settings, change)
+        _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
         _refuse_when_late(table, base)
@@ -170,7 +173,7 @@ def _refuse_when_late(table: Table, base: Base) -> None:
         )
 
 
-def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
+def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change) -> None:
     if snapshot.conflict is not None and change.mend is None:
         raise snapshot.conflict  # no one schema line could state what the folded ones do
     # Against the snapshot that is committed on: looking at the transactions in between instead
@@ -182,6 +185,28 @@ def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
             f"were replaced by somebody else, {lost[0]} among them",
             next_step="run it again: it plans on what is there now",
         )
+    refuse_between(snapshot, settings, frozenset(change.replaces), change.adds)
+
+
+def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
+    """As ``refuse_between``, for appends that landed since the base was read.
+
+    They conflict with nothing else, so nobody has looked. One LIST, and only where the order of
+    insertion counts and several parts become one.
+    """
+    spans = [m.order() for m in change.adds if m.order()[0] < m.order()[1]]
+    if not table.settings.primary_key or not spans:
+        return
+    listing, _ = list_log(table.store, table.paths)
+    known = base.snapshot.listing.keys()
+    for key in listing.keys() - known:
+        at = listing[key].name.t
+        if any(first <= at <= last for first, last in spans):
+            raise CommitConflictError(
+                f"append {key} landed late, with a time between those of parts that this "
+                f"{change.op} puts together",
+                next_step="run it again: it plans on what is there now",
+            )
 
 
 def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:

@@ -168,7 +168,7 @@ def _check_task(task: KernelTask) -> None:
             next_step="give them one spelling with `firnline schema fix`",
         )
     named = [*(key.column for key in task.sort_by), *task.primary_key]
-    named += [task.version] if task.version else []
+    named += [name for name in (task.version, task.deleted) if name]
     named += task.keys.columns if task.keys else ()
     named += task.cluster.columns if task.cluster else ()
     for column in named:

@@ -62,6 +62,7 @@ class Producer:
         types = dict(inputs.stored.values())
         lost, hidden = self._vanishing(statements(self.task, inputs, types, keys).vanishing)
         if self.task.only_touched:
+            hidden = self._with_all_of_their_keys(inputs, types, keys, hidden)
             inputs = inputs.only(hidden.keys())
         deleted, removed = lost["deleted"], lost["removed"]
         visible = inputs.rows - deleted - removed
@@ -70,7 +71,9 @@ class Producer:
         sql = statements(self.task, inputs, types, keys)
         deduplicated = visible - self._count(sql.primary_keys) if sql.primary_keys else 0
         metadata = metadata_of(self.task, [path in inputs.rows_of for path in paths])
-        rows, count = sql.rows, visible - deduplicated
+        forgotten, lost_winners = self._losing(sql.losing)
+        deduplicated, removed = deduplicated + forgotten, removed + lost_winners
+        rows, count = sql.rows, inputs.rows - deleted - removed - deduplicated
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
@@ -90,6 +93,25 @@ class Producer:
         for number, each in enumerate(found):
             self.stop_if_asked()
             yield self._output(number, each, metadata)
+
+    def _losing(self, query: str | None) -> tuple[int, int]:
+        """Winners of their key that go: key tombstones, rows that ``keep`` takes away."""
+        if query is None:
+            return 0, 0
+        tombstones, removed = self.connection.execute(query).fetchall()[0]
+        return int(tombstones), int(removed)
+
+    def _with_all_of_their_keys(
+        self, inputs: Inputs, types: dict[str, str], keys: Path | None, hidden: dict[Path, int]
+    ) -> dict[Path, int]:
+        """With a primary key all files are touched once one of them is."""
+        if not self.task.primary_key:
+            return hidden
+        if not hidden and self.task.keep_winners:
+            sql = statements(self.task, inputs, types, keys)
+            if self._losing(sql.losing)[1]:
+                return dict.fromkeys(inputs.rows_of, 0)
+        return hidden and {path: hidden.get(path, 0) for path in inputs.rows_of}
 
     def _vanishing(self, query: str | None) -> tuple[Counter[str], dict[Path, int]]:
         """Rows by what takes them away, and by file."""

@@ -10,6 +10,7 @@ from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
 from firnline.part_metadata import PartMetadata
+from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
 from firnline.predicate import parse_json, to_sql
 from firnline.settings import TableSettings
@@ -36,6 +37,7 @@ class Work:
     time_limit_ms: int | None = None
     keys: KeyFile | None = None
     only_touched: bool = False
+    keep_winners: bool = False
     """The rest as in ``KernelTask``."""
 
 
@@ -62,15 +64,19 @@ def kernel_task(
     settings, policy = table.settings, table.settings.merge
     work = work or merge_work(settings)
     schema = snapshot.schema
+    old = frozenset[str]()
+    if not work.only_touched or work.keep_winners:
+        old = keys.forgettable(snapshot, settings, group, table.clock.now_ms())
     return KernelTask(
         group=number,
         partition=group.partition,
-        inputs=tuple(_input(snapshot, group, marker, work) for marker in group.parts),
+        inputs=tuple(_input(snapshot, group, marker, work, old) for marker in group.parts),
         columns=tuple(schema.items()),
         sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
         stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
         primary_key=settings.primary_key,
         version=settings.version,
+        deleted=settings.deleted,
         metadata=PartMetadata(
             table=table.paths.prefix,
             partition=group.partition,
@@ -90,6 +96,7 @@ def kernel_task(
         keep=work.keep,
         keys=work.keys,
         only_touched=work.only_touched,
+        keep_winners=work.keep_winners,
         cluster=_cluster(settings, group),
     )
 
@@ -101,7 +108,9 @@ def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
     return Cluster(method=wanted.method, columns=wanted.columns, outputs=group.outputs)
 
 
-def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) -> KernelInput:
+def _input(
+    snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work, forget: frozenset[str]
+) -> KernelInput:
     pending = snapshot.pending_deletes(marker, group.partition) if group.deletes else []
     return KernelInput(
         key=marker.p,
@@ -109,6 +118,7 @@ def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) 
         rows=marker.n,
         where_hidden=hidden_condition([*pending, *work.hides], snapshot.schema),
         order=marker.order(),
+        forget=marker.p in forget,
     )
 
 

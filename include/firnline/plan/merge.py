@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
-from firnline.plan import tiers
+from firnline.plan import keys, tiers
 from firnline.plan.cluster import plan_clusters
 from firnline.plan.merge_plan import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
 from firnline.scalars import bound_key
@@ -68,6 +68,7 @@ def plan_merge(
 def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
     if not snapshot.schema:
         return
+    keys.check_deleted(settings, snapshot.schema)
     wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
     wanted |= {f"primary_key {c}": c for c in settings.primary_key}
     clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
@@ -193,20 +194,11 @@ def _runs(
             yield [by_size[i] for i in run]
         return
     # One row per key survives: which one must not depend on parts between the inputs.
-    names = {m.p for m in ready}
-    stretch: list[Marker] = []
-    for marker in sorted(snapshot.partitions[partition], key=lambda m: (*m.order(), m.p)):
-        if marker.p in names:
-            stretch.append(marker)
-            continue
-        yield from _cut(stretch, tier)
-        stretch = []
-    yield from _cut(stretch, tier)
-
-
-def _cut(stretch: list[Marker], tier: tiers.Tier) -> Iterable[list[Marker]]:
-    for run in tiers.group_newest_first([m.b for m in stretch], tier):
-        yield [stretch[i] for i in run]
+    names = frozenset(m.p for m in ready)
+    for stretch in keys.stretches(snapshot.partitions[partition], names):
+        sizes = [sum(m.b for m in unit) for unit in stretch]
+        for run in tiers.group_newest_first(sizes, tier):
+            yield [m for i in run for m in stretch[i]]
 
 
 def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:

@@ -19,6 +19,7 @@ from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.paths import NULL_VALUE
 from firnline.plan.drop import Removal, Removals
+from firnline.plan.keys import may_go
 from firnline.plan.ttl_time import DAY_MS, UNITS, end_of, latest_instant
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
@@ -28,6 +29,7 @@ from firnline.snapshot import Snapshot
 from firnline.table_fields import TIME_TRANSFORMS
 
 YOUNG = "is not wholly past"
+OLDER = "is past, but an older row of its primary keys may be in a part that is not"
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
 _LISTED = 1_000
@@ -224,7 +226,15 @@ class _State:
                 self.kept[YOUNG] += 1
         for reason, markers in unknown.items():
             self._leave(partition, markers, reason, count=len(markers))
-        return Removal(partition, tuple(gone), max(ends)) if gone else None
+        past = {m.p: end for m, end in zip(gone, ends, strict=True)}
+        alone = may_go(self.snapshot, self.settings, partition, gone)
+        if len(alone) < len(gone):
+            kept = {m.p for m in alone}
+            self._leave(
+                partition, [m for m in gone if m.p not in kept], OLDER, count=len(gone) - len(kept)
+            )
+        ends = [past[m.p] for m in alone]
+        return Removal(partition, tuple(alone), max(ends)) if alone else None
 
     def _leave(
         self, partition: str, markers: Sequence[Marker], reason: str, *, count: int = 1
