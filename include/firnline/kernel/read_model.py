@@ -36,6 +36,8 @@ class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
     primary_key: tuple[str, ...] = ()
     """One row per value of these, in each partition; empty: all rows."""
     version: str | None = None
+    deleted: str | None = None
+    """With a primary key: BOOLEAN column, true in key tombstones, which hide their key."""
 
     @property
     def bytes(self) -> int:

@@ -84,9 +84,10 @@ def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) 
     keys = ", ".join(map(quote_name, task.primary_key))
     version = [quote_name(task.version)] if task.version else []
     last = ", ".join(f"{n} DESC NULLS LAST" for n in (*version, _place(task), _row(task)))
+    alive = f" AND {quote_name(task.deleted)} IS NOT TRUE" if task.deleted else ""
     return (
         f"SELECT * FROM ({rows}) QUALIFY row_number() OVER (PARTITION BY "
-        f"substr({_place(task)}, {start}, {length}), {keys} ORDER BY {last}) = 1"
+        f"substr({_place(task)}, {start}, {length}), {keys} ORDER BY {last}) = 1{alive}"
     )
 
 

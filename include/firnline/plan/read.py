@@ -11,6 +11,7 @@ import msgspec
 from firnline.errors import UsageError
 from firnline.kernel.read_model import ReadPart, ReadTask
 from firnline.log.records import Delete, Marker
+from firnline.plan.keys import check_deleted
 from firnline.plan.read_parts import Wanted, choose
 from firnline.predicate import And, Predicate, bind, columns_of, parse_json, to_sql
 from firnline.predicate_logic import Pruner
@@ -111,7 +112,8 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     parts, deletes = _parts(snapshot, kept, names)
     columns = _columns(schema, options.columns)
     version = settings.version if key else None
-    key_columns = (*key, version) if version else key
+    deleted = settings.deleted if key else None
+    key_columns = (*key, *(name for name in (version, deleted) if name))
     task = ReadTask(
         parts=parts,
         columns=columns,
@@ -123,6 +125,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         hidden=tuple(_condition(each, schema) for each in deletes),
         primary_key=key,
         version=version,
+        deleted=deleted,
     )
     return ReadPlan(
         seq=snapshot.seq,
@@ -160,6 +163,7 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
         )
     if not snapshot.live:
         return ()
+    check_deleted(settings, snapshot.schema)
     named = [*settings.primary_key, *((settings.version,) if settings.version else ())]
     known = {fold_name(name) for name in snapshot.schema}
     for column in named:

@@ -11,6 +11,7 @@ import msgspec
 from firnline.errors import CommitConflictError, UsageError
 from firnline.part import Scalar
 from firnline.plan.delete import Mode, judge_by
+from firnline.plan.keys import refuse_outside_key
 from firnline.plan.merge import LeftAlone
 from firnline.plan.selection import HIDDEN, Selected, select
 from firnline.predicate import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
@@ -124,9 +125,15 @@ def plan_replace(
         columns: of the table and of the new rows, column -> SQL type.
         mode: what becomes of parts that the interval cuts.
 
-    Raises UsageError as ``Span.bound``.
+    Raises UsageError as ``Span.bound``, and for columns outside the table's primary key.
     """
     bound = span.bound(columns)
+    refuse_outside_key(
+        settings,
+        bound.columns,
+        "a replace",
+        next_step="append the new rows, which replace those of their keys, and delete the others",
+    )
     tree = bound.predicate(columns)
     partitions = list(snapshot.partitions)
     found = select(snapshot, settings, partitions, judge_by(tree, columns), frozenset())

@@ -28,6 +28,7 @@ from firnline.operations.rewrite_options import RewriteOptions
 from firnline.operations.ttl import TtlOptions, run_ttl
 from firnline.plan.keys import place
 from firnline.plan.merge import PlannedGroup
+from firnline.plan.replace import Span, plan_replace
 from tests.support.log_tables import do_merge, snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world
@@ -277,6 +278,17 @@ def test_an_erase_goes_by_columns_of_the_key() -> None:
     erase = EraseOptions(columns=("name",), keys=(("a",),))
     with pytest.raises(UsageError, match=r"an erase on table t .*look up the primary keys"):
         preview_erase(world.table, erase)
+
+
+def test_a_replace_of_an_interval_goes_by_columns_of_the_key() -> None:
+    world = world_of()
+    put(world, up(1, "a", 5))
+    columns = snapshot(world).schema
+    with pytest.raises(UsageError, match="a replace on table t"):
+        plan_replace(snapshot(world), world.settings, Span("v", 0, 9), columns, mode="lazy")
+    assert plan_replace(
+        snapshot(world), world.settings, Span("id", 0, 9), columns, mode="lazy"
+    ).dropped
 
 
 def days(world: World, *rows: tuple[int, int]) -> None:

@@ -25,6 +25,7 @@ from firnline.operations.rewrite import run_rewrite
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.plan.keys import units
 from firnline.plan.selection import group_of
+from firnline.reading import scan
 from firnline.table import Table
 from tests.support.updates import Key, Row, visible
 from tests.support.world import World, make_world
@@ -79,6 +80,10 @@ class Life:
     def look(self) -> None:
         shown = {key: row for key, (_, row) in self.expected.items() if not self.is_tombstone(row)}
         assert visible(self.world) == shown, (self.seed, self.done)
+        name = self.chance.choice(NAMES)
+        wanted = sorted((r["p"], r["id"]) for r in shown.values() if r["name"] == name)
+        found = scan(self.world.table, ["p", "id"], f"name = '{name}'").to_arrow().to_pylist()
+        assert sorted((r["p"], r["id"]) for r in found) == wanted, (self.seed, self.done)
 
     def is_tombstone(self, row: Row) -> bool:
         return self.world.settings.deleted is not None and row["gone"] is True
