@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from firnline.appender import Appender
     from firnline.reading import scan
 
-__all__ = ["scan"]
+__all__ = ["Appender", "scan"]
 
-_FROM = {"scan": "firnline.reading"}
+_FROM = {"Appender": "firnline.appender", "scan": "firnline.reading"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
