@@ -175,8 +175,8 @@ def _group(
     """Parts that are read together; the rows of those that are touched become one part.
 
     With a primary key every part stays by itself, but for those inserted at one time: an untouched
-    part between two that became one would have to come both before and after it in insertion order. With
-    ``cluster_by`` every part stays by itself, so that it stays what it is in its run.
+    part between two that became one would have to come both before and after it in insertion order.
+    With ``cluster_by`` every part stays by itself, so that it stays what it is in its run.
     """
     policy = settings.merge
     if settings.primary_key:
