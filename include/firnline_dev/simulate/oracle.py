@@ -16,14 +16,16 @@ from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
 @dataclass(frozen=True)
 class Hides:
-    """A condition on rows: those of these partitions and users."""
+    """A condition on rows: those of these partitions and users, of an interval of keys."""
 
     partitions: frozenset[str]
     users: frozenset[str]
+    keys: range | None = None
 
-    def row(self, partition: str, user: str) -> bool:
+    def row(self, k: int, partition: str, user: str) -> bool:
         """Whether it is true for a row."""
-        return partition in self.partitions and user in self.users
+        inside = self.keys is None or k in self.keys
+        return inside and partition in self.partitions and user in self.users
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Oracle:
     contents: dict[str, LogContent] = field(default_factory=dict)
     began_at: dict[int, int] = field(default_factory=dict)
     """Row -> newest transaction that was committed when its append began."""
+    brought: set[int] = field(default_factory=set)
+    """Rows of replaces, which come with a transaction and not with an append."""
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
@@ -117,6 +121,9 @@ class Oracle:
         for delete in content.deletes:
             if delete.seq == header.seq and intent is not None:
                 self.deletes[delete.id] = header.seq, intent
+        if header.op == "replace" and intent is not None:
+            self.deletes[header.txn] = header.seq, intent  # whatever record it wrote
+            self._new_rows(header, content)
         if header.op not in {"drop", "ttl", "rewrite"}:
             return
         for marker in content.markers:
@@ -125,8 +132,17 @@ class Oracle:
                 self.gone |= {
                     k
                     for k, p, u in found
-                    if header.op != "rewrite" or intent is None or intent.row(p, u)
+                    if header.op != "rewrite" or intent is None or intent.row(k, p, u)
                 }
+
+    def _new_rows(self, header: txn_file.TxnHeader, content: LogContent) -> None:
+        """What a replace brought lies above all that was committed before it."""
+        for marker in content.markers:
+            if marker.tmb is None and marker.t == header.t:
+                for k, p, u in self.part_rows[marker.p]:
+                    if k in self.brought:
+                        self.born[k] = header.seq, p, u
+                        self.born_at[k] = self.world.step
 
     def forgive_past(self, time_ms: int) -> None:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
@@ -155,7 +171,7 @@ class Oracle:
             k
             for k, (q, p, u) in self.born.items()
             if k not in self.gone
-            and not any(seq > q and hides.row(p, u) for seq, hides in self.deletes.values())
+            and not any(seq > q and hides.row(k, p, u) for seq, hides in self.deletes.values())
         }
 
     def snapshot(self) -> Snapshot:
@@ -204,7 +220,7 @@ class Oracle:
                 for d in snapshot.deletes.values()
                 if d.seq > q and d.id not in applied
             ]
-            shown += [k for k, p, u in self.part_rows[path] if not any(h.row(p, u) for h in hiding)]
+            shown += [k for k, p, u in self.part_rows[path] if not any(h.row(k, p, u) for h in hiding)]
         return shown
 
     def check(self) -> None:
