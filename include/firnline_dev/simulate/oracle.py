@@ -220,7 +220,9 @@ class Oracle:
                 for d in snapshot.deletes.values()
                 if d.seq > q and d.id not in applied
             ]
-            shown += [k for k, p, u in self.part_rows[path] if not any(h.row(k, p, u) for h in hiding)]
+            shown += [
+                k for k, p, u in self.part_rows[path] if not any(h.row(k, p, u) for h in hiding)
+            ]
         return shown
 
     def check(self) -> None:
