@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cleanup, cluster, drop, erase, memory, merge, small, snapshot
+from benchmarks import cleanup, cluster, drop, erase, memory, merge, replace, small, snapshot
 from benchmarks.measure import MIB, Figures, Usage, load_average
 from benchmarks.report import Report
 
@@ -79,6 +79,7 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "drop": _drop,
     "cluster": lambda work, _rounds: cluster.compare(work),
     "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
+    "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),
     "erase few": lambda _work, rounds: erase.compare("few", 100, rounds, erase.KEYS),
 }
 

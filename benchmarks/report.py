@@ -77,6 +77,14 @@ processes, two threads each; DuckDB neither commits nor certifies.
 The same with keys that stand in ten of the parts, and no statistics that say where.
 """,
     ),
+    "replace": (
+        "Replace of one hour of a day",
+        """
+A day of 100 M rows in 100 parts on local disk, up to two minutes late; one hour is replaced by as
+many new rows. Whole cold processes, two threads each; DuckDB does not commit, and a rewrite with an
+append is two commits.
+""",
+    ),
     "snapshot": (
         "Snapshot of a million live parts",
         """
@@ -132,6 +140,7 @@ _NOTES = {
     "requests_besides_the_deletes": "besides the deletes",
     "parts_read": "parts read",
     "parts_rewritten": "rewritten",
+    "parts_dropped": "dropped unread",
     "rows_erased": "rows erased",
     "files_out": "files",
     "bytes_out": "MB out",
