@@ -6,7 +6,7 @@ is replaced by as many new rows, by whole cold processes in turn, two threads ea
 
 - *eager*, *lazy*: ``replace``.
 - *rewrite*: our ``rewrite`` of the whole day by a query that leaves the hour out, then an append.
-- *duckdb*: DuckDB writes the day anew, without the hour and with the new rows, a file for each part,
+- *duckdb*: DuckDB writes the day anew, without the hour and with the new rows, a file a part,
   compressed as ours; it commits nothing.
 """
 
