@@ -196,7 +196,7 @@ def _replace_under_itself() -> None:
 
 
 def _replace_without_record() -> None:
-    real = replace.change
+    real = replace.__dict__["change"]
 
     def change(snap: Any, found: Any, plan: Any, _records: Any, op: str) -> Any:
         return real(snap, found, plan, [], op)
