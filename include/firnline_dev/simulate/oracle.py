@@ -11,6 +11,7 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
+from firnline_dev.simulate.v1 import v1_live
 from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
 
@@ -297,15 +298,3 @@ def _in_words(header: txn_file.TxnHeader, content: LogContent) -> str:
         f"{len(dead)} replaced, {sum(d.seq == header.seq for d in content.deletes)} delete "
         f"records, {len(content.tombstones)} log files folded, cleaned up to {purged}"
     )
-
-
-def v1_live(files: Mapping[str, LogContent]) -> dict[str, Marker]:
-    """Live parts by the rules of version 1 alone: files in order of names, the later line wins."""
-    live: dict[str, Marker] = {}
-    for key in sorted(files):
-        for marker in files[key].markers:
-            if marker.tmb is None:
-                live[marker.p] = marker
-            else:
-                live.pop(marker.p, None)
-    return live
