@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
-from firnline.log.records import LogContent, Marker
+from firnline.log.records import LogContent
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.v1 import v1_live
