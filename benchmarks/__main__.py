@@ -40,6 +40,8 @@ def _snapshot(rounds: int) -> list[Figures]:
     """All readers of a log of a million parts."""
     what = {
         "firnline": "msgspec, two phases, all checks",
+        "checkpoint": "from a checkpoint: parts, rows and bytes, by column",
+        "markers": "from a checkpoint, and every part's marker",
         "json": "the standard library's json module, no checks",
         "checked": "the same with firnline's checks of checksums and paths",
     }

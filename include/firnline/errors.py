@@ -99,6 +99,14 @@ class LogCorruptError(FirnlineError):
     """A log or transaction file that does not parse; names the file and the line."""
 
 
+class CheckpointError(FirnlineError):
+    """A checkpoint that does not read or cannot be written: the log holds the same."""
+
+
+class CheckpointVersionError(CheckpointError):
+    """A checkpoint of a later version of firnline."""
+
+
 class ForeignPathError(FirnlineError):
     """A marker or log tombstone that points outside its own table."""
 

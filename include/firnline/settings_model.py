@@ -23,6 +23,7 @@ from firnline.settings_operations import (
 )
 from firnline.settings_sections import (
     AppendSettings,
+    CheckpointSettings,
     CleanupSettings,
     Column,
     MergeSettings,
@@ -118,6 +119,7 @@ class TableSettings(Section):
     )
     merge: MergeSettings = MergeSettings()
     cleanup: CleanupSettings = CleanupSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
     ttl: TtlSettings | None = Field(default=None, description="null: rows are kept for ever.")
     orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
         default=259_200_000,

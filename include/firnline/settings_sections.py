@@ -193,6 +193,19 @@ class CleanupSettings(Section):
     )
 
 
+class CheckpointSettings(Section):
+    """A cache of the folded log, for tables whose log takes long to read."""
+
+    min_parts: int | None = Field(
+        default=50_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Parts, at least 1. A table of no more never writes a checkpoint; of a larger "
+        "one a transaction writes one when more than this many markers are newer than the last, "
+        "and every clean-up that deleted something. null: never.",
+    )
+
+
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A regular expression of the settings. Raises ValueError."""
     try:

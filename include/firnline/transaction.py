@@ -72,6 +72,8 @@ class Change:
     """Called with every base before it is committed on; what it raises ends the commit."""
     mend: Callable[[Snapshot], Mended] | None = None
     """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
+    checkpoint: bool = True
+    """Whether a checkpoint is written afterwards when one is due (clean-up writes its own)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,10 @@ class Committed:
     header: TxnHeader
     base: Base | None
     """The state right after it; None when somebody else has to publish it first."""
+    checkpoint: str | None = None
+    """Key of the checkpoint that was written after it."""
+    warning: str = ""
+    """Why there is no checkpoint although one was due; the commit is none the worse for it."""
 
     @property
     def published(self) -> bool:
@@ -98,7 +104,8 @@ class _Draft:
 def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Committed:
     """Commit a change on a base, rebasing where others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``.
+    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. Of a table of more than
+    ``checkpoint.min_parts`` parts one LIST besides, and one PUT when a checkpoint is due.
 
     Raises:
         CommitConflictError: a part of ``change.replaces`` is no longer live. Delete the new
@@ -122,7 +129,7 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         _refuse_when_late(table, base)
         read_at = table.clock.elapsed_ms()
         if _create_transaction(table, base, draft.header, data):
-            return _committed(table, base, draft, read_at)
+            return _checkpointed(table, _committed(table, base, draft, read_at), change)
         base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
@@ -157,6 +164,20 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     name = table.paths.parse_log(header.log)
     item = LogObject(name, len(draft.log_file), table.clock.now_ms())
     return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
+
+
+def _checkpointed(table: Table, committed: Committed, change: Change) -> Committed:
+    """Write a checkpoint when one is due; its failure is told of and nothing else."""
+    least = table.settings.checkpoint.min_parts
+    base = committed.base
+    if base is None or not change.checkpoint or least is None or len(base.snapshot.parts) <= least:
+        return committed
+    from firnline import checkpoint  # it needs Arrow, and few transactions need it
+
+    written = checkpoint.write_when_due(table, base.snapshot)
+    if written.warning:
+        _LOG.warning("after transaction %d: %s", committed.header.seq, written.warning)
+    return replace(committed, checkpoint=written.key, warning=written.warning)
 
 
 def _age_ms(table: Table, base: Base) -> int:
