@@ -12,7 +12,7 @@ holds it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline import schema as schemas
 from firnline.errors import (
     InvariantError,
     LogCorruptError,
@@ -31,6 +30,7 @@ from firnline.errors import (
 from firnline.log.parts_view import PartsView
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_lines import schema_of, standing
 from firnline.log.union import combine, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
@@ -227,22 +227,6 @@ def read_snapshot(
         return build(paths, read_log(store, paths))
 
 
-def standing(log: LogRead) -> list[str]:
-    """Log files whose schema line counts, by name: those that no transaction of ours has folded.
-
-    Whoever folded the others carries their columns, and a repair of the schema states them anew:
-    what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
-    """
-    read = log.contents
-    return sorted(read.keys() - _folded_by_ours(log))
-
-
-def _folded_by_ours(log: LogRead) -> set[str]:
-    """Log files that transactions of ours among those that were read have folded."""
-    ours = (c for key, c in log.contents.items() if log.listing[key].name.seq)
-    return {stone.p for content in ours for stone in content.tombstones}
-
-
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
     """Fold log files, and the checkpoint that stands for others, into a state.
 
@@ -270,7 +254,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
-    schema, conflict = _schema(log, tolerant=tolerant)
+    schema, conflict = schema_of(log, tolerant=tolerant)
     return Snapshot(
         paths=paths,
         listing=log.listing,
@@ -286,19 +270,6 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         covered=frozenset() if base is None else base.covered,
         conflict=conflict,
     )
-
-
-def _schema(log: LogRead, *, tolerant: bool) -> tuple[dict[str, str], SchemaConflictError | None]:
-    lines = [(name, log.contents[name].schema) for name in standing(log)]
-    if log.checkpoint is not None:
-        folded = _folded_by_ours(log)
-        lines = sorted([*lines, *log.checkpoint.schema_lines(folded)], key=lambda line: line[0])
-    try:
-        return schemas.union(lines), None
-    except SchemaConflictError as error:
-        if not tolerant:
-            raise
-        return schemas.agreed(lines), error
 
 
 def bury(marker: Marker, t: int) -> Marker:
