@@ -15,6 +15,7 @@ from firnline.settings_operations import (
 from firnline.settings_sections import (
     AppenderSettings,
     AppendSettings,
+    CheckpointSettings,
     CleanupSettings,
     MergeSettings,
     SparkSettings,
@@ -170,6 +171,7 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
         AppenderSettings,
         MergeSettings,
         CleanupSettings,
+        CheckpointSettings,
         TtlSettings,
         SparkSettings,
         RewriteSettings,
@@ -180,7 +182,7 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     sections = {
-        *("append", "merge", "cleanup", "spark"),
+        *("append", "merge", "cleanup", "checkpoint", "spark"),
         *("rewrite", "sweep", "verify", "alerts"),
     }
     for name, field in model.model_fields.items():

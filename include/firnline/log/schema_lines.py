@@ -19,8 +19,9 @@ def standing(log: LogRead) -> list[str]:
 
 def _folded_by_ours(log: LogRead) -> set[str]:
     """Log files that transactions of ours among those that were read have folded."""
-    ours = (c for key, c in log.contents.items() if log.listing[key].name.seq)
-    return {stone.p for content in ours for stone in content.tombstones}
+    read = log.contents
+    ours = (key for key, item in log.listing.items() if item.name.seq and key in read)
+    return {stone.p for key in ours for stone in read[key].tombstones}
 
 
 def schema_of(log: LogRead, *, tolerant: bool) -> tuple[dict[str, str], SchemaConflictError | None]:
