@@ -448,3 +448,17 @@ def test_a_reading_without_any_log_file_is_empty() -> None:
     world = make_world()
     state: Snapshot = read_snapshot(world.store, world.table.paths, checkpoint_above=ALWAYS)
     assert (dict(state.live), state.covered) == ({}, frozenset())
+
+
+def test_a_delete_survives_a_v1_client_that_folds_its_log_file_and_our_fold_of_that() -> None:
+    """Such a client carries no extension records, and readers skip what one of us has folded."""
+    world = make_world()
+    put_append(world, "d=1", "d=2")
+    put_append(world, "d=1")
+    delete(world)
+    world.clock.advance(7)
+    V1Client(world).merge("d=1")
+    delete(world)
+    (part,) = by_checkpoint(world.table).partitions["d=2"]
+    for state in (take_base(world.table).snapshot, assert_same(world.table)):
+        assert len(state.pending_deletes(part, "d=2")) == 2
