@@ -72,6 +72,8 @@ class Change:
     """Called with every base before it is committed on; what it raises ends the commit."""
     mend: Callable[[Snapshot], Mended] | None = None
     """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
+    why: str = ""
+    """For the history: what ``op`` does not say."""
     checkpoint: bool = True
     """Whether a checkpoint is written afterwards when one is due (clean-up writes its own)."""
 
@@ -267,6 +269,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         run=run,
         counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
+        why=change.why,
     )
     return _Draft(header, content, codec.encode(content))
 

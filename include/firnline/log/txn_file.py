@@ -62,6 +62,8 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     counts: Counts = Counts()
     partitions: tuple[str, ...] = ()
     """Partitions whose parts changed (at most 1,000 named)."""
+    why: str = ""
+    """What it was asked for, in a few words, where ``op`` does not say all."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)
