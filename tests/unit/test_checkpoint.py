@@ -95,10 +95,12 @@ def test_every_key_of_a_marker_comes_back() -> None:
     world, paths = make_world(), make_world().table.paths
     stats = stats_json({"v": (-1, 9, 2), "ts": (None, None, 4)})
     path = "t/_data/d=é/"
+    # A key that is added to markers has to get a column here.
+    assert set(Marker.__struct_fields__) == set("p b t tmb n q d o s c".split())
     markers = [
         Marker(path + "1.parquet", 7, 9),
         Marker(path + "2.parquet", 0, 0, tmb=0, n=0, q=0, d=(), o=0),
-        Marker(path + "3.parquet", 7, 9, tmb=12, n=4, q=3, d=("a", "b"), o=(1, 9), s=stats),
+        Marker(path + "3.parquet", 7, 9, tmb=12, n=4, q=3, d=("a", "b"), o=(1, 9), s=stats, c="r"),
         with_unknown(Marker("t/_data/no-uuid", 2**62, 9), {"zz": msgspec.Raw(b'{"a":[1]}')}),
         Marker("t/_data/a/b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-b/c.parquet", 1, 2, n=3),

@@ -26,6 +26,7 @@ _SCHEMA = pa.schema(
         pa.field("d", pa.string(), nullable=False),
         *(pa.field(name, pa.int64(), nullable=False) for name in ("o", "o_last")),
         pa.field("s", pa.binary(), nullable=False),
+        pa.field("c", pa.string(), nullable=False),
         pa.field("x", pa.binary(), nullable=False),
     ]
 )
@@ -44,7 +45,7 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
             sink,
             _SCHEMA,
             compression="zstd",
-            use_dictionary=["partition", *INTS, "o", "o_last", "d", "x"],
+            use_dictionary=["partition", *INTS, "o", "o_last", "d", "c", "x"],
             write_statistics=False,
             store_schema=False,
         ) as writer:
@@ -81,6 +82,7 @@ def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
         "o": [first for first, _ in orders],
         "o_last": [last for _, last in orders],
         "s": [bytes(m.s) for m in markers],
+        "c": [m.c or "" for m in markers],
         "x": [msgspec.json.encode(extra) if extra else b"" for extra in unknown],
     }
     return pa.table(columns, schema=_SCHEMA)

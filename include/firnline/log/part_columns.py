@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 NONE = -1
 """In a column of integers: the marker does not say. Sizes, times and numbers are never negative."""
-LAZY = ("d", "o", "o_last", "s", "x")
+LAZY = ("d", "o", "o_last", "s", "c", "x")
 """Columns that only a marker needs."""
 
 
@@ -152,6 +152,7 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
         tuple(json.loads(d)) if d else None,
         order,
         msgspec.Raw(rest["s"][row]) if rest["s"][row] else NO_STATS,
+        rest["c"][row] or None,
     )
     extra = rest["x"][row]
     return with_unknown(marker, _EXTRA.decode(extra)) if extra else marker
