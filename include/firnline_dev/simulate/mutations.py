@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from firnline import base, fold, invariants, snapshot, transaction
+from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
-from firnline.log import codec, reader
+from firnline.log import codec, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
@@ -174,13 +174,17 @@ def _time_is_the_clocks() -> None:
 
 
 def _alive_beats_dead() -> None:
-    real = snapshot.combine
+    real = union.combine
 
     def combine(a: Any, b: Any) -> Any:
         made = real(a, b)
         return made if None not in (a.tmb, b.tmb) else msgspec.structs.replace(made, tmb=None)
 
-    _set(snapshot, "combine", combine)
+    _set(union, "combine", combine)
+
+
+def _checkpoint_always_usable() -> None:
+    _set(checkpoint, "is_usable", lambda _checkpoint, _listing: True)
 
 
 def _replace_under_itself() -> None:
@@ -225,5 +229,6 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "an alive marker beats a dead one": _alive_beats_dead,
     "new rows of a replace lie under its record": _replace_under_itself,
     "a replace leaves no record": _replace_without_record,
+    "a checkpoint is used whatever became of its log files": _checkpoint_always_usable,
 }
 """Name of the rule that is broken -> what breaks it."""

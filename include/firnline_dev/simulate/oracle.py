@@ -11,6 +11,7 @@ from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
+from firnline_dev.simulate.checkpoints import Checkpoints
 from firnline_dev.simulate.v1 import v1_live
 from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
@@ -68,6 +69,7 @@ class Oracle:
     stats: Counter[str] = field(default_factory=Counter)
     past_from: int = START_MS
     """Since when what the table says of its past is compared, unix ms."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
 
@@ -242,11 +244,14 @@ class Oracle:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
         self._check_v1(right)
+        self.checkpoints.check(snapshot, shown, self.shown_by)
         if not self.history or self.history[-1][1] != right:
             self.history.append((world.step, frozenset(right)))
         if world.chance.roll(world.step, 4711) < 0.1:
             parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
             self.readers.append(Reader(world.now, parts))
+        if world.chance.roll(world.step, 4712) < 0.05:
+            self.checkpoints.take(snapshot)
 
     def _check_readers(self) -> None:
         world = self.world
