@@ -103,6 +103,11 @@ class Checkpoint:
         lines = self.head.schemas
         return [(c.key, lines[c.line]) for c in self.head.covered if c.key not in folded]
 
+    def speaks_of(self, deletes: Container[str], parts: Iterable[str]) -> bool:
+        """Whether it holds the record of a delete, or the marker of a part."""
+        held = ColumnarParts(self.columns, {})
+        return any(d.id in deletes for d in self.head.deletes) or any(p in held for p in parts)
+
     def with_newer(self, contents: Iterable[LogContent]) -> Mapping[str, Marker]:
         """All parts: those of the checkpoint and those of log files that it does not cover.
 
