@@ -48,7 +48,7 @@ def _snapshot(rounds: int) -> list[Figures]:
     found = snapshot.measure(snapshot.make_log(CACHE / "snapshot"), rounds)
     figures = []
     for name, results in found.items():
-        usages = [Usage(r["seconds"], r["seconds"], int(r["peak_mb"] * MIB)) for r in results]
+        usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
         figures.append(Figures(name, what[name], usages))
         print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
     return figures

@@ -194,9 +194,9 @@ def _columns(file: pq.ParquetFile, paths: TablePaths) -> PartColumns:
     )
 
 
-def _rest(file: pq.ParquetFile, group: int) -> dict[str, list[Any]]:
+def _rest(file: pq.ParquetFile, group: int) -> dict[str, Any]:
     table = file.read_row_group(group, columns=list(LAZY))
-    return {name: table.column(name).to_pylist() for name in LAZY}
+    return {name: table.column(name).combine_chunks() for name in LAZY}
 
 
 def _numbers(column: Any, kind: Any) -> Any:  # noqa: ANN401 - pyarrow and numpy types as values

@@ -46,10 +46,10 @@ class PartColumns:
     """Rows of a row group; the last one may have fewer."""
     read_names: Callable[[int], Any]
     """Row group -> pyarrow.StringArray: what follows the partition in the parts' keys."""
-    read_rest: Callable[[int], dict[str, list[Any]]]
-    """Row group -> its columns ``LAZY``."""
+    read_rest: Callable[[int], dict[str, Any]]
+    """Row group -> its columns ``LAZY``, pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
-    _groups: dict[int, dict[str, list[Any]]] = field(default_factory=dict, compare=False)
+    _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.b)
@@ -91,13 +91,14 @@ class PartColumns:
         """Markers of some rows of one partition."""
         prefix = self.prefix(self.partition_of(low)) if low < high else ""
         for group, first, start, end in self._pieces(low, high):
-            rest = self._group(group)
+            piece = slice(start - first, end - first)
+            rest = {name: array[piece].to_pylist() for name, array in self._group(group).items()}
             columns = (self.b, self.t, self.tmb, self.n, self.q)
             numbers = zip(*(c[start:end].tolist() for c in columns), strict=True)
-            names = self.names(group)[start - first : end - first].to_pylist()
+            names = self.names(group)[piece].to_pylist()
             for row, (name, values) in enumerate(zip(names, numbers, strict=True), start):
                 if keep is None or keep[row]:
-                    yield _marker(prefix + name, values, rest, row - first)
+                    yield _marker(prefix + name, values, rest, row - start)
 
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Row group, its first row, and the rows of it between ``low`` and ``high``."""
@@ -118,7 +119,7 @@ class PartColumns:
                     if keep is None or keep[row]:
                         yield prefix + name
 
-    def _group(self, group: int) -> dict[str, list[Any]]:
+    def _group(self, group: int) -> dict[str, Any]:
         found = self._groups.get(group)
         if found is None:
             found = self._groups[group] = self.read_rest(group)
