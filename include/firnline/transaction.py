@@ -9,13 +9,14 @@ Spark driver alive beside the retry, and then this is what makes one of them los
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from firnline import fold, invariants
 from firnline.base import ATTEMPTS, Base, publish, take_base
+from firnline.change import Change, Mended
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -26,8 +27,8 @@ from firnline.errors import (
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
-from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.log.records import LogContent, Marker, TxnMark, marker_json
+from firnline.log.txn_file import RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_between
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
@@ -35,47 +36,10 @@ from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
 
+__all__ = ["Change", "Committed", "Mended", "commit"]
+
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """How a repair of the schema goes on a base."""
-
-    folds: tuple[str, ...]
-    """Exactly these log files are folded: those whose schema lines are wrong."""
-    line: Mapping[str, str]
-    """The schema line that stands for theirs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an operation wants to do to the table."""
-
-    op: str
-    replaces: tuple[str, ...]
-    """Keys of the parts it tombstones."""
-    adds: tuple[Marker, ...]
-    """Its new parts; ``t`` is set when the transaction is built, ``q`` None means its own seq."""
-    counts: Counts
-    partitions: tuple[str, ...] = ()
-    deletes: tuple[Delete, ...] = ()
-    """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
-    columns: Mapping[str, str] | None = None
-    """Column -> SQL type of the rows that it brings; what the table lacks is added to it."""
-    clean: tuple[str, ...] = ()
-    """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
-    purge: Callable[[Snapshot], int] | None = None
-    """New purge horizon on a base; None leaves it where it is."""
-    refuse: Callable[[Snapshot], None] | None = None
-    """Called with every base before it is committed on; what it raises ends the commit."""
-    mend: Callable[[Snapshot], Mended] | None = None
-    """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
-    why: str = ""
-    """For the history: what ``op`` does not say."""
-    checkpoint: bool = True
-    """Whether a checkpoint is written afterwards when one is due (clean-up writes its own)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ stands in their place is tombstoned in the same transaction.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -132,7 +133,13 @@ def run_restore(
 
 def _plan(table: Table, base: Base, options: RestoreOptions) -> RestorePlan:
     since = read_since(table, options.to, base.seq)
-    return plan_restore(base.snapshot, since, options.partitions, exact=options.exact)
+    return plan_restore(
+        base.snapshot,
+        since,
+        options.partitions,
+        exact=options.exact,
+        ordered=bool(table.settings.primary_key),
+    )
 
 
 def read_since(table: Table, seq: int, newest: int) -> Since:
@@ -176,11 +183,7 @@ def _execute(
 ) -> int:
     if table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-    now = table.clock.now_ms()
-    markers = [
-        copied.marker(base.snapshot, table.paths.data_part(copied.partition, table.ids.uuid7(now)))
-        for copied in plan.copies
-    ]
+    markers = _markers(table, base.snapshot, plan)
     try:
         _copy(table, base.snapshot, plan, markers, tell)
         return commit(table, base, _change(plan, markers), run).header.seq
@@ -189,6 +192,21 @@ def _execute(
     except (Exception, KeyboardInterrupt):
         _discard(table, [marker.p for marker in markers])
         raise
+
+
+def _markers(table: Table, snapshot: Snapshot, plan: RestorePlan) -> list[Marker]:
+    """Of the copies, in the order of the plan; names are in the order of the old ones.
+
+    Where several parts were inserted at one time, only that tells which of them came later.
+    """
+    now, seen = table.clock.now_ms(), Counter[tuple[int, int]]()
+    keys: dict[str, str] = {}
+    for copied in sorted(plan.copies, key=lambda c: c.source.p.rpartition("/")[2]):
+        order = copied.source.order()
+        name = table.ids.uuid7(now + seen[order])
+        seen[order] += 1
+        keys[copied.source.p] = table.paths.data_part(copied.partition, name)
+    return [copied.marker(snapshot, keys[copied.source.p]) for copied in plan.copies]
 
 
 def _copy(

@@ -111,7 +111,12 @@ def _figures(found: Totals) -> dict[str, int | None]:
 
 
 def plan_restore(
-    snapshot: Snapshot, since: Since, globs: Sequence[str] = (), *, exact: bool = False
+    snapshot: Snapshot,
+    since: Since,
+    globs: Sequence[str] = (),
+    *,
+    exact: bool = False,
+    ordered: bool = False,
 ) -> RestorePlan:
     """Decide what to copy and what to tombstone.
 
@@ -123,6 +128,8 @@ def plan_restore(
         since: what is to be undone.
         globs: of partitions; without one all.
         exact: also take away what was appended since.
+        ordered: of a table with a primary key. Of parts that were inserted at one time only the
+            names tell which came later, so they are copied all or none.
 
     Raises:
         SnapshotExpiredError: parts of that state are deleted.
@@ -136,19 +143,13 @@ def plan_restore(
     keeps: set[str] = set()
     for partition, markers in parts.items():
         _refuse_foreign(since, partition, markers)
-        for m in markers:
-            then = m.t <= since.t and (m.tmb is None or m.tmb > since.t)
-            appended = m.t > since.t and m.p not in since.born
-            wanted = then or (appended and not exact)
-            undone = _undone(snapshot, since, m, erased)
-            hidden = {d.id for d in snapshot.pending_deletes(m, partition)} & set(undone)
-            if wanted and m.tmb is None and not hidden:
-                keeps.add(m.p)
-                continue
-            if wanted:
-                copies.append(Copied(m, partition, tuple(sorted({*(m.d or ()), *undone}))))
-            if m.tmb is None:
-                removes.append(m)
+        copied, stay = _sort_out(snapshot, since, partition, markers, erased, exact=exact)
+        moved = {c.source.order() for c in copied}
+        along = [m for m in stay if ordered and m.order() in moved]
+        copies += [*copied, *(Copied(m, partition, m.d or ()) for m in along)]
+        kept = frozenset(m.p for m in stay) - frozenset(m.p for m in along)
+        keeps |= kept
+        removes += [m for m in markers if m.tmb is None and m.p not in kept]
     start = len(snapshot.paths.data_dir)
     changed = {c.partition for c in copies} | {_partition(m.p, start) for m in removes}
     return RestorePlan(
@@ -164,6 +165,32 @@ def plan_restore(
             if h.op not in _STAYS and (not h.partitions or not changed.isdisjoint(h.partitions))
         ),
     )
+
+
+def _sort_out(
+    snapshot: Snapshot,
+    since: Since,
+    partition: str,
+    markers: Sequence[Marker],
+    erased: frozenset[int],
+    *,
+    exact: bool,
+) -> tuple[list[Copied], list[Marker]]:
+    """Wanted parts of a partition: what has to be copied, and what is live and may stay."""
+    copies: list[Copied] = []
+    stay: list[Marker] = []
+    for m in markers:
+        then = m.t <= since.t and (m.tmb is None or m.tmb > since.t)
+        appended = m.t > since.t and m.p not in since.born
+        if not then and (exact or not appended):
+            continue
+        undone = _undone(snapshot, since, m, erased)
+        hidden = {d.id for d in snapshot.pending_deletes(m, partition)} & set(undone)
+        if m.tmb is None and not hidden:
+            stay.append(m)
+        else:
+            copies.append(Copied(m, partition, tuple(sorted({*(m.d or ()), *undone}))))
+    return copies, stay
 
 
 def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[str, list[Marker]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from firnline.errors import (
 from firnline.history import history
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
+from firnline.operations import restore as restoring
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.restore import RestoreOptions, RestoreReport, preview, run_restore
 from firnline.transaction import Change, commit
@@ -125,6 +127,31 @@ def test_a_restore_can_be_undone() -> None:
     restore(world, 0)
     restore(world, 1)
     assert ids(world) == after
+
+
+def test_parts_that_were_inserted_at_one_time_keep_their_order(tmp_path: Path) -> None:
+    world = filled(1, primary_key=["id"])
+    (old,) = take_base(world.table).snapshot.partitions["day=0"]
+    twins = []
+    for letter in "fab":
+        key = world.table.paths.data_part("day=0", f"{letter}-twin")
+        world.store.copy(old.p, key)
+        twins.append(msgspec.structs.replace(old, p=key, o=old.order()))
+    change = Change("import", (), tuple(twins), Counts())
+    commit(world.table, take_base(world.table), change, RUN)  # 1
+    base = take_base(world.table)
+    rows = sum(m.n or 0 for m in twins[:2])
+    counts = Counts(rows_in=rows, rows_deleted=rows)
+    commit(world.table, base, Change("drop", tuple(m.p for m in twins[:2]), (), counts), RUN)
+    plan = preview(world.table, RestoreOptions(to=1))
+    # The twin and the original that are live go along.
+    assert len(plan.copies) == 4
+    assert len(plan.removes) == 2
+    markers = restoring._markers(world.table, base.snapshot, plan)
+    names = {c.source.p: m.p for c, m in zip(plan.copies, markers, strict=True)}
+    assert [names[p] for p in sorted(names)] == sorted(names.values())
+    restore(world, 1)
+    assert ids(world) == Counter({0: 4, 2: 4, 4: 4, 1: 1, 3: 1, 5: 1})
 
 
 # --- deletes --------------------------------------------------------------------------------------
