@@ -13,6 +13,7 @@ from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.checkpoints import Checkpoints
 from firnline_dev.simulate.v1 import v1_live
+from firnline_dev.simulate.words import in_words
 from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
 
@@ -86,7 +87,7 @@ class Oracle:
             content = codec.decode(header.log, log_file, paths)
             self.committed[header.log] = header, content
             self.stats[header.op] += 1
-            return f"commits {_in_words(header, content)}"
+            return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
             return self._log_file(key, data)
         return ""
@@ -292,14 +293,3 @@ class Oracle:
         after = [state for step, state in self.history if step > since_step]
         states = [*before, *after] if before else [frozenset[int](), *after]
         return any(state - new == seen - new for state in states)
-
-
-def _in_words(header: txn_file.TxnHeader, content: LogContent) -> str:
-    alive = [m for m in content.markers if m.tmb is None and m.t == header.t]
-    dead = [m for m in content.markers if m.tmb == header.t]
-    purged = content.x.purged if content.x is not None else 0
-    return (
-        f"transaction {header.seq}, a {header.op} on {header.base}: {len(alive)} new parts, "
-        f"{len(dead)} replaced, {sum(d.seq == header.seq for d in content.deletes)} delete "
-        f"records, {len(content.tombstones)} log files folded, cleaned up to {purged}"
-    )
