@@ -7,7 +7,18 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cleanup, cluster, drop, erase, memory, merge, replace, small, snapshot
+from benchmarks import (
+    appender,
+    cleanup,
+    cluster,
+    drop,
+    erase,
+    memory,
+    merge,
+    replace,
+    small,
+    snapshot,
+)
 from benchmarks.measure import MIB, Figures, Usage, load_average
 from benchmarks.report import Report
 
@@ -54,6 +65,24 @@ def _snapshot(rounds: int) -> list[Figures]:
     return figures
 
 
+def _appender(work: Path, rounds: int) -> list[Figures]:
+    """Rows through an Appender, and what a SIGKILL loses."""
+    figures = []
+    for name, results in appender.measure(work / "appender", rounds).items():
+        if name.startswith("SIGKILL"):
+            told = ", ".join(f"{count:,} {what}" for what, count in results[0].items())
+            figures.append(Figures(name, told.replace("_", " "), [Usage()]))
+            continue
+        usages = [Usage(r["seconds"], 0, int(r["peak_mb"] * MIB)) for r in results]
+        rate = round(results[0]["rows"] / sorted(r["seconds"] for r in results)[len(results) // 2])
+        notes = {"rows": results[0]["rows"], "rows_per_s": rate, "flushes": results[0]["flushes"]}
+        if "requests" in results[0]:
+            notes["requests"] = results[0]["requests"]
+        figures.append(Figures(name, "", usages, notes))
+        print(f"  appender  {name:60s} {rate:>12,} rows/s")
+    return figures
+
+
 def _drop(_work: Path, rounds: int) -> list[Figures]:
     """Drops and TTLs of a table of a million parts."""
     figures = []
@@ -79,6 +108,7 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "snapshot": lambda _work, rounds: _snapshot(rounds),
     "cleanup": lambda _work, rounds: cleanup.compare(CLEANED, rounds),
     "drop": _drop,
+    "appender": _appender,
     "cluster": lambda work, _rounds: cluster.compare(work),
     "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
     "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),

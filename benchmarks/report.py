@@ -64,6 +64,14 @@ each filter the parts whose statistics do not exclude it, and their MB. Seconds 
 merge, once, in this process.
 """,
     ),
+    "appender": (
+        "Appends from a service",
+        """
+Rows of four columns, given row by row, in lists, and in record batches, until the last is
+acknowledged; delta-rs commits what it is given at once. SIGKILL: a service that appends row by row,
+as fast as it can, is killed after some seconds.
+""",
+    ),
     "erase": (
         "Erase of 100,000 keys that are everywhere",
         """
@@ -135,6 +143,9 @@ def _machine() -> str:
 
 _NOTES = {
     "parts": "parts",
+    "rows": "rows",
+    "rows_per_s": "rows/s",
+    "flushes": "flushes",
     "deleted": "deleted",
     "requests": "requests",
     "requests_besides_the_deletes": "besides the deletes",
@@ -154,11 +165,11 @@ def _table(name: str, found: Sequence[Figures]) -> str:
     head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0].name}"]
     extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
     extra += ["of_kernel_memory"] if name == "memory" else []
-    if name in ("cleanup", "drop") or name.startswith("erase"):
+    if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one.notes for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
     extra += list(found[0].notes) if name == "cluster" else []
-    alone = name in ("memory", "drop", "cluster")  # no peers to compare with
+    alone = name in ("memory", "drop", "cluster", "appender")  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []
