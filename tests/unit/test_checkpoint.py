@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +20,11 @@ from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.records import Delete, LogContent, Marker, stats_json, with_unknown
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.transaction import Change, commit
+from tests.support import histories
 from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
 from tests.support.log_tables import SCHEMA, do_merge, put_append, v1_live
 from tests.support.v1_client import V1Client
@@ -464,3 +467,19 @@ def test_a_delete_survives_a_v1_client_that_folds_its_log_file_and_our_fold_of_t
     (part,) = by_checkpoint(world.table).partitions["d=2"]
     for state in (take_base(world.table).snapshot, assert_same(world.table)):
         assert len(state.pending_deletes(part, "d=2")) == 2
+
+
+def test_a_lost_log_is_rebuilt_beside_checkpoints_and_none_of_them_is_used_for_it(
+    tmp_path: Path,
+) -> None:
+    world = histories.filled(checkpoint={"min_parts": 1})
+    histories.merge(world, tmp_path)
+    histories.append(world, 100)
+    rows = histories.ids_of(world)
+    assert checkpoints(world)
+    assert by_checkpoint(world.table).covered
+    histories.lose_log(world)
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    state = assert_same(world.table)
+    assert not state.covered
+    assert histories.ids_of(world) == rows
