@@ -73,6 +73,8 @@ class AppendRun:
     metadata: Mapping[str, str]
     look_again: Callable[[], SchemaUnion] | None = None
     check: Callable[[pa.Table], None] | None = None
+    records: tuple[bytes, ...] = ()
+    """Extension records of the log file, beside the markers."""
     columns: dict[str, str] = field(default_factory=dict)
     """Columns of the rows so far, column -> SQL type."""
     parts: list[WrittenPart] = field(default_factory=list)
@@ -134,7 +136,8 @@ class AppendRun:
             )
             for part in self.parts
         ]
-        data = codec.encode(LogContent(t=t, schema=self.columns, markers=markers))
+        content = LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
+        data = codec.encode(content)
         ttl = table.settings.append.ttl
         self._refuse_when_late()
         try:

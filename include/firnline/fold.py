@@ -14,6 +14,7 @@ import msgspec
 
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
+from firnline.log.sinks import without_superseded
 from firnline.snapshot import Snapshot, standing
 
 TIER = 2
@@ -106,6 +107,7 @@ def fold(
             if stone.p in snapshot.listing and stone.p not in open_still:
                 stones[stone.p] = snapshot.log_tombstones[stone.p]
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
+    other = (line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
         markers=tuple(carried),
@@ -115,7 +117,7 @@ def fold(
             for delete in deletes.values()
             if not delete_is_over(snapshot, delete, delete_cutoff, purged)
         ),
-        other=tuple(sorted({line for key in keys for line in snapshot.contents[key].other})),
+        other=tuple(without_superseded(other)),
     )
 
 

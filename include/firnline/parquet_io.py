@@ -99,6 +99,7 @@ def write_part(
             compression="zstd",
             compression_level=compression_level,
             write_page_index=rows.num_rows >= _PAGE_INDEX_ROWS,
+            write_statistics=_with_bounds(rows),
             # Arrow's own copy of the schema would be most of a small part.
             store_schema=False,
         ) as writer:
@@ -112,6 +113,20 @@ def write_part(
             f"{'the disk is full' if full else error.strerror}",
             next_step="free some space there, or set TMPDIR to a larger disk",
         ) from None
+
+
+def _with_bounds(rows: pa.Table) -> list[str]:
+    """Columns whose bounds the footer states: none that holds NaN, and no nested ones.
+
+    Arrow leaves NaN out of its bounds, and readers who take it for the greatest number (DuckDB,
+    Spark) would pass over the row groups it is in.
+    """
+    return [
+        field.name
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+        if not pa.types.is_nested(field.type)
+        and not (pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py())
+    ]
 
 
 def read_local_footer(path: Path) -> pq.FileMetaData:

@@ -29,6 +29,7 @@ from firnline.errors import (
 from firnline.log import codec
 from firnline.log.records import NO_STATS
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.snapshot import read_snapshot
 from tests.support.visible import RUN, SCHEMA, Played, Row, by_every_path, rows_like, tally
 from tests.support.world import World, make_world
@@ -275,6 +276,23 @@ def test_a_dataset_is_refused_where_it_could_not_be_right() -> None:
     with pytest.raises(UsageError, match="one row per primary key"):
         firnline.scan(keyed.table).arrow_dataset()
     assert firnline.scan(keyed.table, dedup=False).arrow_dataset().to_table().num_rows == 1
+
+
+def test_a_row_with_nan_is_found_though_its_writer_states_no_bound_for_it() -> None:
+    world = make_world(deletes="lazy")
+    rows = pa.table({"id": [0, 1, 2], "x": [1.5, float("nan"), None]})
+    Appender(world.table).append(rows)
+    foreign_part(world, rows)
+    for where in ("x > 1.7", "x != 1.5", "not x < 1.7", "not x in (1.5, 3)"):
+        scan = firnline.scan(world.table, where=where)
+        assert scan.to_arrow()["id"].to_pylist() == scan.polars().collect()["id"].to_list() == [1]
+        with pytest.raises(UsageError, match="NaN"):
+            scan.arrow_dataset()
+    relation = firnline.scan(world.table).duckdb()
+    assert relation.filter("x > 1.7").fetchall()[0][0] == 1
+    played = Played(world, Path(tempfile.mkdtemp()))
+    run_delete(world.table, played.engine, DeleteOptions(where="x > 1.7", mode="eager"), RUN)
+    assert sorted(firnline.scan(world.table).to_arrow()["id"].to_pylist()) == [0, 2]
 
 
 def test_rows_are_joined_with_those_of_ones_own_connection() -> None:

@@ -19,7 +19,7 @@ from firnline.settings import find_table
 from firnline.table import Table, open_table
 from firnline_dev.bootstrap import REPO
 
-TEXT = (REPO / "docs" / "reading.md").read_text(encoding="utf-8")
+TEXT = (REPO / "docs" / "reading.md").read_text(encoding="utf-8").split("# Spark")[0]
 EXAMPLES = re.findall(r"(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", TEXT, re.MULTILINE)
 
 

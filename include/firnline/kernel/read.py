@@ -207,5 +207,7 @@ def _checked(task: ReadTask, connection: Connection) -> ReadTask:
     return msgspec.structs.replace(
         task,
         needed=tuple(kinds.items()),
-        columns=tuple((name, kinds[name]) for name, _ in task.columns),
+        columns=task.columns
+        if task.cast
+        else tuple((name, kinds[name]) for name, _ in task.columns),
     )

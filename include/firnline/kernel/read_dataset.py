@@ -106,6 +106,13 @@ def _filtered(plan: ReadPlan, found: dataset.Dataset) -> dataset.Dataset:
             "a pyarrow dataset filters by its own columns",
             next_step="ask for that column too, or use arrow_reader()",
         )
+    for name in columns_of(plan.where):
+        if pa.types.is_floating(found.schema.field(name).type):
+            raise UsageError(
+                f"where compares column {name!r}, and for Arrow NaN is no number's greater, as it "
+                "is in SQL",
+                next_step="use arrow_reader() with this where",
+            )
     return found.filter(_expression(plan.where, kinds))
 
 

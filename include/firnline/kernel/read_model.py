@@ -24,6 +24,8 @@ class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[ReadPart, ...]
     columns: tuple[tuple[str, str], ...]
     """(name, SQL type) of what is returned, in this order."""
+    cast: bool = False
+    """Whether ``columns`` names other types than the table has."""
     needed: tuple[tuple[str, str], ...]
     """Columns that are read: those and what filters, deletes and keys speak of."""
     where: str | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from firnline.kernel.duck import quote_text
 from firnline.kernel.read_model import ReadPart, ReadTask
+from firnline.predicate import opaque
 from firnline.sql_types import quote_name
 
 RESERVED = ("filename", "file_row_number")
@@ -29,7 +30,7 @@ def read_query(
         partition_of: (start, length), counted from 1, of the characters in an url that are alike
             for parts of one partition only.
     """
-    names = ", ".join(quote_name(name) for name, _ in task.columns)
+    names = ", ".join(_outputs(task))
     if not task.parts:
         nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quote_name(n)}" for n, kind in task.columns)
         return f"SELECT {nulls} WHERE false"
@@ -41,10 +42,20 @@ def read_query(
     )
     if task.primary_key:
         rows = _last_of_each_key(task, rows, partition_of)
-    elif task.where is None and len(groups) == 1:
-        return rows
-    condition = f" WHERE {task.where}" if task.where and task.primary_key else ""
-    return f"SELECT {names} FROM ({rows}){condition}"
+        condition = f" WHERE {task.where}" if task.where else ""
+        return f"SELECT {names} FROM ({rows}){condition}"
+    return rows
+
+
+def _outputs(task: ReadTask) -> list[str]:
+    """The columns that are returned."""
+    outputs = []
+    for name, kind in task.columns:
+        value = f"CAST({quote_name(name)} AS {kind})" if task.cast else quote_name(name)
+        if "FLOAT" in kind or "DOUBLE" in kind:
+            value = opaque(value)  # for filters on top of the read
+        outputs.append(value if value == quote_name(name) else f"{value} AS {quote_name(name)}")
+    return outputs
 
 
 def _visible(task: ReadTask, urls: Sequence[str], hidden: int) -> str:
@@ -55,7 +66,7 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int) -> str:
         names += [f"filename AS {_place(task)}", f"file_row_number AS {_row(task)}"]
         early = task.where_early
     else:
-        names = [quote_name(name) for name, _ in task.columns]
+        names = _outputs(task)
     conditions = [f"({early})"] if early else []
     if hidden >= 0:
         # Three-valued logic: a row for which the condition is null stays.

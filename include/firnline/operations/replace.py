@@ -178,6 +178,7 @@ class _Run:
 
         table, options = self.table, self.options
         if isinstance(data, NewRows):
+            self.delete = data.delete or self.delete  # their footers name it
             return data
         if options.nothing:
             return NewRows()

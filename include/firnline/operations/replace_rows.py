@@ -40,6 +40,8 @@ class NewRows:
     parts: tuple[WrittenPart, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column -> SQL type, of all of them."""
+    delete: str = ""
+    """Id of the delete record that their footers name; empty: nobody has chosen one."""
 
     @property
     def rows(self) -> int:
