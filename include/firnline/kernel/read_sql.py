@@ -78,7 +78,7 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int) -> str:
 def _scan(task: ReadTask, urls: Sequence[str]) -> str:
     """With the schema stated, so that no footer is read before its part is.
 
-    DuckDB wants at least one column; the constant one is of a name that no file needs to have.
+    A file's columns are found by name, and its values cast, when the file is opened.
     """
     fields = ", ".join(
         f"{quote_text(name)}: {{name: {quote_text(name)}, type: {quote_text(kind)}, "

@@ -122,7 +122,9 @@ class PartWriter:
         if first is None:
             return NewRows()  # a task without rows is no mistake
         base = take_base(table)
-        parts = NewParts(table, base, options.span, self.delete, folder, self.partition)
+        parts = NewParts(
+            table, base, options.span(table.settings), self.delete, folder, self.partition
+        )
         return parts.write(chain([first], tables))
 
 
