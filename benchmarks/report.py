@@ -72,6 +72,14 @@ acknowledged; delta-rs commits what it is given at once. SIGKILL: a service that
 as fast as it can, is killed after some seconds.
 """,
     ),
+    "read": (
+        "Reads of a table",
+        """
+3 M rows in 30 parts on local disk; the same question to firnline and, plain, to the same files by
+their paths (DuckDB's read_parquet, pyarrow's dataset, spark.read.parquet). One process, one Spark
+session on two cores, warm.
+""",
+    ),
     "erase": (
         "Erase of 100,000 keys that are everywhere",
         """
@@ -168,8 +176,8 @@ def _table(name: str, found: Sequence[Figures]) -> str:
     if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one.notes for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
-    extra += list(found[0].notes) if name == "cluster" else []
-    alone = name in ("memory", "drop", "cluster", "appender")  # no peers to compare with
+    extra += list(found[0].notes) if name in ("cluster", "read") else []
+    alone = name in ("memory", "drop", "cluster", "appender", "read")  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []
