@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from firnline.errors import CommitConflictError, UsageError
+from firnline.log.records import Marker
 from firnline.part import Scalar
 from firnline.plan.delete import Mode, judge_by
 from firnline.plan.keys import refuse_outside_key
-from firnline.plan.merge import LeftAlone
+from firnline.plan.merge import LeftAlone, PlannedGroup
 from firnline.plan.selection import HIDDEN, Selected, select
 from firnline.predicate import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
 from firnline.predicate_logic import Pruner
@@ -146,10 +148,30 @@ def plan_replace(
         mode=mode,
         span=bound,
         where=to_json(tree),
-        groups=found.groups if mode == "eager" else (),
+        groups=_by_side(found.groups, bound, columns) if mode == "eager" else (),
         dropped=found.dropped,
         left_alone=left,
     )
+
+
+def _by_side(
+    groups: Sequence[PlannedGroup], span: Span, columns: Mapping[str, str]
+) -> tuple[PlannedGroup, ...]:
+    """The groups, but what lies before the interval apart from what lies behind it.
+
+    Together they would become a part that spans the whole interval, which the next replace of it
+    would have to read.
+    """
+    before = Pruner(Less(span.column, span.start), columns)
+    behind = Pruner(GreaterEqual(span.column, span.end), columns)
+    found: list[PlannedGroup] = []
+    for group in groups:
+        sides: dict[tuple[bool, bool], list[Marker]] = defaultdict(list)
+        for marker in group.parts:
+            stats = marker.stats()
+            sides[before.matches_nothing(stats), behind.matches_nothing(stats)].append(marker)
+        found += [PlannedGroup(group.partition, tuple(p), group.deletes) for p in sides.values()]
+    return tuple(found)
 
 
 def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:

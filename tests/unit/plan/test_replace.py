@@ -110,6 +110,19 @@ def test_parts_are_dropped_read_or_left_by_what_statistics_prove() -> None:
         assert not plan.nothing_to_do
 
 
+def test_what_lies_before_the_interval_is_not_put_together_with_what_lies_behind() -> None:
+    state = laid(
+        part("a", bounds(-5, 1)),
+        part("b", bounds(-9, 2)),
+        part("c", bounds(8, 15)),
+        part("d", bounds(-1, 30)),
+        part("e", {}),
+    )
+    plan = plan_replace(state, settings(), Span("n", 0, 10), COLUMNS, mode="eager")
+    sides = [sorted(m.p[len("t/_data/")] for m in group.parts) for group in plan.groups]
+    assert sorted(sides) == [["a", "b"], ["c"], ["d", "e"]]
+
+
 def test_an_equality_has_to_be_proven_too() -> None:
     whole = {**bounds(1, 2), "c": ("x", "x", 0)}
     mixed = {**bounds(1, 2), "c": ("x", "y", 0)}
