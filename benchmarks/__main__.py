@@ -105,7 +105,11 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "sorted": lambda work, rounds: merge.compare("sorted", CACHE, work, rounds),
     "unsorted": lambda work, rounds: merge.compare("unsorted", CACHE, work, rounds),
     "small": lambda work, rounds: small.compare(CACHE, work, rounds),
-    "memory": lambda work, _rounds: [memory.measure(CACHE, work)],
+    "memory": lambda work, _rounds: [
+        memory.measure(CACHE, work),
+        memory.measure(CACHE, work, sort=False, cluster="range"),
+        memory.measure(CACHE, work, sort=False, cluster="zorder"),
+    ],
     "snapshot": lambda _work, rounds: _snapshot(rounds),
     "cleanup": lambda _work, rounds: cleanup.compare(CLEANED, rounds),
     "drop": _drop,

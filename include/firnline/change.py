@@ -18,6 +18,8 @@ class Mended:
     """Exactly these log files are folded: those whose schema lines are wrong."""
     line: Mapping[str, str]
     """The schema line that stands for theirs."""
+    gone: frozenset[str] = frozenset()
+    """Columns that the line states no more, by ``fold_name``."""
 
 
 @dataclass(frozen=True, slots=True)

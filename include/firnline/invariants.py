@@ -31,6 +31,8 @@ class Candidate:
     """Parts it brings."""
     folds: frozenset[str]
     """Log files it carries."""
+    gone: frozenset[str] = frozenset()
+    """Columns that it takes out of the schema, by ``fold_name``."""
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
@@ -116,7 +118,7 @@ def folded_columns_are_carried(c: Candidate) -> bool:
     """Else a column is lost with the log file that named it."""
     carried = {fold_name(name) for name in c.content.schema}
     named = {name for key in c.folds for name in c.base.contents[key].schema}
-    return {fold_name(name) for name in named} <= carried
+    return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 
 
 def schema_lines_go_together(c: Candidate) -> bool:

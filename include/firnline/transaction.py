@@ -202,7 +202,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    keys, line = _folds(snapshot, change, own, purged)
+    mended = _folds(snapshot, change, own, purged)
+    keys = mended.folds
     folded = fold.fold(
         snapshot,
         keys,
@@ -214,14 +215,14 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
     content = LogContent(
         t=t,
-        schema=dict(line),
+        schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=[*deletes, *folded.deletes],
         other=list(folded.other),
         x=TxnMark(seq=seq, txn=txn, op=change.op, purged=purged),
     )
-    _check(table, base, change, content, frozenset(keys))
+    _check(table, base, change, content, mended)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
     header = TxnHeader(
         seq=seq,
@@ -238,15 +239,12 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     return _Draft(header, content, codec.encode(content))
 
 
-def _folds(
-    snapshot: Snapshot, change: Change, own: list[Marker], purged: int
-) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -> Mended:
     """Which log files to fold, and the schema line that stands for theirs."""
     if change.mend is not None:
-        mended = change.mend(snapshot)
-        return mended.folds, mended.line
+        return change.mend(snapshot)
     own_bytes = sum(len(marker_json(m)) for m in own)
-    return fold.choose(snapshot, own_bytes, purged), _line(snapshot, change)
+    return Mended(fold.choose(snapshot, own_bytes, purged), _line(snapshot, change))
 
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
@@ -272,14 +270,13 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
     return [*new, *clean, *(bury(snapshot.parts[p], t) for p in change.replaces)]
 
 
-def _check(
-    table: Table, base: Base, change: Change, content: LogContent, folds: frozenset[str]
-) -> None:
+def _check(table: Table, base: Base, change: Change, content: LogContent, mended: Mended) -> None:
     candidate = invariants.Candidate(
         base=base.snapshot,
         content=content,
         replaces=frozenset(change.replaces),
         adds=frozenset(m.p for m in change.adds),
-        folds=folds,
+        folds=frozenset(mended.folds),
+        gone=mended.gone,
     )
     invariants.check(candidate, table.paths)

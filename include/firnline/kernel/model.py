@@ -105,6 +105,8 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """None: one output with all rows."""
     conversions: tuple[Conversion, ...] = ()
     """Of columns that the inputs do not hold as ``columns`` says."""
+    dropped: tuple[str, ...] = ()
+    """Columns that inputs may hold and the output does not have."""
     only_touched: bool = False
     """Leave out inputs of which no row is hidden or removed: they stay as they are. With a primary
     key all of them stay or none: of a row that goes any of them may hold an older one."""
