@@ -64,6 +64,7 @@ def _targets(
         name = _known(column, schema)
         wanted = storable(name, known_type(kind))
         _check_wider(name, normalise(snapshot.schema[name]), wanted)
+        _check_place(settings, name, wanted)
         yield Target(name, wanted, None)
     for column, new in evolution.rename.items():
         name = _known(column, schema)
@@ -109,6 +110,17 @@ def _check_wider(column: str, kind: str, wanted: str) -> None:
     )
 
 
+def _check_place(settings: TableSettings, column: str, wanted: str) -> None:
+    """Equal values must go on lying in equal directories."""
+    laid_out = fold_name(column) in (fold_name(f.column) for f in settings.partition_by)
+    if laid_out and not wanted.endswith("INT") and wanted != "INTEGER":
+        raise UsageError(
+            f"column {column!r} stands in partition_by of table {settings.name}, and as {wanted} "
+            "its values would be spelled, or hashed, otherwise",
+            next_step="keep its type; only whole numbers can become wider there",
+        )
+
+
 def _check_name(column: str, new: str, snapshot: Snapshot, schema: Mapping[str, str]) -> None:
     if not new.strip() or fold_name(new) == fold_name(column):
         raise UsageError(
@@ -132,13 +144,14 @@ def _refuse_needed(settings: TableSettings, column: str) -> None:
         "partition_by": [field.column for field in settings.partition_by],
         "primary_key": list(settings.primary_key),
         "version": [settings.version] if settings.version else [],
+        "deleted": [settings.deleted] if settings.deleted else [],
         "sort_by": [field.column for field in settings.sort_by],
         "cluster_by": list(cluster.columns) if cluster is not None else [],
         "ttl.column": [ttl.column] if ttl is not None and ttl.column else [],
     }
     for role, columns in roles.items():
         if fold_name(column) in map(fold_name, columns):
-            last = role in ("partition_by", "primary_key", "version")
+            last = role in ("partition_by", "primary_key", "version", "deleted")
             raise UsageError(
                 f"column {column!r} stands in {role} of table {settings.name}",
                 next_step="keep it: rows lie, or are told apart, by it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -240,6 +241,19 @@ def test_wider_is_what_holds_every_value(
         evolve(world, tmp_path, widen={"v": narrower})
     evolve(world, tmp_path, widen={"v": wider})
     assert schema(world) == {"v": wider}
+
+
+def test_columns_on_which_rows_are_laid_out_or_told_apart_keep_their_meaning(
+    tmp_path: Path,
+) -> None:
+    world = make_world(partition_by=["d"], primary_key=["k"], deleted="gone")
+    rows = {"d": [datetime.date(2026, 1, 1)], "k": [1], "gone": [False]}
+    Appender(world.table).append(pa.table(rows))
+    for asked in ({"drop": ("gone",)}, {"rename": {"k": "key"}}, {"drop": ("d",)}):
+        with pytest.raises(UsageError, match="keep it"):
+            evolve(world, tmp_path, **asked)
+    with pytest.raises(UsageError, match="spelled, or hashed, otherwise"):
+        evolve(world, tmp_path, widen={"d": "TIMESTAMP"})
 
 
 def test_a_part_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
