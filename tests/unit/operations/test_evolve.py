@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from firnline import checkpoint
 from firnline.append import Appender
 from firnline.base import take_base
 from firnline.clock import SystemClock
@@ -301,3 +302,18 @@ def run_through(
     forget()
     with suppress(Crashed):
         run_schema_fix(replace(world.table, store=store), lambda: engine, options, RUN)
+
+
+def test_a_checkpoint_from_before_does_not_bring_a_column_back(tmp_path: Path) -> None:
+    world = world_of()
+    base = take_base(world.table)
+    assert checkpoint.write(world.table, base.snapshot)
+    append(world, 5, {"late": ["l5", "l5"]})
+    evolve(world, tmp_path, rename={"note": "remark"}, drop=("late",))
+    assert schema(world).keys() == {"id", "day", "price", "remark"}
+    append(world, 6)
+    evolve(world, tmp_path, rename={"note": "remark"})
+    state = take_base(world.table).snapshot
+    assert checkpoint.write(world.table, state)
+    assert schema(world).keys() == {"id", "day", "price", "remark"}
+    assert rows(world, "id", "remark")[10, "n5"] == rows(world, "id", "remark")[12, "n6"] == 1
