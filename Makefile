@@ -15,8 +15,8 @@ CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
 # Tests that start something: a scheduler (one after the other, so they begin first), a JVM, an S3
 # server. tests/conftest.py says which share a process.
-SLOW_TESTS = $(wildcard tests/dags tests/spark tests/crash tests/store tests/e2e tests/hostile tests/hazards \
-	tests/simulation tests/interop)
+SLOW_TESTS = $(wildcard tests/dags tests/spark tests/crash tests/store tests/e2e tests/cli tests/kernel tests/models \
+	tests/hostile tests/hazards tests/simulation tests/interop)
 
 STORE ?= file
 

@@ -6,7 +6,7 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.model import KernelResult, KernelTask
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 
 def engine(group: Group) -> LocalEngine:

@@ -14,7 +14,7 @@ from firnline.errors import UsageError
 from firnline.kernel import query_child, query_process
 from firnline.kernel.model import KernelResult
 from firnline.kernel.query_process import check_query
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 pytestmark = pytest.mark.usefixtures("in_process")
 

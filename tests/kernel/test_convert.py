@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.kernel.model import Conversion, KernelResult
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 SAME = (Conversion(column="v", name="v"),)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from firnline.kernel.model import KernelResult, KernelTask, KeyFile
 from firnline.part_metadata import PartMetadata, read_pairs
-from tests.unit.kernel.conftest import PREFIX, Group
+from tests.kernel.conftest import PREFIX, Group
 
 COLUMNS = {"k": "BIGINT", "s": "VARCHAR"}
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from firnline.arrow_types import from_arrow
 from firnline.kernel.model import Cluster, KernelResult
 from firnline.schema import union
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 Rows = list[dict[str, Any]]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.kernel.conftest import PREFIX, Group
+from tests.kernel.conftest import PREFIX, Group
 
 
 def refused(group: Group, keys: list[str], columns: dict[str, str], **changed: Any) -> Any:
@@ -129,7 +129,7 @@ def test_a_full_disk_names_the_scratch_folder_and_the_setting(
         text=True,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     error_type, message = done.stdout.strip().split("\n")[-1].split("|")
     assert error_type == "ScratchFullError", (message, done.stderr)
@@ -141,7 +141,7 @@ _FILL = """
 import os, subprocess, sys
 from pathlib import Path
 import pyarrow as pa
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 here, size = Path(sys.argv[1]), sys.argv[2]
 group = Group(here / "store", here / "scratch")

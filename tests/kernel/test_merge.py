@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.unit.kernel.conftest import PREFIX, Group
+from tests.kernel.conftest import PREFIX, Group
 
 UTC = datetime.UTC
 

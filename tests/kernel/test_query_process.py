@@ -10,8 +10,8 @@ from firnline.errors import UsageError
 from firnline.ids import SystemIds
 from firnline.kernel.merge import merge_group
 from firnline.kernel.query_process import check_query
-from tests.unit.kernel.conftest import Group
-from tests.unit.kernel.test_query import COLUMNS, asked
+from tests.kernel.conftest import Group
+from tests.kernel.test_query import COLUMNS, asked
 
 
 def test_a_query_and_its_errors_come_back_from_the_process(group: Group) -> None:
