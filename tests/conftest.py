@@ -27,6 +27,7 @@ def pytest_configure() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs in one process, in `make test`: a file, for its fixtures; and all that has a
     scheduler, of which the machine bears one at a time."""

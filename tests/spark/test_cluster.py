@@ -180,7 +180,7 @@ def _executors(folder: Path) -> list[psutil.Process]:
 
 
 def _kill_one_at_work(folder: Path, scratch: Path, killed: list[int]) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         # A group is under way once something is staged, on one executor or the other.
         if any(scratch.rglob("*.parquet")) and len(executors := _executors(folder)) == 2:
             for executor in executors[:1]:
