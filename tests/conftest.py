@@ -27,16 +27,6 @@ def pytest_configure() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs in one process, in `make test`: a file, for its fixtures; and all that has a
-    scheduler, of which the machine bears one at a time."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = "schedulers" if file.startswith("tests/dags/") else file
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
