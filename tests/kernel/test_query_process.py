@@ -51,6 +51,11 @@ def test_a_query_that_needs_more_than_its_memory_is_an_error_and_no_dead_worker(
     assert not list(group.scratch.iterdir())
 
 
+def test_what_is_no_text_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(UsageError, match="it is no text"):
+        check_query("from _rows where s = '\udce9'", "_rows", COLUMNS)
+
+
 def test_a_constant_that_fills_the_memory_is_refused_before_any_part_is_read() -> None:
     with pytest.raises(UsageError, match="Failed to allocate"):
         check_query("from _rows limit list_sum(range(300000000))", "_rows", COLUMNS)

@@ -76,10 +76,7 @@ def failed(query: str, error: duckdb.Error) -> UsageError:
 
 def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
     """Raise UsageError for a text that is anything but one SELECT over ``source``."""
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise _refused(ascii(query), source, "it is no text") from None
+    refuse_no_text(query, source)
     if "\0" in query:
         # Some of what reads a statement ends it there.
         raise _refused(query, source, "it holds a NUL character")
@@ -89,6 +86,14 @@ def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str)
         problem = "it is nested too deeply"
     if problem is not None:
         raise _refused(query, source, problem)
+
+
+def refuse_no_text(query: str, source: str) -> None:
+    """Raise UsageError for what cannot even be sent to the query's process."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise _refused(ascii(query), source, "it is no text") from None
 
 
 def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:

@@ -19,6 +19,7 @@ import msgspec
 
 from firnline.errors import KernelError, UsageError
 from firnline.kernel.interrupt import never
+from firnline.kernel.query import refuse_no_text
 
 MEMORY_FACTOR = 1.3
 """What the process may use, as a part of the task's ``kernel_memory``: the bound that docs give."""
@@ -114,6 +115,7 @@ def run_query(
         QueryEndedError: ``stopped`` said so.
         subprocess.TimeoutExpired: after ``limit_s``.
     """
+    refuse_no_text(request.query, request.source)
     answer = _ask(request, stopped, limit_s)
     if answer.usage is not None:
         message, next_step = answer.usage
