@@ -13,9 +13,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
-# Tests that start something: an S3 server, a JVM, a scheduler.
-SLOW_TESTS = $(wildcard tests/store tests/spark tests/dags tests/crash tests/interop tests/hazards tests/e2e \
-	tests/hostile tests/simulation)
+# Tests that start something: a scheduler (the machine bears one at a time), a JVM, an S3 server.
+SCHEDULER_TESTS = $(wildcard tests/dags)
+SLOW_TESTS = $(wildcard tests/spark tests/crash tests/store tests/e2e tests/cli tests/kernel tests/models \
+	tests/hostile tests/hazards tests/simulation tests/interop)
 
 STORE ?= file
 
@@ -26,7 +27,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test simulate demo up bench lock format clean clean-demo
+.PHONY: help setup check test test-schedulers test-rest simulate demo up bench lock format clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -50,6 +51,13 @@ test: check ## check, and all that needs a real S3 server, Spark or a scheduler
 	@# Likewise PostgreSQL, for the test of two schedulers.
 	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	$(BIN)/python -m firnline_dev.simulate --seeds 2000
+	@# A scheduler mostly waits: the rest runs beside it.
+	+@$(MAKE) -j 2 --output-sync=line test-schedulers test-rest
+
+test-schedulers:
+	$(BIN)/pytest -q $(SCHEDULER_TESTS)
+
+test-rest:
 	$(BIN)/pytest -q $(SLOW_TESTS)
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]

@@ -7,7 +7,19 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cleanup, drop, erase, memory, merge, small, snapshot
+from benchmarks import (
+    appender,
+    cleanup,
+    cluster,
+    drop,
+    erase,
+    memory,
+    merge,
+    read,
+    replace,
+    small,
+    snapshot,
+)
 from benchmarks.measure import MIB, Figures, Usage, load_average
 from benchmarks.report import Report
 
@@ -40,15 +52,35 @@ def _snapshot(rounds: int) -> list[Figures]:
     """All readers of a log of a million parts."""
     what = {
         "firnline": "msgspec, two phases, all checks",
+        "checkpoint": "from a checkpoint: parts, rows and bytes, by column",
+        "markers": "from a checkpoint, and every part's marker",
         "json": "the standard library's json module, no checks",
         "checked": "the same with firnline's checks of checksums and paths",
     }
     found = snapshot.measure(snapshot.make_log(CACHE / "snapshot"), rounds)
     figures = []
     for name, results in found.items():
-        usages = [Usage(r["seconds"], r["seconds"], int(r["peak_mb"] * MIB)) for r in results]
+        usages = [Usage(r["seconds"], r["cpu"], int(r["peak_mb"] * MIB)) for r in results]
         figures.append(Figures(name, what[name], usages))
         print(f"  snapshot  {name:20s} {figures[-1].median:6.2f} s")
+    return figures
+
+
+def _appender(work: Path, rounds: int) -> list[Figures]:
+    """Rows through an Appender, and what a SIGKILL loses."""
+    figures = []
+    for name, results in appender.measure(work / "appender", rounds).items():
+        if name.startswith("SIGKILL"):
+            told = ", ".join(f"{count:,} {what}" for what, count in results[0].items())
+            figures.append(Figures(name, told.replace("_", " "), [Usage()]))
+            continue
+        usages = [Usage(r["seconds"], 0, int(r["peak_mb"] * MIB)) for r in results]
+        rate = round(results[0]["rows"] / sorted(r["seconds"] for r in results)[len(results) // 2])
+        notes = {"rows": results[0]["rows"], "rows_per_s": rate, "flushes": results[0]["flushes"]}
+        if "requests" in results[0]:
+            notes["requests"] = results[0]["requests"]
+        figures.append(Figures(name, "", usages, notes))
+        print(f"  appender  {name:60s} {rate:>12,} rows/s")
     return figures
 
 
@@ -73,11 +105,19 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "sorted": lambda work, rounds: merge.compare("sorted", CACHE, work, rounds),
     "unsorted": lambda work, rounds: merge.compare("unsorted", CACHE, work, rounds),
     "small": lambda work, rounds: small.compare(CACHE, work, rounds),
-    "memory": lambda work, _rounds: [memory.measure(CACHE, work)],
+    "memory": lambda work, _rounds: [
+        memory.measure(CACHE, work),
+        memory.measure(CACHE, work, sort=False, cluster="range"),
+        memory.measure(CACHE, work, sort=False, cluster="zorder"),
+    ],
     "snapshot": lambda _work, rounds: _snapshot(rounds),
     "cleanup": lambda _work, rounds: cleanup.compare(CLEANED, rounds),
     "drop": _drop,
+    "appender": _appender,
+    "cluster": lambda work, _rounds: cluster.compare(work),
+    "read": read.compare,
     "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
+    "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),
     "erase few": lambda _work, rounds: erase.compare("few", 100, rounds, erase.KEYS),
 }
 

@@ -8,26 +8,48 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 from benchmarks import data
 from benchmarks.measure import MIB, Figures, watched
 
 GROUP_BYTES = 3 * 2**30
 KERNEL_MEMORY = 512 * MIB
+OUTPUTS = 6
 _ROWS = 1_000_000
 """Rows per file; 36 MB."""
 
 
-def measure(cache: Path, work: Path, *, sort: bool = True) -> Figures:
-    """Merge 3 GiB in one kernel; the peak is what the process grew by since before the task."""
+def measure(
+    cache: Path,
+    work: Path,
+    *,
+    sort: bool = True,
+    cluster: str = "",
+    group: int = GROUP_BYTES,
+    memory: int = KERNEL_MEMORY,
+) -> Figures:
+    """Merge 3 GiB in one kernel; the peak is what the process grew by since before the task.
+
+    Args:
+        cache: where the data are made.
+        work: scratch.
+        sort: by (event, ts).
+        cluster: a method of ``cluster_by``, over user_id and ts: six outputs.
+        group: bytes of the group.
+        memory: ``kernel_memory``.
+    """
     files: list[Path] = []
     total = 0
-    while total < GROUP_BYTES:
+    while total < group:
         files = data.make(cache / "memory", files=len(files) + 8, rows=_ROWS)
         total = sum(path.stat().st_size for path in files)
-    what = f"{total / 2**30:.2f} GiB, kernel_memory {KERNEL_MEMORY // MIB} MiB, 1 thread"
-    figures = Figures("sorted" if sort else "unsorted", what)
+    what = f"{total / 2**30:.2f} GiB, kernel_memory {memory // MIB} MiB, 1 thread"
+    name = f"{cluster}, {OUTPUTS} outputs" if cluster else "sorted" if sort else "unsorted"
+    figures = Figures(name, what)
+    asked = [str(cache / "memory"), str(work), str(sort), cluster, str(len(files)), str(memory)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.memory", str(cache / "memory"), str(work), str(sort)],
+        [sys.executable, "-m", "benchmarks.memory", *asked],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -44,21 +66,21 @@ def measure(cache: Path, work: Path, *, sort: bool = True) -> Figures:
     usage.peak_bytes -= before
     figures.rounds.append(usage)
     figures.notes = {
-        "limit_mib": KERNEL_MEMORY // MIB,
-        "of_kernel_memory": round(usage.peak_bytes / KERNEL_MEMORY, 2),
+        "limit_mib": memory // MIB,
+        "of_kernel_memory": round(usage.peak_bytes / memory, 2),
         **answer,
     }
     print(f"  memory    {figures.name:20s} {usage.seconds:6.1f} s {figures.peak_mib:.0f} MiB")
     return figures
 
 
-def main(folder: Path, work: Path, *, sort: bool) -> None:
+def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memory: int) -> None:
     """The measured process: says what it has, waits, merges, says what came of it."""
     from benchmarks.measure import _resident
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.merge import merge_group
-    from firnline.kernel.model import KernelInput, KernelTask, SortKey
+    from firnline.kernel.model import Cluster, KernelInput, KernelTask, SortKey
     from firnline.store.client import open_store
 
     prefix = folder.name
@@ -67,27 +89,41 @@ def main(folder: Path, work: Path, *, sort: bool) -> None:
         partition="",
         inputs=tuple(
             KernelInput(key=f"{prefix}/{path.name}", bytes=path.stat().st_size, rows=_ROWS)
-            for path in sorted(folder.glob("*.parquet"))
+            for path in sorted(folder.glob("*.parquet"))[:files]
         ),
         columns=data.COLUMNS,
         sort_by=tuple(SortKey(name) for name in data.SORT) if sort else (),
         stats_columns=data.SORT,
         data_prefix=f"{prefix}/out/",
-        memory=KERNEL_MEMORY,
+        memory=memory,
         threads=1,
         row_group_rows=1_048_576,
         compression_level=3,
+        cluster=msgspec.convert(
+            {"method": cluster, "columns": ("user_id", "ts"), "outputs": OUTPUTS}, Cluster
+        )
+        if cluster
+        else None,
     )
     store = open_store(f"file://{folder}")
     print(_resident(os.getpid()), flush=True)
     sys.stdin.readline()
     result = merge_group(task, store, work, SystemIds(), SystemClock())
     answer = {"error": result.error, "rows": result.rows_in}
+    answer["bytes_out"] = sum(part.bytes for part in result.parts)
+    answer["rows_out"] = sum(part.rows for part in result.parts)
+    answer["files_out"] = len(result.parts)
     for part in result.parts:
-        answer |= {"bytes_out": part.bytes, "rows_out": part.rows}
         (folder.parent / part.key).unlink()
     print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sort=sys.argv[3] == "True")
+    main(
+        Path(sys.argv[1]),
+        Path(sys.argv[2]),
+        sort=sys.argv[3] == "True",
+        cluster=sys.argv[4],
+        files=int(sys.argv[5]),
+        memory=int(sys.argv[6]),
+    )

@@ -56,6 +56,30 @@ A table of a million parts in a hundred partitions: a log file of 970,000 parts,
 firnline ttl is the whole process, from start to end; no JVM starts.
 """,
     ),
+    "cluster": (
+        "What filters read of clustered tables",
+        """
+2 M rows without partitions, appended in 100 parts and merged once, about 36 parts per table; for
+each filter the parts whose statistics do not exclude it, and their MB. Seconds are those of the
+merge, once, in this process.
+""",
+    ),
+    "appender": (
+        "Appends from a service",
+        """
+Rows of four columns, given row by row, in lists, and in record batches, until the last is
+acknowledged; delta-rs commits what it is given at once. SIGKILL: a service that appends row by row,
+as fast as it can, is killed after some seconds.
+""",
+    ),
+    "read": (
+        "Reads of a table",
+        """
+3 M rows in 30 parts on local disk; the same question to firnline and, plain, to the same files by
+their paths (DuckDB's read_parquet, pyarrow's dataset, spark.read.parquet). One process, one Spark
+session on two cores, warm.
+""",
+    ),
     "erase": (
         "Erase of 100,000 keys that are everywhere",
         """
@@ -67,6 +91,14 @@ processes, two threads each; DuckDB neither commits nor certifies.
         "Erase of 100,000 keys in a tenth of the parts",
         """
 The same with keys that stand in ten of the parts, and no statistics that say where.
+""",
+    ),
+    "replace": (
+        "Replace of one hour of a day",
+        """
+A day of 100 M rows in 100 parts on local disk, up to two minutes late; one hour is replaced by as
+many new rows. Whole cold processes, two threads each; DuckDB does not commit, and a rewrite with an
+append is two commits.
 """,
     ),
     "snapshot": (
@@ -119,11 +151,15 @@ def _machine() -> str:
 
 _NOTES = {
     "parts": "parts",
+    "rows": "rows",
+    "rows_per_s": "rows/s",
+    "flushes": "flushes",
     "deleted": "deleted",
     "requests": "requests",
     "requests_besides_the_deletes": "besides the deletes",
     "parts_read": "parts read",
     "parts_rewritten": "rewritten",
+    "parts_dropped": "dropped unread",
     "rows_erased": "rows erased",
     "files_out": "files",
     "bytes_out": "MB out",
@@ -137,10 +173,11 @@ def _table(name: str, found: Sequence[Figures]) -> str:
     head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0].name}"]
     extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
     extra += ["of_kernel_memory"] if name == "memory" else []
-    if name in ("cleanup", "drop") or name.startswith("erase"):
+    if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one.notes for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
-    alone = name in ("memory", "drop")  # no peers to compare with
+    extra += list(found[0].notes) if name in ("cluster", "read") else []
+    alone = name in ("memory", "drop", "cluster", "appender", "read")  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []

@@ -1,11 +1,14 @@
-"""Reading the state of a table with a million live parts from its JSONL log.
+"""Reading the state of a table with a million live parts: from its JSONL log, and a checkpoint.
 
 Against two readers that use the standard library's json module on the same files: one that only
 does the two phases, and one that also refuses what we refuse (a wrong checksum, a part outside the
 table). Each measurement is a process of its own:
 
     python -m benchmarks.snapshot [runs]      all, interleaved, as a table
-    python -m benchmarks.snapshot firnline|json|checked FOLDER      one measurement, as JSON
+    python -m benchmarks.snapshot firnline|checkpoint|markers|json|checked FOLDER     one, as JSON
+
+``checkpoint`` counts and sums the live parts, as ``firnline snapshot`` does; ``markers`` reads the
+same checkpoint and makes the marker of every part. Both include the import of Arrow.
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ from typing import Any
 
 from firnline.ids import format_uuid7
 from firnline.log import codec
+from firnline.log.parts_view import totals
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.paths import TablePaths
 from firnline.snapshot import read_snapshot
 from firnline.store.client import open_store
 
+ABOVE = 2**62
+"""Bytes of log that no table has: its reader never looks for a checkpoint."""
 START_MS = 1_767_225_600_000
 SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}
 FILES = [90_000] * 10 + [100] * 1_000
@@ -39,7 +45,7 @@ def make_log(folder: Path) -> Path:
     logs = table / "_log"
     done = folder / "complete"
     if done.exists():
-        return table
+        return _with_checkpoint(table)
     logs.mkdir(parents=True, exist_ok=True)
     paths, number = TablePaths("t"), 0
     for index, count in enumerate(FILES):
@@ -50,6 +56,18 @@ def make_log(folder: Path) -> Path:
         content = LogContent(t=t, schema=SCHEMA, markers=markers)
         (logs / Path(key).name).write_bytes(codec.encode(content))
     done.touch()
+    return _with_checkpoint(table)
+
+
+def _with_checkpoint(table: Path) -> Path:
+    """One checkpoint of all log files; written once, in a process that keeps its memory."""
+    if not (table / "_ckpt").exists():
+        from firnline import checkpoint
+        from firnline.settings import settings_for_root
+        from firnline.table import open_table
+
+        opened = open_table(settings_for_root(f"file://{table}"))
+        checkpoint.write(opened, read_snapshot(opened.store, opened.paths, everything=True))
     return table
 
 
@@ -57,7 +75,7 @@ def _marker(paths: TablePaths, number: int, t: int, *, merged: bool) -> Marker:
     day = f"ts_day=2026-01-{number % 28 + 1:02d}"
     bounds = ("2026-01-01T00:00:00.000000Z", "2026-01-01T23:59:59.999999Z", 0)
     return Marker(
-        p=paths.data_part(day, format_uuid7(t, number)),
+        p=paths.data_part(day, format_uuid7(t, number * 0x9E3779B97F4A7C15 % 2**74)),
         b=1_000_000 + number,
         t=t,
         n=10_000,
@@ -70,7 +88,22 @@ def _marker(paths: TablePaths, number: int, t: int, *, merged: bool) -> Marker:
 def read_firnline(table: Path) -> int:
     """Live parts by our reader."""
     store = open_store(f"file://{table}")
-    return len(read_snapshot(store, TablePaths(table.name)).live)
+    return len(read_snapshot(store, TablePaths(table.name), checkpoint_above=ABOVE).live)
+
+
+def read_checkpoint(table: Path) -> int:
+    """Live parts by a checkpoint, with their rows and bytes."""
+    live = read_snapshot(open_store(f"file://{table}"), TablePaths(table.name)).live
+    found = totals(live)
+    if found.rows != 10_000 * found.parts:
+        raise ValueError(f"{found} are not the rows of the table")
+    return found.parts
+
+
+def read_markers(table: Path) -> int:
+    """Live parts by a checkpoint, each with its marker, none of which is kept."""
+    live = read_snapshot(open_store(f"file://{table}"), TablePaths(table.name)).live
+    return sum(marker.tmb is None for marker in live.values())
 
 
 def read_json(table: Path) -> int:
@@ -111,16 +144,22 @@ def read_checked(table: Path) -> int:
     return sum(1 for marker in parts.values() if "tmb" not in marker)
 
 
-READERS = {"firnline": read_firnline, "json": read_json, "checked": read_checked}
+READERS = {
+    "firnline": read_firnline,
+    "checkpoint": read_checkpoint,
+    "markers": read_markers,
+    "json": read_json,
+    "checked": read_checked,
+}
 
 
 def measure_here(reader: str, table: Path) -> dict[str, float]:
-    """One measurement in this process: seconds, peak memory in MB, parts found."""
-    began = time.perf_counter()
+    """One measurement in this process: seconds (and of the CPU), peak memory in MB, parts found."""
+    began, cpu = time.perf_counter(), time.process_time()
     parts = READERS[reader](table)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "peak_mb": peak, "parts": parts}
+    return {"seconds": seconds, "cpu": cpu, "peak_mb": peak, "parts": parts}
 
 
 def measure(table: Path, runs: int) -> dict[str, list[dict[str, float]]]:
@@ -143,7 +182,8 @@ def main(arguments: list[str]) -> None:
     for name, results in measure(table, int(arguments[0]) if arguments else 5).items():
         seconds = [result["seconds"] for result in results]
         print(
-            f"{name:9} median {statistics.median(seconds):6.2f} s  min {min(seconds):6.2f} s  "
+            f"{name:10} median {statistics.median(seconds):6.2f} s  min {min(seconds):6.2f} s  "
+            f"CPU {statistics.median(r['cpu'] for r in results):6.2f} s  "
             f"max {max(seconds):6.2f} s  peak {max(r['peak_mb'] for r in results):5.0f} MB  "
             f"{results[0]['parts']:.0f} live parts"
         )

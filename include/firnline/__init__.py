@@ -1,0 +1,20 @@
+"""What people call; each name is imported when it is asked for, since DAG files import this."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firnline.appender import Appender
+    from firnline.reading import scan
+
+__all__ = ["Appender", "scan"]
+
+_FROM = {"Appender": "firnline.appender", "scan": "firnline.reading"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+    if name not in _FROM:
+        raise AttributeError(f"module 'firnline' has no attribute {name!r}")
+    return getattr(import_module(_FROM[name]), name)

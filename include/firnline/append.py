@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import Rows, check_files, gather, read_files, tables_of
 from firnline.errors import (
@@ -22,9 +23,7 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
-from firnline.log.heads import read_schemas
 from firnline.part import WrittenPart
-from firnline.schema import SchemaUnion
 from firnline.table import Table
 
 
@@ -52,7 +51,11 @@ class Appender:
     """Appends to one table, again and again; not for several threads at once.
 
     Requests per append: 1 LIST, a PUT per part, 1 PUT for the log file. The first append of an
-    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file.
+    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file. It looks
+    again, at new log files only, when a transaction was committed since or rows bring a column
+    that is not known.
+
+    For a service with many small batches see ``firnline.appender``.
 
     Args:
         table: the table.
@@ -73,12 +76,10 @@ class Appender:
         self._table = table
         self._writer = writer
         self._scratch = scratch
-        self._known: SchemaUnion | None = None
+        self.columns = KnownColumns(table, known_schema)
+        """What is known of the table's columns."""
         self._seq = 0
         self._last_t = 0
-        if known_schema is not None:
-            self._known = SchemaUnion()
-            self._known.add("the schema given", known_schema)
 
     def append(
         self,
@@ -106,15 +107,19 @@ class Appender:
         After any error but CommitUnknownError the table is as it was and no part stays.
         """
         before = self._table.store.counters.as_dict()
-        where = self._partition(partition)
+        where = self.check_partition(partition)
         extra = _own_metadata(metadata or {})
-        known = self._known_schema().copy()
         origin = self._begin()
-        with _scratch_folder(self._scratch) as folder:
-            run = AppendRun(self._table, origin, known, where, folder, extra)
+        known = self.columns.read()
+        if origin.q > self.columns.seq:
+            known = self.columns.look_again()  # a transaction may have changed a type
+        with scratch_folder(self._scratch) as folder:
+            run = AppendRun(
+                self._table, origin, known, where, folder, extra, self.columns.look_again
+            )
             log_key, t = self._execute(run, data)
         if log_key is not None:
-            self._known_schema().add(f"log file {log_key}", run.columns)
+            self.columns.published(log_key, run.columns)
         after = self._table.store.counters.as_dict()
         return AppendResult(
             append_id=origin.id,
@@ -137,7 +142,7 @@ class Appender:
             PartSchemaError, SchemaConflictError: a file whose columns do not fit; names it.
             others: as ``append``.
         """
-        check_files(paths, self._known_schema())
+        check_files(paths, self.columns.read())
         return self.append(read_files(paths), partition)
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
@@ -175,15 +180,8 @@ class Appender:
         append_id = table.ids.uuid7(now)
         return Origin(append_id, f"{self._writer}-{append_id}", self._seq, began, now)
 
-    def _known_schema(self) -> SchemaUnion:
-        if self._known is None:
-            known = SchemaUnion()
-            for log_file, columns in read_schemas(self._table.store, self._table.paths):
-                known.add(f"log file {log_file}", columns)
-            self._known = known
-        return self._known
-
-    def _partition(self, partition: str | None) -> str:
+    def check_partition(self, partition: str | None) -> str:
+        """The path that rows go to; empty where the settings place each row. Raises UsageError."""
         settings, paths = self._table.settings, self._table.paths
         if settings.partition_by:
             if partition is not None:
@@ -212,7 +210,8 @@ class Appender:
 
 
 @contextmanager
-def _scratch_folder(parent: Path | None) -> Iterator[Path]:
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
+    """A folder for parts on their way, deleted at the end. Raises ScratchFullError."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="firnline-", dir=parent)
     except OSError as error:

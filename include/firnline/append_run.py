@@ -5,23 +5,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 from firnline.append_buffer import PartBuffer
-from firnline.append_source import CAST
-from firnline.arrow_types import conform, from_arrow, to_arrow
+from firnline.append_rows import check_settings, conform_rows, newest_of_each_key
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,
     FirnlineError,
-    PartSchemaError,
     StoreError,
     TransactionError,
-    UsageError,
 )
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
@@ -29,13 +26,11 @@ from firnline.parquet_io import write_part
 from firnline.part import WrittenPart
 from firnline.part_metadata import PartMetadata
 from firnline.schema import SchemaUnion
-from firnline.settings import TableSettings
 from firnline.stats import from_table
 from firnline.store.create import create
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
-_SOURCE = "the rows to append"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +60,9 @@ class AppendRun:
         partition: of all rows, when the table has no partition fields.
         scratch: folder for files on their way.
         metadata: more key-value pairs for the footers.
+        look_again: gives the table's columns as they are now, for rows with a column that is not
+            known: another writer may have named it since.
+        check: called with rows in their columns' types before they are taken in; may refuse them.
     """
 
     table: Table
@@ -73,10 +71,16 @@ class AppendRun:
     partition: str
     scratch: Path
     metadata: Mapping[str, str]
+    look_again: Callable[[], SchemaUnion] | None = None
+    check: Callable[[pa.Table], None] | None = None
+    records: tuple[bytes, ...] = ()
+    """Extension records of the log file, beside the markers."""
     columns: dict[str, str] = field(default_factory=dict)
     """Columns of the rows so far, column -> SQL type."""
     parts: list[WrittenPart] = field(default_factory=list)
     buffer: PartBuffer = field(init=False)
+    _named_ms: int = 0
+    """Time in the name of the last part."""
     _keys: list[str] = field(default_factory=list)
     """Every key an upload was begun under."""
 
@@ -97,6 +101,10 @@ class AppendRun:
             StoreError, ScratchFullError: a part could not be written.
         """
         conformed = self._conform(rows)
+        if self.check is not None:
+            self.check(conformed)
+        if not conformed.num_rows:
+            return  # else a table without rows would become a part without rows
         for partition, piece in self.buffer.add(conformed):
             self._write(partition, piece)
 
@@ -128,7 +136,8 @@ class AppendRun:
             )
             for part in self.parts
         ]
-        data = codec.encode(LogContent(t=t, schema=self.columns, markers=markers))
+        content = LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
+        data = codec.encode(content)
         ttl = table.settings.append.ttl
         self._refuse_when_late()
         try:
@@ -171,25 +180,22 @@ class AppendRun:
         return self.table.clock.elapsed_ms() - self.origin.began_ms
 
     def _conform(self, rows: pa.Table) -> pa.Table:
-        if rows.num_columns == 0:
-            raise UsageError("the rows have no columns", next_step="append rows with columns")
-        columns = from_arrow(rows.schema, self.known.columns)
+        if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():
+            self.known, self.look_again = self.look_again(), None
+        conformed = conform_rows(rows, self.known)
         first = not self.columns
-        self.known.add(_SOURCE, columns, next_step=CAST)
-        self.columns |= columns
+        self.columns |= conformed.columns
         if first:
-            _check_settings(self.table.settings, self.known.columns)
-        schema = to_arrow(columns)
-        arrays = [
-            _checked(name, rows.column(index), schema.field(index).type, columns[name])
-            for index, name in enumerate(columns)
-        ]
-        return pa.Table.from_arrays(arrays, schema=schema)
+            check_settings(self.table.settings, self.known.columns)
+        return conformed.rows
 
     def _write(self, partition: str, rows: pa.Table) -> None:
         table, origin, policy = self.table, self.origin, self.table.settings.merge
-        name = table.ids.uuid7(table.clock.now_ms())
+        # Parts of one append are at one time, and then their names tell which came later.
+        self._named_ms = max(table.clock.now_ms(), self._named_ms + 1)
+        name = table.ids.uuid7(self._named_ms)
         key = table.paths.data_part(partition, name)
+        rows = newest_of_each_key(rows, table.settings.primary_key, table.settings.version)
         pairs = PartMetadata(
             table=table.paths.prefix,
             partition=partition,
@@ -223,33 +229,3 @@ class AppendRun:
                 stats=from_table(rows, table.settings.statistics_columns),
             )
         )
-
-
-def _check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
-    """Refuse a settings file that speaks of columns which neither table nor rows have."""
-    for name in settings.statistics_columns:
-        if name not in columns:
-            raise UsageError(
-                f"the settings of table {settings.name} name column {name!r}, "
-                f"and rows and table have {', '.join(columns)}",
-                next_step="correct partition_by, sort_by, primary_key, version or ttl",
-            )
-
-
-def _checked(
-    name: str, column: pa.ChunkedArray, kind: pa.DataType, sql_type: str
-) -> pa.ChunkedArray:
-    """A column in its part's type; texts that are no UTF-8 would break every reader."""
-    try:
-        conformed = conform(column, kind)
-        conformed.validate(full=True)
-        return conformed
-    except (pa.ArrowException, NotImplementedError) as error:
-        raise PartSchemaError(
-            f"column {name!r} holds a value that does not fit {sql_type}: {_first_line(error)}",
-            next_step="correct the rows; nothing was appended",
-        ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]

@@ -7,6 +7,7 @@ command line ends with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 
@@ -20,7 +21,7 @@ class FirnlineError(Exception):
 
     exit_code: ClassVar[int] = 1
     """What the command line ends with: 1 failed, 2 wrong usage."""
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     """True where the same call may succeed later without anybody changing anything."""
 
     def __init__(self, message: str, *, next_step: str) -> None:
@@ -98,6 +99,14 @@ class LogCorruptError(FirnlineError):
     """A log or transaction file that does not parse; names the file and the line."""
 
 
+class CheckpointError(FirnlineError):
+    """A checkpoint that does not read or cannot be written: the log holds the same."""
+
+
+class CheckpointVersionError(CheckpointError):
+    """A checkpoint of a later version of firnline."""
+
+
 class ForeignPathError(FirnlineError):
     """A marker or log tombstone that points outside its own table."""
 
@@ -121,6 +130,8 @@ class SnapshotUnstableError(FirnlineError):
 
 class PartGoneError(FirnlineError):
     """A live part has no object: the reader held its snapshot for longer than the grace."""
+
+    retryable = True  # on a new snapshot; a part that is missing there as well fails again
 
 
 class PartUnreadableError(FirnlineError):
@@ -170,6 +181,16 @@ class AppendExpiredError(TransactionError):
     retryable = True
 
 
+class AppenderFullError(FirnlineError):
+    """An Appender has as many buffers under way as it may; the rows of this call were not taken."""
+
+    retryable = True
+
+
+class FlushFailedError(TransactionError):
+    """Rows that an Appender was given earlier were not written; those of this call not taken."""
+
+
 class RowCountMismatchError(TransactionError):
     """Rows in are not rows out + deleted + de-duplicated: nothing was committed."""
 
@@ -179,7 +200,21 @@ class InvariantError(TransactionError):
 
 
 class RunFailedError(FirnlineError):
-    """A run ended with parts it could not handle; what completed is committed."""
+    """A run ended with parts it could not handle; what completed is committed.
+
+    Args:
+        message: as of every error.
+        next_step: as of every error.
+        causes: names of the classes of what went wrong; the run is worth a retry when each is.
+    """
+
+    def __init__(self, message: str, *, next_step: str, causes: Iterable[str] = ()) -> None:
+        super().__init__(message, next_step=next_step)
+        known = [globals().get(name) for name in causes]
+        self.retryable = bool(known) and all(
+            isinstance(kind, type) and issubclass(kind, FirnlineError) and kind.retryable
+            for kind in known
+        )
 
 
 class PlanChangedError(UsageError):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from firnline.log.reader import LogObject
+from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
-from firnline.snapshot import Snapshot
+from firnline.log.sinks import without_superseded
+from firnline.snapshot import Snapshot, standing
 
 TIER = 2
 """A merged log file is folded while it is no larger than this many times what is gathered."""
@@ -32,7 +33,7 @@ class Folded:
 
 
 def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ...]:
-    """Which log files to fold: every append, merged ones by size tiers, and what clean-up emptied.
+    """Which log files to fold: appends, what v1 clients folded, merged ones by size tiers, emptied.
 
     With tiers a commit rewrites O(change x log N) of the log, and a table of N parts keeps
     O(log N) merged log files. A file of which at least half may be left out is folded whatever
@@ -43,10 +44,14 @@ def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ..
         own_bytes: size of what the transaction writes anyway.
         purged: purge horizon of the transaction.
     """
-    unfolded = [
-        item for key, item in snapshot.listing.items() if key not in snapshot.log_tombstones
-    ]
-    kept = {item.name.key: item.size for item in unfolded if item.name.kind == "append"}
+    unfolded = [snapshot.listing[key] for key in standing(_log(snapshot))]
+    kept = {
+        item.name.key: item.size
+        for item in unfolded
+        # A client of version 1 carries no extension records: what it alone has folded is folded
+        # again, with them, before a tombstone of ours says that nobody need read it.
+        if item.name.kind == "append" or item.name.key in snapshot.log_tombstones
+    }
     kept |= _emptied(snapshot, unfolded, purged)
     gathered = own_bytes + sum(kept.values())
     merged = [item for item in unfolded if item.name.key not in kept]
@@ -94,12 +99,15 @@ def fold(
     """
     carried = _carried(snapshot, keys, own, purged)
     stones = dict.fromkeys(keys, t)
+    open_still = {*standing(_log(snapshot))}.difference(keys)
     for key in keys:
         for stone in snapshot.contents[key].tombstones:
-            # One for a file that is gone has done its work.
-            if stone.p in snapshot.listing:
+            # One for a file that is gone has done its work; a v1 client's, for a file that nobody
+            # else has folded, is not taken over.
+            if stone.p in snapshot.listing and stone.p not in open_still:
                 stones[stone.p] = snapshot.log_tombstones[stone.p]
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
+    other = (line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
         markers=tuple(carried),
@@ -109,8 +117,12 @@ def fold(
             for delete in deletes.values()
             if not delete_is_over(snapshot, delete, delete_cutoff, purged)
         ),
-        other=tuple(sorted({line for key in keys for line in snapshot.contents[key].other})),
+        other=tuple(without_superseded(other)),
     )
+
+
+def _log(snapshot: Snapshot) -> LogRead:
+    return LogRead(snapshot.listing, snapshot.contents)
 
 
 def _carried(

@@ -57,22 +57,36 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
 def read_facts(store: Store, task: FooterTask, wanted: FooterWanted) -> FooterFacts:
     """One footer. Requests: one ranged GET, two for a very wide table.
 
+    It is parsed in another process, which a damaged one may end.
+
     Never raises for a fault of the object; StoreError when the store fails.
     """
-    from firnline.parquet_io import UNREADABLE, read_footer, unreadable
+    from firnline.footer_process import parse_elsewhere
+    from firnline.parquet_io import read_tail
 
     try:
-        footer = read_footer(store, task.key, task.bytes)
+        tail = read_tail(store, task.key, task.bytes)
+    except ObjectNotFoundError as error:
+        return failed(task, error, gone=True)
+    except FirnlineError as error:
+        if error.retryable or error.exit_code != 1:
+            raise
+        return failed(task, error)
+    return parse_elsewhere(task, wanted, tail)
+
+
+def parse_here(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFacts:
+    """The footer in the end of an object. Never raises for a fault of it, but may abort."""
+    from firnline.parquet_io import UNREADABLE, parse_footer, unreadable
+
+    try:
+        footer = parse_footer(task.key, tail)
         try:
             return facts_of(task, footer, wanted)
         except UNREADABLE as error:
             raise unreadable(task.key, error) from None
-    except ObjectNotFoundError as error:
-        return _failed(task, error, gone=True)
     except FirnlineError as error:
-        if error.retryable or error.exit_code != 1:
-            raise
-        return _failed(task, error)
+        return failed(task, error)
 
 
 def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) -> FooterFacts:
@@ -117,7 +131,8 @@ def many_facts(
     yield from each(list(by_key), lambda key: read_facts(store, by_key[key], wanted))
 
 
-def _failed(task: FooterTask, error: FirnlineError, *, gone: bool = False) -> FooterFacts:
+def failed(task: FooterTask, error: FirnlineError, *, gone: bool = False) -> FooterFacts:
+    """Why a footer cannot be told."""
     return FooterFacts(
         key=task.key, bytes=task.bytes, error=error.message, next_step=error.next_step, gone=gone
     )

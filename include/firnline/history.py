@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log import txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.table import Table
@@ -38,6 +39,33 @@ def history(table: Table, newest: int = 50) -> list[TxnHeader]:
     """
     keys = heapq.nlargest(newest, (meta.key for meta in table.store.list(table.paths.txn_dir)))
     return _headers(table, keys)
+
+
+def time_of(table: Table, seq: int) -> int:
+    """When a transaction was, unix ms: the state of that time is the one right after it.
+
+    0 stands for the state before the first. Requests: 1 ranged GET, and 1 LIST for a transaction
+    that is not there.
+
+    Raises:
+        UsageError: there is no such transaction yet.
+        SnapshotExpiredError: its record is past its retention.
+    """
+    paths = table.paths
+    for header in _headers(table, [paths.txn(seq or 1)]):
+        return header.t if seq else header.t - 1
+    numbers = [paths.parse_txn(meta.key) for meta in table.store.list(paths.txn_dir)]
+    if seq > max(numbers, default=0):
+        raise UsageError(
+            f"table {table.settings.name} has no transaction {seq}, the newest is "
+            f"{max(numbers, default=0)}",
+            next_step="see them with `firnline history`",
+        )
+    raise SnapshotExpiredError(
+        f"the record of transaction {seq} of table {table.settings.name} is past its retention, "
+        f"the oldest that is kept is {min(numbers)}",
+        next_step="give a time instead, or a later transaction",
+    )
 
 
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:

@@ -31,17 +31,20 @@ class Candidate:
     """Parts it brings."""
     folds: frozenset[str]
     """Log files it carries."""
+    gone: frozenset[str] = frozenset()
+    """Columns that it takes out of the schema, by ``fold_name``."""
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
-    """Rows in are rows out + deleted + de-duplicated + removed by a query: else rows are lost.
+    """Rows in and added are rows out + deleted + de-duplicated + removed: else rows are lost.
 
     Raises RowCountMismatchError.
     """
     out = counts.rows_out + counts.rows_deleted + counts.rows_deduplicated + counts.rows_removed
-    if counts.rows_in != out:
+    if counts.rows_in + counts.rows_added != out:
+        added = f" and {counts.rows_added} added" if counts.rows_added else ""
         raise RowCountMismatchError(
-            f"{counts.rows_in} rows were read, but {counts.rows_out} written, "
+            f"{counts.rows_in} rows were read{added}, but {counts.rows_out} written, "
             f"{counts.rows_deleted} deleted, {counts.rows_deduplicated} de-duplicated and "
             f"{counts.rows_removed} removed by a query",
             next_step="nothing was committed; report this with the log of the run",
@@ -115,7 +118,7 @@ def folded_columns_are_carried(c: Candidate) -> bool:
     """Else a column is lost with the log file that named it."""
     carried = {fold_name(name) for name in c.content.schema}
     named = {name for key in c.folds for name in c.base.contents[key].schema}
-    return {fold_name(name) for name in named} <= carried
+    return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 
 
 def schema_lines_go_together(c: Candidate) -> bool:

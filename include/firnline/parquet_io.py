@@ -99,6 +99,7 @@ def write_part(
             compression="zstd",
             compression_level=compression_level,
             write_page_index=rows.num_rows >= _PAGE_INDEX_ROWS,
+            write_statistics=_with_bounds(rows),
             # Arrow's own copy of the schema would be most of a small part.
             store_schema=False,
         ) as writer:
@@ -112,6 +113,20 @@ def write_part(
             f"{'the disk is full' if full else error.strerror}",
             next_step="free some space there, or set TMPDIR to a larger disk",
         ) from None
+
+
+def _with_bounds(rows: pa.Table) -> list[str]:
+    """Columns whose bounds the footer states: none that holds NaN, and no nested ones.
+
+    Arrow leaves NaN out of its bounds, and readers who take it for the greatest number (DuckDB,
+    Spark) would pass over the row groups it is in.
+    """
+    return [
+        field.name
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+        if not pa.types.is_nested(field.type)
+        and not (pa.types.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py())
+    ]
 
 
 def read_local_footer(path: Path) -> pq.FileMetaData:
@@ -134,7 +149,7 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
         raise PartUnreadableError(
             f"{path} cannot be read: {error.strerror}", next_step="check the path and permissions"
         ) from None
-    return _parse_footer(str(path), tail)
+    return parse_footer(str(path), tail)
 
 
 def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
@@ -149,11 +164,16 @@ def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
         ObjectNotFoundError: it is gone.
         PartUnreadableError: no Parquet, cut, or encrypted; says which.
     """
+    return parse_footer(key, read_tail(store, key, size))
+
+
+def read_tail(store: Store, key: str, size: int) -> bytes:
+    """The end of a part, the footer in it; otherwise as ``read_footer``."""
     tail = store.get_range(key, max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
     needed = _footer_bytes(key, tail, size, None)
     if needed > len(tail):
         tail = store.get_range(key, size - needed, needed)
-    return _parse_footer(key, tail)
+    return tail
 
 
 def unreadable(name: str, error: Exception) -> PartUnreadableError:
@@ -186,7 +206,15 @@ def _footer_bytes(name: str, tail: bytes, size: int, start: bytes | None) -> int
     return needed
 
 
-def _parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
+def parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
+    """The footer in the end of a file.
+
+    Some damage makes Arrow abort the process: what comes from elsewhere is parsed in a process
+    that may die (``footer_process``).
+
+    Raises:
+        PartUnreadableError: it does not read; ``name`` says what.
+    """
     try:
         # The reader wants the magic in front; offsets of the data are not looked at.
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))

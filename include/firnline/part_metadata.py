@@ -26,6 +26,8 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
     o: tuple[int, int] = (0, 0)
     """Insertion order, unix milliseconds; of an append the time it began."""
     rows: int = 0
+    d: tuple[str, ...] = ()
+    """Deletes that do not apply to it: of a part that a replace brings, its own."""
     replaces: tuple[str, ...] = ()
     """File names of the parts it was made from."""
 
@@ -39,6 +41,7 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
             "q": str(self.q),
             "o": f"[{self.o[0]},{self.o[1]}]",
             "rows": str(self.rows),
+            "d": _list_json(self.d) if self.d else "",
             "replaces": _list_json(self.replaces) if self.replaces else "",
         }
         return {_PREFIX + name: value for name, value in pairs.items() if value or name in _ALWAYS}
@@ -56,6 +59,7 @@ class _Pairs(msgspec.Struct, kw_only=True):
     q: str = "0"
     o: str = "[0,0]"
     rows: str = "0"
+    d: str = "[]"
     replaces: str = "[]"
 
 
@@ -86,6 +90,7 @@ def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata |
             q=int(texts.q),
             o=msgspec.json.decode(texts.o, type=tuple[int, int]),
             rows=int(texts.rows),
+            d=msgspec.json.decode(texts.d, type=tuple[str, ...]),
             replaces=msgspec.json.decode(texts.replaces, type=tuple[str, ...]),
         )
     except (msgspec.MsgspecError, ValueError) as error:

@@ -7,6 +7,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_log/{t:013d}_m_{seq:020d}-{uuid7}.jsonl
     {prefix}/_data/{partition}/{name}.parquet
     {prefix}/_txn/{seq:020d}.jsonl
+    {prefix}/_ckpt/{seq:020d}-{uuid7}.parquet
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
 """
@@ -33,6 +34,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
 _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
+_CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
 _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
 
 
@@ -145,6 +147,15 @@ class TablePaths:
     def txn(self, seq: int) -> str:
         """Key of transaction ``seq`` in the linear history."""
         return f"{self.txn_dir}{seq:020d}.jsonl"
+
+    def checkpoint(self, seq: int, name: str) -> str:
+        """Key of a checkpoint of the state after transaction ``seq``; ``name`` is a UUIDv7."""
+        return f"{self.checkpoint_dir}{seq:020d}-{name}.parquet"
+
+    def checkpoint_seq(self, key: str) -> int | None:
+        """Sequence number of a checkpoint's key; None when it is none."""
+        match = _CHECKPOINT.fullmatch(key.removeprefix(self.checkpoint_dir))
+        return int(match["seq"]) if match and key.startswith(self.checkpoint_dir) else None
 
     def probe(self, name: str) -> str:
         """Key of the probe that asks whether the store honours create-only puts."""

@@ -28,6 +28,7 @@ _POOL_OF_OPERATION: Mapping[str, str] = {
     "remove_partitions": _MERGE,
     "rewrite_partitions": _MERGE,
     "delete_where": _MERGE,
+    "replace": _MERGE,
     "erase": _MERGE,
     "tombstone_cleanup": _CLEANUP,
     "orphan_sweep": _CLEANUP,

@@ -86,6 +86,11 @@ class Pruner:
         """Whether statistics prove that no row of a part satisfies the predicate."""
         return not _outcomes(self._tree, stats, self._columns, self._lists).true
 
+    def matches_all(self, stats: PartStats) -> bool:
+        """Whether statistics prove that every row of a part satisfies the predicate."""
+        found = _outcomes(self._tree, stats, self._columns, self._lists)
+        return found.true and not found.false and not found.unknown
+
 
 _Lists = dict[tuple[int, str], list[Any]]
 """(identity of an ``in``, type) -> its values as sorted keys."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root
+from firnline.settings_cluster import ClusterSettings
 from firnline.settings_model import TABLE_NAME, TableSettings
 from firnline.settings_sections import (
     AppendSettings,
@@ -31,6 +32,7 @@ from firnline.table_fields import PartitionField, SortField
 __all__ = [
     "AppendSettings",
     "CleanupSettings",
+    "ClusterSettings",
     "MergeSettings",
     "PartitionField",
     "Settings",
@@ -213,7 +215,7 @@ def _suggestion(loc: tuple[int | str, ...]) -> str:
     for step in loc[:-1]:
         field = getattr(model, "model_fields", {}).get(step)
         options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
-        options |= {"ttl": TtlSettings, "spark": SparkSettings}
+        options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
         model = options.get(str(step)) if field is not None else None
     known = sorted(getattr(model, "model_fields", {}))
     close = difflib.get_close_matches(str(loc[-1]), known, n=1)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
 from firnline.paths import Root
+from firnline.settings_cluster import ClusterSettings
 from firnline.settings_operations import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -22,6 +23,7 @@ from firnline.settings_operations import (
 )
 from firnline.settings_sections import (
     AppendSettings,
+    CheckpointSettings,
     CleanupSettings,
     Column,
     MergeSettings,
@@ -80,6 +82,11 @@ class TableSettings(Section):
         default=(),
         description="Order of rows in merged parts: column or 'column desc'; nulls last.",
     )
+    cluster_by: ClusterSettings | None = Field(
+        default=None,
+        description="Which rows merges put into one part: a list of columns, or a mapping with "
+        "columns, method and run_size. null: whatever comes together.",
+    )
     primary_key: tuple[Column, ...] = Field(
         default=(), description="Merges keep one row for each value of these columns."
     )
@@ -87,6 +94,17 @@ class TableSettings(Section):
         default=None,
         description="With primary_key: the row with the largest value wins; null: the last "
         "inserted.",
+    )
+    deleted: Column | None = Field(
+        default=None,
+        description="With primary_key: a BOOLEAN column. A row where it is true is a key "
+        "tombstone: it hides all earlier rows of its key and is not visible itself.",
+    )
+    deleted_keep: Annotated[Duration, duration_between("1h")] | None = Field(
+        default=None,
+        description="Duration, with version and deleted. A merge of a whole partition forgets key "
+        "tombstones this long after they came: no older version may be appended as late as that. "
+        "null: they stay. Without version they go once append.ttl and cleanup.grace are over.",
     )
     locking: Literal["fenced", "pool-only"] = Field(
         default="fenced",
@@ -101,6 +119,7 @@ class TableSettings(Section):
     )
     merge: MergeSettings = MergeSettings()
     cleanup: CleanupSettings = CleanupSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
     ttl: TtlSettings | None = Field(default=None, description="null: rows are kept for ever.")
     orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
         default=259_200_000,
@@ -132,14 +151,43 @@ class TableSettings(Section):
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
+        self._check_cluster()
         if self.version is not None and not self.primary_key:
             raise ValueError("version needs a primary_key")
         if self.version is not None and self.version in self.primary_key:
             raise ValueError("version is a column of primary_key; name another column")
+        self._check_deleted()
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
         return self
+
+    def _check_cluster(self) -> None:
+        cluster = self.cluster_by
+        if cluster is None:
+            return
+        _refuse_repeats("cluster_by", list(cluster.columns))
+        if self.primary_key:
+            # Which row of a key wins follows from insertion order, in which groups are contiguous.
+            raise ValueError("cluster_by and primary_key exclude each other; keep one")
+        bound, run = self.merge.max_bytes_per_run, cluster.run_bytes(self.merge.target_size)
+        if bound is not None and bound < run:
+            raise ValueError(
+                f"merge.max_bytes_per_run is below the run_size of cluster_by ({run} bytes); one "
+                "group could be larger than a run may read"
+            )
+
+    def _check_deleted(self) -> None:
+        if self.deleted is None:
+            if self.deleted_keep is not None:
+                raise ValueError("deleted_keep needs deleted, the column of key tombstones")
+            return
+        if not self.primary_key:
+            raise ValueError("deleted needs a primary_key")
+        if self.deleted in (*self.primary_key, self.version):
+            raise ValueError("deleted is a column of primary_key or version; name another column")
+        if self.merge.sql is not None:
+            raise ValueError("deleted and merge.sql exclude each other; keep one")
 
     def _check_ttl(self) -> None:
         times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]
@@ -162,9 +210,10 @@ class TableSettings(Section):
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds stand in markers: of partition, sort order, key and TTL."""
+        """Columns whose bounds stand in markers: of partition, clusters, sort order, key, TTL."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
-        names += [*self.primary_key, *((self.version,) if self.version else ())]
+        names += self.cluster_by.columns if self.cluster_by is not None else ()
+        names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
         return tuple(dict.fromkeys(names))
 

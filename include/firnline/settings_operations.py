@@ -16,6 +16,7 @@ Operation = Literal[
     "remove_partitions",
     "rewrite_partitions",
     "delete_where",
+    "replace",
     "erase",
     "orphan_sweep",
     "verify",

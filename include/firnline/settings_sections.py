@@ -24,6 +24,33 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class AppenderSettings(Section):
+    """When a ``firnline.appender.Appender`` writes what it was given."""
+
+    rows: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="Rows. An open buffer with this many is frozen and written.",
+    )
+    bytes: Annotated[Size, size_between("64KiB", "16GiB")] = Field(
+        default=64 * 2**20,
+        description="Size, at least 64KiB, of rows in memory as Arrow holds them. An open buffer "
+        "of this size is frozen and written.",
+    )
+    age: Annotated[Duration, duration_between("10ms", "1h")] = Field(
+        default=2_000,
+        description="Duration, 10ms to 1h. An open buffer is frozen and written this long after "
+        "its first row, so that no row waits longer to be visible.",
+    )
+    frozen: int = Field(
+        default=2,
+        ge=1,
+        le=1_000,
+        description="Buffers. So many wait or are being written at most; then an append waits, or "
+        "is refused. Memory is that of one buffer more.",
+    )
+
+
 class AppendSettings(Section):
     """Appends."""
 
@@ -40,6 +67,9 @@ class AppendSettings(Section):
         default=512 * 2**20,
         description="Size, at least 16MiB. Rows of open parts kept in memory, all partitions "
         "together; the largest part is closed when it is exceeded.",
+    )
+    service: AppenderSettings = Field(
+        default=AppenderSettings(), description="When a service's Appender writes its rows."
     )
 
 
@@ -160,6 +190,19 @@ class CleanupSettings(Section):
         ge=1,
         description="Objects a second on average. Object stores slow down everybody on a prefix "
         "that is deleted from too fast.",
+    )
+
+
+class CheckpointSettings(Section):
+    """A cache of the folded log, for tables whose log takes long to read."""
+
+    min_parts: int | None = Field(
+        default=50_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Parts, at least 1. A table of no more never writes a checkpoint; of a larger "
+        "one a transaction writes one when more than this many markers are newer than the last, "
+        "and every clean-up that deleted something. null: never.",
     )
 
 

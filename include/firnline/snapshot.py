@@ -5,7 +5,8 @@
     live parts = parts - dead parts
 
 Union is commutative and idempotent: neither clock skew, nor the order of a listing, nor reading
-a log file twice changes the result. Everything here is pure; memory is about 0.6 KB per part.
+a log file twice changes the result. Memory is about 0.6 KB per part, and 0.1 KB where a checkpoint
+holds it.
 """
 
 from __future__ import annotations
@@ -15,22 +16,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline import schema as schemas
 from firnline.errors import (
+    InvariantError,
     LogCorruptError,
     SchemaConflictError,
     SnapshotExpiredError,
     UsageError,
 )
+from firnline.log.parts_view import PartsView
 from firnline.log.reader import LogObject, LogRead, read_log
-from firnline.log.records import NO_STATS, Delete, LogContent, Marker, with_unknown
+from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_lines import schema_of, standing
+from firnline.log.union import combine, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
 from firnline.predicate_logic import Pruner
 from firnline.store.base import Store
+
+if TYPE_CHECKING:
+    from firnline.log.checkpoint_file import Checkpoint
+
+__all__ = ["Snapshot", "build", "bury", "combine", "read_snapshot", "standing", "union_parts"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,8 @@ class Snapshot:
     as_of: int | None = None
     times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     """(t, seq) of the transactions that are known, sorted."""
+    covered: frozenset[str] = field(default=frozenset(), repr=False)
+    """Log files that a checkpoint stood for."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
     """Why the schema lines do not go together, where that is tolerated."""
     _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
@@ -64,6 +76,8 @@ class Snapshot:
     @cached_property
     def live(self) -> Mapping[str, Marker]:
         """The live parts by path."""
+        if isinstance(self.parts, PartsView):
+            return self.parts.live(self.as_of)
         if self.as_of is None:
             dead = [p for p, m in self.parts.items() if m.tmb is not None]
             if not dead:
@@ -76,8 +90,10 @@ class Snapshot:
         return {p: m for p, m in self.parts.items() if m.t <= at and (m.tmb is None or m.tmb > at)}
 
     @cached_property
-    def partitions(self) -> dict[str, list[Marker]]:
+    def partitions(self) -> Mapping[str, list[Marker]]:
         """Live parts by partition path, partitions in order of their names."""
+        if isinstance(self.live, PartsView):
+            return self.live.by_partition()
         grouped: dict[str, list[Marker]] = {}
         start = len(self.paths.data_dir)
         for path, marker in self.live.items():
@@ -87,7 +103,7 @@ class Snapshot:
 
     @cached_property
     def skipped(self) -> frozenset[str]:
-        """Log files that exist and were not read, because a transaction folded them."""
+        """Log files that exist and were not read: folded by a transaction, or covered."""
         return frozenset(self.listing.keys() - self.contents.keys())
 
     @property
@@ -117,6 +133,13 @@ class Snapshot:
         stats = marker.stats() if pending else {}
         return [d for d in pending if not self._pruner(d).matches_nothing(stats)]
 
+    def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
+        """Whether statistics prove that one of the part's pending deletes hides all of its rows."""
+        if self.conflict is not None:
+            return False
+        stats = marker.stats()
+        return any(self._pruner(delete).matches_all(stats) for delete in deletes)
+
     def _pruner(self, delete: Delete) -> Pruner:
         found = self._pruners.get(delete.id)
         if found is None:
@@ -144,7 +167,15 @@ class Snapshot:
         return replace(self, as_of=time_ms, deletes=deletes)
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
-        """This state and one more log file: the base after an own commit, without a request."""
+        """This state and one more log file: the base after an own commit, without a request.
+
+        Raises InvariantError for a state that was read from a checkpoint.
+        """
+        if self.covered:
+            raise InvariantError(
+                f"a transaction on {self.paths.log_dir} was built on a checkpoint",
+                next_step="report this: it takes what the log files themselves say",
+            )
         listing = {**self.listing, item.name.key: item}
         contents = {**self.contents, item.name.key: content}
         # Committed it is: a conflict that a repair left in place is no error of the commit.
@@ -155,30 +186,49 @@ def _covers(delete: Delete, partition: str) -> bool:
     return delete.partitions is None or any(fnmatchcase(partition, g) for g in delete.partitions)
 
 
+CHECKPOINT_ABOVE = 8 * 2**20
+"""Bytes of listed log files, some 35,000 parts: less is read as fast as two requests are made."""
+
+
 def read_snapshot(
-    store: Store, paths: TablePaths, *, everything: bool = False, tolerant: bool = False
+    store: Store,
+    paths: TablePaths,
+    *,
+    everything: bool = False,
+    tolerant: bool = False,
+    checkpoint_above: int = CHECKPOINT_ABOVE,
 ) -> Snapshot:
     """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
 
+    Above ``checkpoint_above`` bytes of log files one LIST and normally one GET besides are for the
+    newest checkpoint. Not with ``everything`` or ``tolerant``: who asks for those, as every
+    transaction does, goes by single log files, and a checkpoint does not tell which said what.
+
     Raises SchemaConflictError besides, unless ``tolerant``: see ``build``.
     """
-    return build(paths, read_log(store, paths, everything=everything), tolerant=tolerant)
+    if everything or tolerant:
+        return build(paths, read_log(store, paths, everything=everything), tolerant=tolerant)
+    found: list[Checkpoint] = []
 
+    def find(listing: Mapping[str, LogObject]) -> Checkpoint | None:
+        if sum(item.size for item in listing.values()) <= checkpoint_above:
+            return None
+        from firnline import checkpoint  # it needs Arrow, and a small table does not
 
-def standing(log: LogRead) -> list[str]:
-    """Log files whose schema line counts, by name: those that no transaction of ours has folded.
+        return checkpoint.newest_usable(store, paths, listing, found)
 
-    Whoever folded the others carries their columns, and a repair of the schema states them anew:
-    what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
-    """
-    read = log.contents
-    ours = (key for key, item in log.listing.items() if item.name.seq and key in read)
-    folded = {stone.p for key in ours for stone in read[key].tombstones}
-    return sorted(read.keys() - folded)
+    log = read_log(store, paths, find=find)
+    try:
+        return build(paths, log)
+    except LogCorruptError:
+        if log.checkpoint is None:
+            raise
+        # Whether the log itself is to blame, it says itself.
+        return build(paths, read_log(store, paths))
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
-    """Fold log files into a state.
+    """Fold log files, and the checkpoint that stands for others, into a state.
 
     Args:
         paths: of the table.
@@ -188,27 +238,28 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 
     Raises SchemaConflictError, LogCorruptError.
     """
-    names = sorted(log.contents)
-    contents = [log.contents[name] for name in names]
+    contents = [log.contents[name] for name in sorted(log.contents)]
     tombstones: dict[str, int] = {}
     deletes: dict[str, Delete] = {}
     other: set[bytes] = set()
-    for content in contents:
+    base = log.checkpoint
+    for content in contents if base is None else [base.content(), *contents]:
         for stone in content.tombstones:
             tombstones[stone.p] = min(stone.t, tombstones.get(stone.p, stone.t))
         deletes.update((d.id, d) for d in content.deletes)
         other.update(content.other)
     marks = [c.x for c in contents if c.x is not None]
+    marks += [base.head.mark] if base is not None and base.head.mark is not None else []
     newest = max(marks, key=lambda mark: mark.seq, default=None)
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
-    schema, conflict = _schema(log, tolerant=tolerant)
+    schema, conflict = schema_of(log, tolerant=tolerant)
     return Snapshot(
         paths=paths,
         listing=log.listing,
         contents=log.contents,
-        parts=union_parts(contents),
+        parts=union_parts(contents) if base is None else base.with_newer(contents),
         log_tombstones=tombstones,
         deletes=deletes,
         other=frozenset(other),
@@ -216,68 +267,8 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         seq=max((item.name.seq for item in log.listing.values()), default=0),
         purged=newest.purged if newest is not None else 0,
         times=tuple(sorted(known)),
+        covered=frozenset() if base is None else base.covered,
         conflict=conflict,
-    )
-
-
-def _schema(log: LogRead, *, tolerant: bool) -> tuple[dict[str, str], SchemaConflictError | None]:
-    lines = [(name, log.contents[name].schema) for name in standing(log)]
-    try:
-        return schemas.union(lines), None
-    except SchemaConflictError as error:
-        if not tolerant:
-            raise
-        return schemas.agreed(lines), error
-
-
-def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
-    """All markers by path, each in its final state."""
-    parts: dict[str, Marker] = {}
-    first = parts.setdefault  # one look-up per marker: a million of them are nothing unusual
-    for content in contents:
-        for marker in content.markers:
-            known = first(marker.p, marker)
-            if known is not marker:
-                parts[marker.p] = combine(known, marker)
-    return parts
-
-
-def combine(a: Marker, b: Marker) -> Marker:
-    """One part named twice: dead beats alive, the earliest tombstone wins.
-
-    What only one of them states is kept (a v1 client's fold drops our keys). Of two sequences
-    the larger is the better informed: both were read from the same ``t``, by readers who knew
-    more or fewer transactions.
-
-    Raises LogCorruptError when they disagree on the object itself.
-    """
-    if a == b:
-        return a
-    if a.b != b.b or (None not in (a.n, b.n) and a.n != b.n):
-        raise LogCorruptError(
-            f"two log files disagree on the size of part {a.p}: {a.b} and {b.b} bytes, "
-            f"{a.n} and {b.n} rows",
-            next_step="compare the part with both and move the wrong log file away",
-        )
-    merged = msgspec.structs.replace(
-        a,
-        t=min(a.t, b.t),
-        tmb=min((x.tmb for x in (a, b) if x.tmb is not None), default=None),
-        n=a.n if b.n is None else b.n,
-        q=max((x.q for x in (a, b) if x.q is not None), default=None),
-        d=tuple(sorted({*(a.d or ()), *(b.d or ())})) or None,
-        o=_order(a, b),
-        s=min((x.s for x in (a, b) if x.s), key=bytes, default=NO_STATS),
-    )
-    extra = {**a.unknown(), **b.unknown()}
-    return with_unknown(merged, extra) if extra else merged
-
-
-def _order(a: Marker, b: Marker) -> int | tuple[int, int] | None:
-    if a.o == b.o or b.o is None:
-        return a.o
-    return (
-        b.o if a.o is None else (min(a.order()[0], b.order()[0]), max(a.order()[1], b.order()[1]))
     )
 
 

@@ -9,13 +9,14 @@ Spark driver alive beside the retry, and then this is what makes one of them los
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from firnline import fold, invariants
 from firnline.base import ATTEMPTS, Base, publish, take_base
+from firnline.change import Change, Mended
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -25,48 +26,20 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
-from firnline.log.reader import LogObject, time_after
-from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.log.reader import LogObject, list_log, time_after
+from firnline.log.records import LogContent, Marker, TxnMark, marker_json
+from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.plan.keys import refuse_between
+from firnline.schema import SchemaUnion
+from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
 
+__all__ = ["Change", "Committed", "Mended", "commit"]
+
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """How a repair of the schema goes on a base."""
-
-    folds: tuple[str, ...]
-    """Exactly these log files are folded: those whose schema lines are wrong."""
-    line: Mapping[str, str]
-    """The schema line that stands for theirs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an operation wants to do to the table."""
-
-    op: str
-    replaces: tuple[str, ...]
-    """Keys of the parts it tombstones."""
-    adds: tuple[Marker, ...]
-    """Its new parts; ``t`` is set when the transaction is built, ``q`` None means its own seq."""
-    counts: Counts
-    partitions: tuple[str, ...] = ()
-    deletes: tuple[Delete, ...] = ()
-    """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
-    clean: tuple[str, ...] = ()
-    """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
-    purge: Callable[[Snapshot], int] | None = None
-    """New purge horizon on a base; None leaves it where it is."""
-    refuse: Callable[[Snapshot], None] | None = None
-    """Called with every base before it is committed on; what it raises ends the commit."""
-    mend: Callable[[Snapshot], Mended] | None = None
-    """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +49,10 @@ class Committed:
     header: TxnHeader
     base: Base | None
     """The state right after it; None when somebody else has to publish it first."""
+    checkpoint: str | None = None
+    """Key of the checkpoint that was written after it."""
+    warning: str = ""
+    """Why there is no checkpoint although one was due; the commit is none the worse for it."""
 
     @property
     def published(self) -> bool:
@@ -93,7 +70,8 @@ class _Draft:
 def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Committed:
     """Commit a change on a base, rebasing where others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``.
+    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. Of a table of more than
+    ``checkpoint.min_parts`` parts one LIST besides, and one PUT when a checkpoint is due.
 
     Raises:
         CommitConflictError: a part of ``change.replaces`` is no longer live. Delete the new
@@ -110,13 +88,14 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     for _ in range(ATTEMPTS):
         if change.refuse is not None:
             change.refuse(base.snapshot)
-        _refuse_conflict(base.snapshot, change)
+        _refuse_conflict(base.snapshot, table.settings, change)
+        _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
         _refuse_when_late(table, base)
         read_at = table.clock.elapsed_ms()
         if _create_transaction(table, base, draft.header, data):
-            return _committed(table, base, draft, read_at)
+            return _checkpointed(table, _committed(table, base, draft, read_at), change)
         base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
@@ -153,6 +132,20 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
 
 
+def _checkpointed(table: Table, committed: Committed, change: Change) -> Committed:
+    """Write a checkpoint when one is due; its failure is told of and nothing else."""
+    least = table.settings.checkpoint.min_parts
+    base = committed.base
+    if base is None or not change.checkpoint or least is None or len(base.snapshot.parts) <= least:
+        return committed
+    from firnline import checkpoint  # it needs Arrow, and few transactions need it
+
+    written = checkpoint.write_when_due(table, base.snapshot)
+    if written.warning:
+        _LOG.warning("after transaction %d: %s", committed.header.seq, written.warning)
+    return replace(committed, checkpoint=written.key, warning=written.warning)
+
+
 def _age_ms(table: Table, base: Base) -> int:
     return table.clock.elapsed_ms() - base.began_ms
 
@@ -167,7 +160,7 @@ def _refuse_when_late(table: Table, base: Base) -> None:
         )
 
 
-def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
+def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change) -> None:
     if snapshot.conflict is not None and change.mend is None:
         raise snapshot.conflict  # no one schema line could state what the folded ones do
     # Against the snapshot that is committed on: looking at the transactions in between instead
@@ -179,6 +172,28 @@ def _refuse_conflict(snapshot: Snapshot, change: Change) -> None:
             f"were replaced by somebody else, {lost[0]} among them",
             next_step="run it again: it plans on what is there now",
         )
+    refuse_between(snapshot, settings, frozenset(change.replaces), change.adds)
+
+
+def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
+    """As ``refuse_between``, for appends that landed since the base was read.
+
+    They conflict with nothing else, so nobody has looked. One LIST, and only where the order of
+    insertion counts and several parts become one.
+    """
+    spans = [m.order() for m in change.adds if m.order()[0] < m.order()[1]]
+    if not table.settings.primary_key or not spans:
+        return
+    listing, _ = list_log(table.store, table.paths)
+    known = base.snapshot.listing.keys()
+    for key in listing.keys() - known:
+        at = listing[key].name.t
+        if any(first <= at <= last for first, last in spans):
+            raise CommitConflictError(
+                f"append {key} landed late, with a time between those of parts that this "
+                f"{change.op} puts together",
+                next_step="run it again: it plans on what is there now",
+            )
 
 
 def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str) -> _Draft:
@@ -187,7 +202,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    keys, line = _folds(snapshot, change, own, purged)
+    mended = _folds(snapshot, change, own, purged)
+    keys = mended.folds
     folded = fold.fold(
         snapshot,
         keys,
@@ -199,14 +215,14 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
     content = LogContent(
         t=t,
-        schema=dict(line),
+        schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=[*deletes, *folded.deletes],
         other=list(folded.other),
         x=TxnMark(seq=seq, txn=txn, op=change.op, purged=purged),
     )
-    _check(table, base, change, content, frozenset(keys))
+    _check(table, base, change, content, mended)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
     header = TxnHeader(
         seq=seq,
@@ -218,19 +234,27 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         run=run,
         counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
+        why=change.why,
     )
     return _Draft(header, content, codec.encode(content))
 
 
-def _folds(
-    snapshot: Snapshot, change: Change, own: list[Marker], purged: int
-) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -> Mended:
     """Which log files to fold, and the schema line that stands for theirs."""
     if change.mend is not None:
-        mended = change.mend(snapshot)
-        return mended.folds, mended.line
+        return change.mend(snapshot)
     own_bytes = sum(len(marker_json(m)) for m in own)
-    return fold.choose(snapshot, own_bytes, purged), snapshot.schema
+    return Mended(fold.choose(snapshot, own_bytes, purged), _line(snapshot, change))
+
+
+def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
+    if change.columns is None:
+        return snapshot.schema
+    known = SchemaUnion()
+    known.add("the table", snapshot.schema)
+    step = "run it again: it looks at the rows anew"  # an append was quicker to name the column
+    known.add(f"the rows of this {change.op}", change.columns, next_step=step)
+    return known.columns
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:
@@ -246,14 +270,13 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
     return [*new, *clean, *(bury(snapshot.parts[p], t) for p in change.replaces)]
 
 
-def _check(
-    table: Table, base: Base, change: Change, content: LogContent, folds: frozenset[str]
-) -> None:
+def _check(table: Table, base: Base, change: Change, content: LogContent, mended: Mended) -> None:
     candidate = invariants.Candidate(
         base=base.snapshot,
         content=content,
         replaces=frozenset(change.replaces),
         adds=frozenset(m.p for m in change.adds),
-        folds=folds,
+        folds=frozenset(mended.folds),
+        gone=mended.gone,
     )
     invariants.check(candidate, table.paths)

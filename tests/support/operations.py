@@ -16,6 +16,7 @@ from firnline.operations.drop import DropOptions, list_partitions, run_drop
 from firnline.operations.erase import EraseOptions, run_erase
 from firnline.operations.import_files import ImportOptions, run_import
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
+from firnline.operations.replace import ReplaceOptions, run_replace
 from firnline.operations.rewrite import RewriteOptions, run_rewrite
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.ttl import TtlOptions, run_ttl
@@ -123,6 +124,40 @@ def delete_eagerly(call: Call) -> None:
 def delete_lazily(call: Call) -> None:
     options = DeleteOptions(where="id > 10", mode="lazy")
     run_delete(call.table, call.engine, options, call.run)
+
+
+def staged(call: Call) -> object:
+    """Rows 3 and 9 of another name, staged beside the table; returns where."""
+    table = call.table
+    for first in (0, 6, 12):
+        append_free(table, first)
+    parent, _, name = table.paths.prefix.rpartition("/")
+    rows = pa.table({"id": [3, 9], "day": [1, 1], "name": ["new", "new"]})
+    table.store.put_new(f"{parent}/staged/a.parquet".removeprefix("/"), parquet_bytes(rows))
+    return f"{table.settings.root.removesuffix(name)}staged"
+
+
+def replace_eagerly(call: Call) -> None:
+    """One part goes unread, two are cut; the interval has two new rows."""
+    options = ReplaceOptions(
+        column="id", start=3, end=14, files=(call.known,), partition="p", mode="eager"
+    )
+    run_replace(call.table, call.engine, options, call.run, scratch=call.scratch)
+
+
+def replace_lazily(call: Call) -> None:
+    options = ReplaceOptions(
+        column="id", start=3, end=14, files=(call.known,), partition="p", mode="lazy"
+    )
+    run_replace(call.table, call.engine, options, call.run, scratch=call.scratch)
+
+
+def empty_lazily(call: Call) -> None:
+    """Nothing new, and only one day."""
+    options = ReplaceOptions(
+        column="id", start=3, end=14, equal={"day": 1}, nothing=True, mode="lazy"
+    )
+    run_replace(call.table, call.engine, options, call.run)
 
 
 def erase(call: Call) -> None:
@@ -269,6 +304,7 @@ AGED = {"partition_by": ["day(ts)"], "sort_by": ["id"], "ttl": {"keep": "3d"}}
 FREE = {"partition": ".*", "sort_by": ["id"]}
 REPLACED = {**FREE, "merge": {"min_inputs": 2, "sql": "from source_files where id % 5 > 0"}}
 ELEVEN = ids(range(11))
+REPLACED_IDS = ids(range(3), {3, 9}, range(14, 18))
 NOT_LOST = "reads, and lacks nothing"
 IMPORTED = "imported into this table before"
 
@@ -332,6 +368,34 @@ SCENARIOS = [
     Scenario("delete, eager", three_appends, delete_eagerly, EIGHTEEN, ELEVEN, op="delete"),
     Scenario(
         "delete, lazy", three_appends, delete_lazily, EIGHTEEN, ELEVEN, hides=True, op="delete"
+    ),
+    Scenario(
+        "replace, eager",
+        staged,
+        replace_eagerly,
+        EIGHTEEN,
+        REPLACED_IDS,
+        settings=FREE,
+        op="replace",
+    ),
+    Scenario(
+        "replace, lazy",
+        staged,
+        replace_lazily,
+        EIGHTEEN,
+        REPLACED_IDS,
+        settings=FREE,
+        hides=True,
+        op="replace",
+    ),
+    Scenario(
+        "replace, nothing",
+        three_appends,
+        empty_lazily,
+        EIGHTEEN,
+        EIGHTEEN - ids(range(3, 14, 2)),
+        hides=True,
+        op="replace",
     ),
     Scenario(
         "erase",

@@ -127,10 +127,10 @@ def test_the_schema_may_be_given_instead_of_read() -> None:
 
 @pytest.mark.parametrize("rows", [TABLE.slice(0, 0), TABLE.slice(0, 0).to_reader(), []])
 def test_no_rows_write_nothing_and_say_so(rows: Any) -> None:
-    table = make(partition_by=["month(d)"])
-    result = Appender(table).append(rows)
-    assert (result.log_key, result.parts, result.rows) == (None, (), 0)
-    assert table.store.counters.put == 0
+    for table in (make(partition_by=["month(d)"]), make()):
+        result = Appender(table).append(rows)
+        assert (result.log_key, result.parts, result.rows) == (None, (), 0)
+        assert table.store.counters.put == 0
 
 
 def test_a_free_layout_takes_the_partition_that_is_given() -> None:

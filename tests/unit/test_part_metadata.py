@@ -24,6 +24,7 @@ def encoded(pairs: dict[str, str]) -> dict[bytes, bytes]:
         q=NUMBERS,
         o=st.tuples(NUMBERS, NUMBERS),
         rows=NUMBERS,
+        d=st.lists(st.text(), max_size=2).map(tuple),
         replaces=st.lists(st.text(), max_size=3).map(tuple),
     )
 )

@@ -13,7 +13,9 @@ from firnline.settings_operations import (
     VerifySettings,
 )
 from firnline.settings_sections import (
+    AppenderSettings,
     AppendSettings,
+    CheckpointSettings,
     CleanupSettings,
     MergeSettings,
     SparkSettings,
@@ -49,6 +51,20 @@ def test_settings_written_as_json_are_the_same_settings_again(tmp_path: Path) ->
     assert TableSettings.model_validate_json(text) == table
 
 
+def test_clusters_are_a_list_of_columns_or_a_mapping(tmp_path: Path) -> None:
+    short = one(tmp_path, "cluster_by: [a, b]").cluster_by
+    long = one(tmp_path, "cluster_by: {columns: [a, b], method: range}").cluster_by
+    assert short is not None
+    assert short == long
+    assert short.run_bytes(512 * 2**20) == 4 * 2**30
+    other = one(tmp_path, "cluster_by: {columns: [a, b], method: zorder, run_size: 9GiB}")
+    assert other.cluster_by is not None
+    assert other.cluster_by.run_bytes(512 * 2**20) == 9 * 2**30
+    assert other.cluster_by.mark != short.mark
+    assert other.statistics_columns == ("a", "b")
+    assert TableSettings.model_validate_json(other.model_dump_json()) == other
+
+
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         one(tmp_path, "sort_by: [a]").root = "s3://b/other"
@@ -78,6 +94,14 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("partition: '('", "t", "is not a regular expression"),
         ("sort_by: [a, b, A desc]", "t", "names 'A' twice"),
         ("sort_by: [yes]", "sort_by[0]", "valid dictionary"),
+        ("cluster_by: []", "cluster_by.columns", "at least 1 item"),
+        ("cluster_by: [a, A]", "t", "cluster_by names 'A' twice"),
+        ("cluster_by: [a], primary_key: [a]", "t", "exclude each other"),
+        ("cluster_by: {columns: [a], method: zorder}", "cluster_by", "at least 2 columns"),
+        ("cluster_by: {columns: [a, b, c, d, e], method: zorder}", "cluster_by", "at most 4"),
+        ("cluster_by: {columns: [a], method: hilbert}", "cluster_by.method", "'zorder' or 'hash'"),
+        ("cluster_by: {columns: [a], metod: hash}", "cluster_by.metod", "did you mean method?"),
+        ("cluster_by: [a], merge: {max_bytes_per_run: 1GiB}", "t", "below the run_size"),
         ("primary_key: [id, ID]", "t", "names 'ID' twice"),
         ("primary_key: [yes]", "primary_key[0]", "put it in quotes"),
         ("version: v", "t", "needs a primary_key"),
@@ -144,8 +168,10 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
     [
         TableSettings,
         AppendSettings,
+        AppenderSettings,
         MergeSettings,
         CleanupSettings,
+        CheckpointSettings,
         TtlSettings,
         SparkSettings,
         RewriteSettings,
@@ -156,7 +182,7 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     sections = {
-        *("append", "merge", "cleanup", "spark"),
+        *("append", "merge", "cleanup", "checkpoint", "spark"),
         *("rewrite", "sweep", "verify", "alerts"),
     }
     for name, field in model.model_fields.items():

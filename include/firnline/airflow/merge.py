@@ -70,8 +70,12 @@ class MergeWork(SparkWork["MergeOptions"]):
             f"{about_size(group['bytes'])}"
             for group in figures["groups"]
         ]
-        more = figures["parts_out"] - len(figures["groups"])
-        lines += [f"and {more} groups more"] if more > 0 else []
+        if figures.get("parts_hidden"):
+            hidden = f"{figures['parts_hidden']} parts ({figures['rows_hidden']} rows)"
+            lines.append(f"{hidden} are hidden by deletes as a whole and go without being read")
+        listed = sum(group["outputs"] for group in figures["groups"])
+        more = figures["parts_out"] - listed
+        lines += [f"and {more} parts more"] if more > 0 else []
         return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:

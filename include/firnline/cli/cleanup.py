@@ -128,6 +128,8 @@ def _render(data: dict[str, Any]) -> None:
                 ("bytes", about_size(data["bytes"])),
                 ("readable", f"after {output.when(data['purged'])}" if data["purged"] else "?"),
                 ("transaction", ", ".join(map(number, data["transactions"])) or "none"),
+                *([("checkpoint", data["checkpoint"])] if data["checkpoint"] else []),
+                *(("warning", warning) for warning in data["warnings"]),
                 ("requests", requests_text(data["requests"])),
                 ("time", about_duration(round(data["seconds"] * 1000))),
             ]

@@ -52,8 +52,9 @@ AtOption = Annotated[
     str | None,
     typer.Option(
         "--at",
-        metavar="TIME",
-        help="As of a time: 2026-01-31T12:00:00Z (ISO 8601 with a zone) or unix milliseconds.",
+        metavar="TIME|SEQ",
+        help="As of a time, 2026-01-31T12:00:00Z (ISO 8601 with a zone) or unix milliseconds; or "
+        "right after a transaction, by its number (up to 9 digits; 0: before the first).",
     ),
 ]
 
@@ -91,6 +92,8 @@ def command(
 
 
 _LAST = ("as_json", "debug", "settings")
+_SEQUENCE = re.compile(r"\d{1,9}")
+"""Milliseconds with so few digits were in January 1970."""
 _MILLISECONDS = re.compile(r"\d{1,15}")
 _TIME_STEP = "write a time as 2026-01-31T12:00:00Z, with its zone, or as unix milliseconds"
 
@@ -120,16 +123,28 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
     """The table's newest state or that of a time.
 
     Raises:
-        UsageError: ``at`` is no time, or there is no table at the root.
+        UsageError: ``at`` is no time and no transaction, or there is no table at the root.
         SnapshotExpiredError: parts of that time are deleted.
     """
     from firnline.snapshot import read_snapshot
 
-    time_ms = None if at is None else parse_time(at, table.clock.now_ms())
+    time_ms = None if at is None else moment(table, at)
     snapshot = read_snapshot(table.store, table.paths)
     if not snapshot.listing:
         raise _no_table(table)
     return snapshot if time_ms is None else snapshot.at(time_ms)
+
+
+def moment(table: Table, text: str) -> int:
+    """Unix milliseconds of a time, or of the transaction with a number.
+
+    Raises UsageError; SnapshotExpiredError for a transaction whose record is gone.
+    """
+    from firnline.history import time_of
+
+    if _SEQUENCE.fullmatch(text.strip()):
+        return time_of(table, int(text))
+    return parse_time(text, table.clock.now_ms())
 
 
 def require_table(table: Table) -> None:

@@ -206,6 +206,9 @@ def _render_plan(data: dict[str, Any]) -> None:
 
     number, name = output.number, data["table"]
     groups_table(data)
+    if data["only_record"] and data["by_winners"]:
+        output.line(f"No row of {name} can match, and nothing would be changed.")
+        return
     if data["only_record"]:
         output.line(
             f"No part of {name} would be touched. The delete record is committed all the same: it "
@@ -238,12 +241,18 @@ def _render(data: dict[str, Any]) -> None:
                 f"{number(data['parts_excluded'])} excluded by statistics"
             ),
         ),
-        ("transaction", number(data["transaction"])),
-        ("record", f"{data['delete']}: hides such rows of appends that began before"),
+        ("transaction", "none" if data["transaction"] is None else number(data["transaction"])),
+        ("record", _record(data)),
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
     output.pairs(rows)
+
+
+def _record(data: dict[str, Any]) -> str:
+    if data["delete"] is None:
+        return "none: the rows that readers saw are gone, and appends under way come after it"
+    return f"{data['delete']}: hides such rows of appends that began before"
 
 
 def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +34,9 @@ def history(
 ) -> None:
     """Maintenance transactions: when, what, by whom, parts, rows, bytes.
 
-    The newest come last. Appends are no transactions; `firnline snapshot` counts their log files.
+    One after the other, the newest last: each was committed on the state right after the one
+    before it. A number can be given wherever a time is asked for (`snapshot --at`, `diff`), and to
+    `restore --to`. Appends are no transactions; `firnline snapshot` counts their log files.
     """
     from firnline.history import history as read_history
 
@@ -59,6 +62,8 @@ def describe(header: TxnHeader) -> dict[str, Any]:
         "by": by_whom(header.run),
         **counts,
         "partitions": list(header.partitions),
+        "why": header.why,
+        "link": link(header.run),
         "txn": header.txn,
     }
 
@@ -72,6 +77,25 @@ def by_whom(run: RunIdentity) -> str:
     return person or run.run_id or "?"
 
 
+def link(run: RunIdentity) -> str | None:
+    """Airflow's page of the run, where ``AIRFLOW__API__BASE_URL`` says at which address it is."""
+    from urllib.parse import quote
+
+    base = os.environ.get("AIRFLOW__API__BASE_URL", "").rstrip("/")
+    if not base or not run.dag_id:
+        return None
+    return f"{base}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}"
+
+
+def _what(txn: dict[str, Any]) -> str:
+    """The operation and what it was for: its own words, or the partitions that changed."""
+    if txn["why"]:
+        return f"{txn['op']} {txn['why']}"
+    names = [name or "-" for name in txn["partitions"]]
+    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+    return f"{txn['op']} {names[0]}{more}" if names else str(txn["op"])
+
+
 def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
@@ -81,7 +105,7 @@ def _render(data: dict[str, Any]) -> None:
     columns = [
         output.Column("seq", number=True),
         output.Column("when"),
-        output.Column("op"),
+        output.Column("what", wrap=True),
         output.Column("by", wrap=True),
         output.Column("parts", number=True),
         output.Column("rows", number=True),
@@ -93,8 +117,8 @@ def _render(data: dict[str, Any]) -> None:
             [
                 output.number(txn["seq"]),
                 output.when(txn["t"]),
-                txn["op"],
-                txn["by"],
+                _what(txn),
+                "\n".join(filter(None, [txn["by"], txn["link"]])),
                 _change(output.number(txn["parts_in"]), output.number(txn["parts_out"])),
                 _change(output.number(txn["rows_in"]), output.number(txn["rows_out"])),
                 _change(about_size(txn["bytes_in"]), about_size(txn["bytes_out"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from statistics import median_low
@@ -22,7 +23,6 @@ from firnline.cli.common import (
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.log.records import Marker
     from firnline.settings import TableSettings
     from firnline.snapshot import Snapshot
 
@@ -69,9 +69,13 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
 
     Raises UsageError when no partition matches ``glob``.
     """
+    from firnline.log.parts_view import figures
+
     chosen = choose(settings.name, snapshot.partitions, glob)
     small = settings.merge.target_size * 3 // 4
-    every = [marker for markers in chosen.values() for marker in markers]
+    found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
+    sizes = [size for one in found for size in one.sizes]
+    rows = [count for one in found for count in one.rows]
     return {
         "table": settings.name,
         "root": settings.root,
@@ -79,22 +83,21 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
         "small_below": small,
         "min_inputs": settings.merge.min_inputs,
         "partitions": [
-            {"partition": name, **_figures(markers, small)} for name, markers in chosen.items()
+            {"partition": one.partition, **_figures(one.sizes, one.rows, small)} for one in found
         ],
-        "total": _figures(every, small),
+        "total": _figures(sizes, rows, small),
     }
 
 
-def choose(
-    table: str, partitions: dict[str, list[Marker]], glob: str | None
-) -> dict[str, list[Marker]]:
+def choose(table: str, partitions: Iterable[str], glob: str | None) -> frozenset[str]:
     """The partitions that ``glob`` matches; all without one. Raises UsageError for none."""
     if glob is None:
-        return partitions
-    chosen = {name: parts for name, parts in partitions.items() if fnmatchcase(name, glob)}
+        return frozenset(partitions)
+    chosen = frozenset(name for name in partitions if fnmatchcase(name, glob))
     if not chosen:
-        some = ", ".join(list(partitions)[:3])
-        have = f"it has {len(partitions)}, such as {some}" if partitions else "it has none"
+        names = list(partitions)
+        some = ", ".join(names[:3])
+        have = f"it has {len(names)}, such as {some}" if names else "it has none"
         raise UsageError(
             f"no partition of {table} matches {glob!r}: {have}",
             next_step="see them with `firnline parts`",
@@ -102,9 +105,10 @@ def choose(
     return chosen
 
 
-def _figures(markers: Sequence[Marker], small_below: int) -> dict[str, Any]:
-    sizes = sorted(marker.b for marker in markers)
-    rows = [marker.n for marker in markers]
+def _figures(
+    unsorted: Sequence[int], rows: Sequence[int | None], small_below: int
+) -> dict[str, Any]:
+    sizes = sorted(unsorted)
     known = [count for count in rows if count is not None]
     return {
         "parts": len(sizes),
@@ -122,7 +126,7 @@ def histogram(sizes: Iterable[int]) -> list[int]:
     """How many sizes fall below each of ``SIZE_STEPS`` (and above the one before), and beyond."""
     counts = [0] * (len(SIZE_STEPS) + 1)
     for size in sizes:
-        counts[next((i for i, top in enumerate(SIZE_STEPS) if size < top), len(SIZE_STEPS))] += 1
+        counts[bisect_right(SIZE_STEPS, size)] += 1
     return counts
 
 

@@ -97,8 +97,8 @@ def _render(data: dict[str, Any]) -> None:
             *(output.Column(title, number=True) for title in ("parts in", "parts out", "bytes")),
         ]
         rows = [
-            [name or "-", number(parts), number(groups), about_size(size)]
-            for name, (parts, groups, size) in _by_partition(data["groups"]).items()
+            [name or "-", number(parts), number(outputs), about_size(size)]
+            for name, (parts, outputs, size) in _by_partition(data["groups"]).items()
         ]
         whole = [number(data["parts_in"]), number(data["parts_out"]), about_size(data["bytes_in"])]
         output.table(columns, rows, [f"{len(rows)} in all", *whole] if len(rows) > 1 else None)
@@ -108,11 +108,11 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _by_partition(groups: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int]]:
-    """Partition -> parts, groups, bytes; in the order of the plan."""
+    """Partition -> parts, outputs, bytes; in the order of the plan."""
     found: dict[str, tuple[int, int, int]] = {}
     for planned in groups:
         parts, count, size = found.get(planned["partition"], (0, 0, 0))
-        added = (parts + planned["parts"], count + 1, size + planned["bytes"])
+        added = (parts + planned["parts"], count + planned["outputs"], size + planned["bytes"])
         found[planned["partition"]] = added
     return found
 
@@ -130,12 +130,17 @@ def _summary(data: dict[str, Any]) -> str:
     from firnline.units import about_size
 
     name, number = data["table"], output.number
-    if not data["groups"]:
-        return f"Nothing to merge in {name}."
-    return (
-        f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
-        f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
-        f"{number(data['requests'])} requests besides reading the log."
-        + " merge.sql would make their rows anew."
-        * (data["sql"] is not None)
-    )
+    said = []
+    if data["parts_hidden"]:
+        said.append(
+            f"{number(data['parts_hidden'])} parts, of which deletes hide every row "
+            f"({number(data['rows_hidden'])}), would go without being read."
+        )
+    if data["groups"]:
+        said.append(
+            f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
+            f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
+            f"{number(data['requests'])} requests besides reading the log."
+        )
+        said += ["merge.sql would make their rows anew."] * (data["sql"] is not None)
+    return " ".join(said) or f"Nothing to merge in {name}."

@@ -98,6 +98,7 @@ def uses(settings: TableSettings, column: str) -> list[str]:
     roles = {
         "partition": [field.column for field in settings.partition_by],
         "sort": [field.column for field in settings.sort_by],
+        "cluster": list(settings.cluster_by.columns) if settings.cluster_by else [],
         "primary key": list(settings.primary_key),
         "version": [settings.version] if settings.version else [],
         "ttl": [settings.ttl.column] if settings.ttl and settings.ttl.column else [],
@@ -200,7 +201,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
             if not agreed("Do it?"):
                 output.line("Nothing was changed.")
                 raise typer.Exit(1)
-        _fix(opened, factory, options, as_json)
+        mend(opened, factory, options, as_json)
 
 
 def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:
@@ -217,9 +218,10 @@ def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[Colu
     return tuple(ColumnFix(column=c, rename=new) for c, new in zip(columns, names, strict=True))
 
 
-def _fix(
+def mend(
     table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
 ) -> None:
+    """Run a change of the schema and print its report. Raises RunFailedError."""
     from firnline.operations.schema_fix import SchemaFixFailedError, run_schema_fix
 
     name = table.settings.name

@@ -127,12 +127,16 @@ def plan(data: dict[str, Any]) -> None:
 
 
 def _wish(columns: list[dict[str, Any]], verb: str) -> str:
-    wishes = [
-        f"{c['column']} {verb} {c['type']}"
-        + (f", and in another type {c['rename']}" if c["rename"] else "")
-        for c in columns
-    ]
-    return "; ".join(wishes)
+    return "; ".join(_wished(column, verb) for column in columns)
+
+
+def _wished(column: dict[str, Any], verb: str) -> str:
+    name, new = column["column"], column["rename"]
+    if column.get("drop"):
+        return f"{name} {verb} gone"
+    if column["type"] is None:
+        return f"{name} {verb} {new}"
+    return f"{name} {verb} {column['type']}" + (f", and in another type {new}" if new else "")
 
 
 def _unreadable(parts: Iterable[tuple[str, str]]) -> None:

@@ -52,8 +52,9 @@ def snapshot(
 
 def describe(table: Table, state: Snapshot) -> dict[str, Any]:
     """The state as JSON holds it; times in unix milliseconds, sizes in bytes."""
-    live = state.live
-    rows = [marker.n for marker in live.values()]
+    from firnline.log.parts_view import dead, totals
+
+    found = totals(state.live)
     logs = state.listing.values()
     return {
         "table": table.settings.name,
@@ -62,15 +63,16 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
         "seq": state.seq,
         "newest_log_file": state.newest_t,
         "partitions": len(state.partitions),
-        "parts": len(live),
-        "rows": None if None in rows else sum(n for n in rows if n is not None),
-        "bytes": sum(marker.b for marker in live.values()),
-        "dead_parts": sum(marker.tmb is not None for marker in state.parts.values()),
+        "parts": found.parts,
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "dead_parts": dead(state.parts),
         "deletes_pending": len(state.deletes),
         "purge_horizon": state.purged or None,
         "log_files": len(state.listing),
         "log_files_read": len(state.contents),
-        "log_files_folded": len(state.skipped),
+        "log_files_folded": len(state.skipped - state.covered),
+        "log_files_covered": len(state.covered),
         "log_bytes": sum(item.size for item in logs),
         "requests": table.store.counters.as_dict(),
         "schema": dict(state.schema),
@@ -108,8 +110,11 @@ def _log_files(data: dict[str, Any]) -> str:
     from firnline.units import about_size
 
     number, requests = output.number, data["requests"]
+    covered = data["log_files_covered"]
+    from_checkpoint = f"{number(covered)} from a checkpoint, " if covered else ""
     return (
         f"{number(data['log_files'])} ({about_size(data['log_bytes'])}): "
-        f"{number(data['log_files_read'])} read, {number(data['log_files_folded'])} skipped as "
+        f"{number(data['log_files_read'])} read, {from_checkpoint}"
+        f"{number(data['log_files_folded'])} skipped as "
         f"folded; {number(requests['list'])} LIST, {number(requests['get'])} GET"
     )

@@ -23,21 +23,24 @@ _MIN_LIMIT = 48 * 2**20
 
 
 @contextmanager
-def open_duckdb(scratch: Path, memory: int, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_duckdb(
+    scratch: Path, memory: int, threads: int, spill: str = "spill"
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database in memory that may spill to and read ``scratch`` and nothing else.
 
     Args:
-        scratch: the task's folder; also where it spills (``spill/``).
+        scratch: the task's folder.
         memory: ``kernel_memory``, bytes.
         threads: worker threads.
+        spill: folder in ``scratch`` where it spills; each database needs its own.
     """
-    spill = scratch / "spill"
-    spill.mkdir(exist_ok=True)
+    spill_folder = scratch / spill
+    spill_folder.mkdir(exist_ok=True)
     connection = duckdb.connect(
         config={
             "threads": threads,
             "memory_limit": f"{max(int(memory * MEMORY_SHARE), _MIN_LIMIT)}B",
-            "temp_directory": str(spill),
+            "temp_directory": str(spill_folder),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,

@@ -111,7 +111,9 @@ def read_footers(
             key = keys[str(members[0])]
             described = _describe(connection, members[0], key)
             converted = _converted(connection, task, described)
-            columns[shape] = _check(key, described, wanted, converted), converted
+            dropped = {fold_name(name) for name in task.dropped}
+            kept = [(n, kind) for n, kind in described if fold_name(n) not in dropped]
+            columns[shape] = _check(key, kept, wanted, converted), converted
     staged = tuple(
         Staged(tuple(members), columns[shape][0], hidden, columns[shape][1])
         for (shape, hidden), members in groups.items()

@@ -1,4 +1,4 @@
-"""One group becomes one part: stage, check, produce, upload.
+"""One group becomes one part, or a clustered few: stage, check, produce, upload.
 
 Memory: the process grows by at most 1.3 times ``kernel_memory`` over what it had when the task
 began, whatever the size of the group (figures in docs/benchmarks.md). A sort that is larger goes to
@@ -45,7 +45,7 @@ def merge_group(
     clock: Clock,
     should_stop: Callable[[], bool] | None = None,
 ) -> KernelResult:
-    """Merge the parts of one group into one new part, or none when no row is left.
+    """Merge the parts of one group into one new part (or several that are clustered), or none.
 
     The inputs are read with one GET each and stay; the output is uploaded under a name that is made
     here, so that two attempts at one task never write one object. Nothing is left on disk.
@@ -59,7 +59,7 @@ def merge_group(
         should_stop: asked now and then; once it says True the task ends with an error.
 
     Returns:
-        The new part and the row counts, each counted on its own (``rows_in`` by the footers,
+        The new parts and the row counts, each counted on its own (``rows_in`` by the footers,
         ``rows_deleted``, ``rows_removed`` and ``rows_deduplicated`` by queries, the part's rows by
         its footer), or the error that stopped it. Never raises for a fault of input, store or disk.
     """
@@ -101,10 +101,10 @@ class _Merge:
             with self._faults(keys, connection), interrupted_when(self.stopped, connection):
                 check_values(connection, inputs, keys)
                 producer = Producer(
-                    task, connection, self.folder, self.clock, self.stopped, self._stop_if_asked
+                    task, connection, self.folder, self.stopped, self._stop_if_asked
                 )
                 produced = producer.run(paths, inputs, key_file)
-        parts = () if produced.output is None else (self._upload(produced.output),)
+        parts = tuple(self._upload(output) for output in produced.outputs)
         return _result(task, parts, produced, keys)
 
     def _upload(self, output: Written) -> WrittenPart:
@@ -168,13 +168,14 @@ def _check_task(task: KernelTask) -> None:
             next_step="give them one spelling with `firnline schema fix`",
         )
     named = [*(key.column for key in task.sort_by), *task.primary_key]
-    named += [task.version] if task.version else []
+    named += [name for name in (task.version, task.deleted) if name]
     named += task.keys.columns if task.keys else ()
+    named += task.cluster.columns if task.cluster else ()
     for column in named:
         if fold_name(column) not in known:
             raise PartSchemaError(
-                f"column {column!r} of sort_by, primary_key, version or keys is not in the table "
-                f"of {_name(task)}",
+                f"column {column!r} of sort_by, cluster_by, primary_key, version or keys is not in "
+                f"the table of {_name(task)}",
                 next_step="correct the column in tables.yaml or in the call",
             )
     if task.primary_key and known.intersection(_RESERVED):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from firnline.part import WrittenPart
@@ -26,6 +28,8 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[int, int] | None = None
     """Its insertion order, unix ms; needed with ``only_touched``, where the kernel decides of what
     the output is made."""
+    forget: bool = False
+    """Key tombstones of this part that win go too: nothing older is left for them to hide."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,15 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """In the inputs, in any type."""
     name: str
     """In ``KernelTask.columns``."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows go into which output."""
+
+    method: Literal["range", "zorder", "hash"]
+    columns: tuple[str, ...]
+    outputs: int
+    """How many at most; fewer when there are too few distinct values to tell them apart."""
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +75,8 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     stats_columns: tuple[str, ...]
     primary_key: tuple[str, ...] = ()
     version: str | None = None
+    deleted: str | None = None
+    """With a primary key: BOOLEAN column, true in key tombstones."""
     metadata: dict[str, str] = {}
     """Parquet key-value metadata (``firnline.*``) for the outputs; the kernel adds ``rows``."""
     data_prefix: str
@@ -80,13 +95,21 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """How long ``query`` may run."""
     keep: str | None = None
     """DuckDB condition: visible rows for which it is not true (false or null) are removed."""
+    keep_winners: bool = False
+    """With a primary key: ``keep`` is asked of the row that wins, no key tombstone, and a row that
+    goes takes all older ones of its key along. Without, of every row."""
     keys: KeyFile | None = None
     """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input. Equal as in
     SQL: a null is equal to nothing."""
+    cluster: Cluster | None = None
+    """None: one output with all rows."""
     conversions: tuple[Conversion, ...] = ()
     """Of columns that the inputs do not hold as ``columns`` says."""
+    dropped: tuple[str, ...] = ()
+    """Columns that inputs may hold and the output does not have."""
     only_touched: bool = False
-    """Leave out inputs of which no row is hidden or removed: they stay as they are."""
+    """Leave out inputs of which no row is hidden or removed: they stay as they are. With a primary
+    key all of them stay or none: of a row that goes any of them may hold an older one."""
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +121,7 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     rows_deleted: int = 0
     """Rows that a delete hid."""
     rows_deduplicated: int = 0
+    """Rows that a newer one of their key hides, and key tombstones that are forgotten."""
     rows_removed: int = 0
     """Visible rows that ``keep`` took away, and visible rows minus rows that ``query`` made."""
     untouched: tuple[str, ...] = ()

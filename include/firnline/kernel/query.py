@@ -5,23 +5,18 @@ It sees the rows and nothing else. Two walls stand around it: DuckDB's own parse
 may hold one SELECT over the rows and its own common table expressions, no table function, and no
 function that tells of the process or its settings; and the database it runs in reaches no file
 outside the task's folder, no network, no extension, with its configuration locked
-(``open_duckdb``).
+(``open_duckdb``). Where it runs is a process that can be killed (``query_process``).
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from firnline.errors import UsageError
-from firnline.kernel.duck import open_duckdb
 from firnline.kernel.faults import first_line
-from firnline.kernel.inputs import scan, stored_types
 from firnline.schema import normalise
 from firnline.sql_types import fold_name, quote_name
 
@@ -47,29 +42,6 @@ _REFUSED_FUNCTIONS = {
 }
 _NO_SELECT = ("Only SELECT statements can be serialized to json",)
 """What DuckDB says of any other statement."""
-_PREVIEW_MEMORY = 64 * 2**20
-
-
-def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
-    """Everything that can be said of a query without rows, before any part is read.
-
-    Args:
-        query: the user's text.
-        source: what it calls the rows.
-        columns: the table's schema, column -> SQL type.
-
-    Raises:
-        UsageError: it is not one SELECT over ``source``, or its result does not have the table's
-            columns and types.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="firnline-") as folder,
-        open_duckdb(Path(folder), _PREVIEW_MEMORY, 1) as connection,
-    ):
-        path = Path(folder) / "none.parquet"
-        stored_types(connection, tuple(columns.items()), path)
-        open_source(connection, source, f"SELECT * FROM {scan([path])}")
-        check_opened(connection, query, source)
 
 
 def open_source(connection: duckdb.DuckDBPyConnection, source: str, rows: str) -> None:
@@ -104,10 +76,7 @@ def failed(query: str, error: duckdb.Error) -> UsageError:
 
 def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
     """Raise UsageError for a text that is anything but one SELECT over ``source``."""
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise _refused(ascii(query), source, "it is no text") from None
+    refuse_no_text(query, source)
     if "\0" in query:
         # Some of what reads a statement ends it there.
         raise _refused(query, source, "it holds a NUL character")
@@ -117,6 +86,14 @@ def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str)
         problem = "it is nested too deeply"
     if problem is not None:
         raise _refused(query, source, problem)
+
+
+def refuse_no_text(query: str, source: str) -> None:
+    """Raise UsageError for what cannot even be sent to the query's process."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise _refused(ascii(query), source, "it is no text") from None
 
 
 def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:

@@ -25,6 +25,9 @@ class Statements:
     """Counts the distinct primary keys of the rows that stay; None without a primary key."""
     rows: str
     """The rows that stay, one per primary key, in the order of their insertion."""
+    losing: str | None = None
+    """Counts of the rows that win their key those that go all the same: key tombstones, then rows
+    that ``keep`` takes away. None when none of that applies."""
 
 
 def statements(
@@ -55,7 +58,8 @@ def statements(
     return Statements(
         vanishing=" UNION ALL ".join(gone) if gone else None,
         primary_keys=_count_keys(task, staying) if task.primary_key else None,
-        rows=_last_of_each_key(task, names, staying, place),
+        rows=_last_of_each_key(task, names, staying, place, inputs),
+        losing=_losing(task, staying, place, inputs),
     )
 
 
@@ -111,7 +115,7 @@ def _visible(rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
 
 def _staying(task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
     visible = _visible(rows, group, keys)
-    kept = f" WHERE ({task.keep}) IS TRUE" if task.keep else ""
+    kept = f" WHERE ({task.keep}) IS TRUE" if task.keep and not task.keep_winners else ""
     return f"SELECT * FROM ({visible}){kept}"
 
 
@@ -129,26 +133,56 @@ def _gone(
     if keys:
         left = _visible(rows, group, None)
         yield count("deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}")
-    if task.keep:
+    if task.keep and not task.keep_winners:
         visible = _visible(rows, group, keys)
         yield count("removed", f"SELECT * FROM ({visible}) WHERE ({task.keep}) IS NOT TRUE")
 
 
 def _last_of_each_key(
-    task: KernelTask, names: list[str], visible: str, place: tuple[str, str]
+    task: KernelTask, names: list[str], visible: str, place: tuple[str, str], inputs: Inputs
 ) -> str:
-    """One row per primary key: the largest version, else the one inserted last.
-
-    Staged files are named by their number, so their names sort in insertion order.
-    """
+    """One row per primary key, unless it loses all the same."""
     columns = ", ".join(map(quote_name, names))
     if not task.primary_key:
         return f"SELECT {columns} FROM ({visible})"
+    goes = [piece for piece in _goes(task, place, inputs) if piece != "false"]
+    kept = f" WHERE NOT ({' OR '.join(goes)})" if goes else ""
+    return f"SELECT {columns} FROM ({_winners(task, visible, place)}){kept}"
+
+
+def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inputs) -> str | None:
+    tombstone, removed = _goes(task, place, inputs)
+    if not task.primary_key or tombstone == removed == "false":
+        return None
+    return (
+        f"SELECT count(*) FILTER (WHERE {tombstone}), count(*) FILTER (WHERE {removed})"
+        f" FROM ({_winners(task, visible, place)})"
+    )
+
+
+def _winners(task: KernelTask, visible: str, place: tuple[str, str]) -> str:
+    """Of each key the row with the largest version, else the one inserted last.
+
+    Staged files are named by their number, so their names sort in insertion order.
+    """
     version = [task.version] if task.version else []
     last = ", ".join(f"{quote_name(name)} DESC NULLS LAST" for name in (*version, *place))
     return (
-        f"SELECT {columns} FROM ({visible}) QUALIFY row_number() OVER "
+        f"SELECT * FROM ({visible}) QUALIFY row_number() OVER "
         f"(PARTITION BY {_keys(task)} ORDER BY {last}) = 1"
+    )
+
+
+def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str, str]:
+    """Which winners go: key tombstones that are forgotten, rows that ``keep`` takes away."""
+    dead = f"{quote_name(task.deleted)} IS TRUE" if task.deleted else "false"
+    paths = [path for group in inputs.staged for path in group.paths]
+    old = [quote_text(str(p)) for p in paths if task.inputs[int(p.stem)].forget]
+    tombstone = f"({dead} AND {quote_name(place[0])} IN ({', '.join(old)}))"
+    removed = f"(NOT {dead} AND ({task.keep}) IS NOT TRUE)"
+    return (
+        tombstone if task.deleted and old else "false",
+        removed if task.keep and task.keep_winners else "false",
     )
 
 

@@ -21,62 +21,77 @@ _GROWTH = 16
 """How much more is read at once when the first bytes were not enough."""
 
 
-def read_schemas(store: Store, paths: TablePaths) -> list[tuple[str, dict[str, str]]]:
+def read_schemas(
+    store: Store, paths: TablePaths, known: dict[str, Head] | None = None
+) -> list[tuple[str, dict[str, str]]]:
     """(log file, schema line) of every log file that no transaction of ours has folded.
 
     Requests: 1 LIST, and one ranged GET per such log file; a few more where the schema line is
     longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files.
 
+    Args:
+        store: where.
+        paths: of the table.
+        known: heads read before, by log file: those need no request, for no object ever changes.
+            Made to hold what was read now and no more.
+
     Raises:
         LogCorruptError: a log file that does not read.
         SnapshotUnstableError: clean-up passed under every attempt.
     """
+    known = {} if known is None else known
     for _ in range(ATTEMPTS):
         listing, _ = list_log(store, paths)
         try:
-            return sorted(_read(store, listing).items())
+            heads = _read(store, listing, known)
         except ObjectNotFoundError:
             continue  # clean-up passed: list again, as every reader does
+        known.clear()
+        known.update(heads)
+        return sorted((key, head.schema) for key, head in heads.items())
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
     )
 
 
-def _read(store: Store, listing: Mapping[str, LogObject]) -> dict[str, dict[str, str]]:
-    """Log file -> schema line.
+def _read(
+    store: Store, listing: Mapping[str, LogObject], known: Mapping[str, Head]
+) -> dict[str, Head]:
+    """Log file -> head.
 
     Raises ObjectNotFoundError when one is gone: who carries its columns may be newer than the
     listing.
     """
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, Head] = {}
     folded: set[str] = set()
     ours = [key for key, item in listing.items() if item.name.seq]
     for key in sorted(ours, key=lambda key: listing[key].name.seq, reverse=True):
         # As in reader.read_log: each says which of the older ones need no request.
         if key not in folded:
-            head = _head(store, key, listing[key].size, b"", tombstones=True)
-            found[key] = head.schema
+            head = known.get(key)
+            if head is None:
+                head = _head(store, key, listing[key].size, b"", tombstones=True)
+            found[key] = head
             folded.update(stone.p for stone in head.tombstones)
     rest = [key for key in listing if key not in found and key not in folded]
-    return found | _schemas(store, listing, rest)
+    found.update((key, known[key]) for key in rest if key in known)
+    return found | _heads(store, listing, [key for key in rest if key not in known])
 
 
-def _schemas(
-    store: Store, listing: Mapping[str, LogObject], keys: list[str]
-) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> dict[str, Head]:
+    found: dict[str, Head] = {}
     longer: list[tuple[str, bytes]] = []
-    for key, head in store.get_heads(keys, HEAD_BYTES):
+    for key, head in store.get_heads(keys, HEAD_BYTES) if keys else ():
         if head is None:
             raise ObjectNotFoundError(f"log file {key} is gone", next_step="list the log again")
         decoded = codec.decode_head(key, head)
         if decoded is None:
             longer.append((key, head))
         else:
-            found[key] = decoded.schema
+            found[key] = decoded
     for key, head in longer:
-        found[key] = _head(store, key, listing[key].size, head, tombstones=False).schema
+        found[key] = _head(store, key, listing[key].size, head, tombstones=False)
     return found
 
 

@@ -8,14 +8,18 @@ until clean-up passes. Folds of foreign clients are not trusted that far.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
 from firnline.log import codec
 from firnline.log.records import LogContent
 from firnline.paths import LogName, TablePaths
 from firnline.store.base import Store
+
+if TYPE_CHECKING:
+    from firnline.log.checkpoint_file import Checkpoint
 
 _LAST_T = 10**13 - 1
 """A name has 13 digits; with more of them names would not sort by time any more."""
@@ -42,6 +46,12 @@ class LogRead:
     """Key -> content of what was fetched; all of the listing that no transaction folded."""
     ignored: tuple[str, ...] = ()
     """Keys under ``_log/`` that are no log files (not ``.jsonl``)."""
+    checkpoint: Checkpoint | None = None
+    """What stands for the log files that it covers; they are not among the contents."""
+
+
+FindCheckpoint = Callable[[Mapping[str, LogObject]], "Checkpoint | None"]
+"""Listing of ``_log/`` -> a checkpoint whose every covered log file is in it, or none."""
 
 
 def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tuple[str, ...]]:
@@ -76,11 +86,23 @@ def time_after(names: Iterable[LogName], now_ms: int, least: int = 0) -> int:
     )
 
 
-def read_log(store: Store, paths: TablePaths, *, everything: bool = False) -> LogRead:
-    """Read the log of a table. Requests: 1 LIST and one GET per log file that is not folded.
+def read_log(
+    store: Store,
+    paths: TablePaths,
+    *,
+    everything: bool = False,
+    find: FindCheckpoint = lambda _: None,
+) -> LogRead:
+    """Read the log of a table.
+
+    Requests: 1 LIST and one GET per log file that is neither folded nor covered by a checkpoint,
+    and those of ``find``.
 
     Args:
+        store: of the table.
+        paths: of the table.
         everything: fetch folded log files too (clean-up needs to know who still lists what).
+        find: looks for a checkpoint; not with ``everything``.
 
     Raises:
         LogCorruptError, ForeignPathError: see ``codec.decode``.
@@ -88,9 +110,10 @@ def read_log(store: Store, paths: TablePaths, *, everything: bool = False) -> Lo
     """
     for _ in range(ATTEMPTS):
         listing, ignored = list_log(store, paths)
-        contents = _fetch_all(store, paths, listing, everything=everything)
+        checkpoint = find(listing)
+        contents = _fetch_all(store, paths, listing, checkpoint, everything=everything)
         if contents is not None:
-            return LogRead(listing, contents, ignored)
+            return LogRead(listing, contents, ignored, checkpoint)
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
@@ -98,10 +121,17 @@ def read_log(store: Store, paths: TablePaths, *, everything: bool = False) -> Lo
 
 
 def _fetch_all(
-    store: Store, paths: TablePaths, listing: Mapping[str, LogObject], *, everything: bool
+    store: Store,
+    paths: TablePaths,
+    listing: Mapping[str, LogObject],
+    checkpoint: Checkpoint | None,
+    *,
+    everything: bool,
 ) -> dict[str, LogContent] | None:
     contents: dict[str, LogContent] = {}
-    folded: set[str] = set()
+    folded: set[str] = set()  # or covered: there is nothing in them that is not known already
+    if checkpoint is not None:
+        folded |= checkpoint.covered | checkpoint.folded
     ours = [key for key, item in listing.items() if item.name.seq]
     newest_first = sorted(ours, key=lambda key: listing[key].name.seq, reverse=True)
     for key in () if everything else newest_first:

@@ -37,6 +37,8 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Insertion order: one time or [first, last]; None is ``t``, as of every append."""
     s: msgspec.Raw = NO_STATS
     """Statistics as JSON text, decoded when asked for: most readers never do."""
+    c: str | None = None
+    """Clustered run: parts with the same one do not overlap in the order of ``cluster_by``."""
 
     def stats(self) -> Stats:
         """Column -> (min, max, nulls); empty when the writer gave none, or none that read.
@@ -72,7 +74,7 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """The marker with keys that this version does not know."""
     m = marker
-    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, extra=extra)
+    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, extra=extra)
 
 
 _STATS = msgspec.json.Decoder(Stats)

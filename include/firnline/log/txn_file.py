@@ -26,7 +26,7 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a transaction did; rows in = rows out + deleted + de-duplicated + removed."""
+    """What a transaction did; rows in + added = rows out + deleted + de-duplicated + removed."""
 
     parts_in: int = 0
     parts_out: int = 0
@@ -39,6 +39,8 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     rows_removed: int = 0
     """That a user's query took away (negative: that it made)."""
     logs_folded: int = 0
+    rows_added: int = 0
+    """Of ``rows_out``, that come from no part of the table: the new rows of a replace."""
 
 
 class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -60,6 +62,8 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     counts: Counts = Counts()
     partitions: tuple[str, ...] = ()
     """Partitions whose parts changed (at most 1,000 named)."""
+    why: str = ""
+    """What it was asked for, in a few words, where ``op`` does not say all."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)

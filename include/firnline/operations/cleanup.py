@@ -1,8 +1,8 @@
 """Tombstone clean-up: deletes what was replaced and whose grace is over.
 
-Data parts, log files that others carry, transactions past their retention. (Checkpoints: none are
-written yet, so no request looks for them.) Then one transaction moves the purge horizon and leaves
-the markers of what is gone out of the log.
+Data parts, log files that others carry, transactions past their retention. Then one transaction
+moves the purge horizon and leaves the markers of what is gone out of the log; of a large table a
+new checkpoint is written, since the last may cover log files that are gone.
 
 Whatever call it dies at, the table reads as before: nothing that is deleted is needed by anybody,
 and nothing is forgotten before its deletion was confirmed. The next run deletes the same objects
@@ -11,14 +11,17 @@ again (not found counts as done) and commits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from firnline.base import Base, take_base
 from firnline.errors import RunFailedError
+from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.plan.cleanup import (
@@ -28,11 +31,16 @@ from firnline.plan.cleanup import (
     plan_cleanup,
     purge_horizon,
 )
-from firnline.snapshot import Snapshot
+from firnline.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.transaction import Change, commit
+
+if TYPE_CHECKING:
+    from firnline.checkpoint import Written
+
+_LOG = logging.getLogger(__name__)
 
 
 class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +70,13 @@ class CleanupReport(msgspec.Struct, frozen=True, kw_only=True):
     """Objects whose deletion was not confirmed."""
     failures: tuple[NotDeleted, ...]
     """The first of them."""
+    checkpoint: str | None = None
+    """Key of the checkpoint that was written; None for tables of at most
+    ``checkpoint.min_parts`` parts."""
+    checkpoints_deleted: int = 0
+    """Checkpoints that nobody can use any more, or that newer ones have replaced."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong besides, and costs time only."""
     requests: dict[str, int]
     seconds: float
 
@@ -104,7 +119,8 @@ def run_cleanup(
     Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
     besides them 11 plus the log files there are before and after: two LIST for each of two bases,
     the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
-    run whose bound is below what one transaction replaced lists ``_data/`` besides.
+    run whose bound is below what one transaction replaced lists ``_data/`` besides. Of a table of
+    more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``.
 
     Args:
         table: the table.
@@ -117,27 +133,28 @@ def run_cleanup(
             error holds the report.
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
-    state = _Run(table, options, table.clock.elapsed_ms(), table.store.counters.as_dict())
+    begun = _Run(table, options, table.clock.elapsed_ms(), table.store.counters.as_dict())
     base = take_base(table, everything=True)
     plan = _plan(table, base, options)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
-        return state.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
+        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
     if (plan.parts or plan.gone) and table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     deleter = Deleter(table, plan.count, on_progress)
     # Parts and log files in any order: a log file goes only if others carry all of it, a part
     # only if it has been seen dead for the grace, and until the commit nothing is forgotten.
     deleter.delete([d.key for d in (*plan.parts, *plan.logs)])
-    purged, transactions = _commit(table, plan, deleter.confirmed, run)
+    purged, transactions, state = _commit(table, plan, deleter.confirmed, run)
     # Old transactions go last: only a horizon that is certainly committed says that the parts
     # which they buried are gone, and a rebuild of a lost log needs the others. A commit of
     # unknown outcome ends the run above, with all of them in place. For exclusion any order would
     # do: nobody can still want the number of a transaction that is older than commit_ttl.
     if not deleter.failed:
         deleter.delete([d.key for d in plan.transactions])
-    report = state.report(plan, deleter.confirmed, deleter, purged, transactions)
+    written = _renew(table, state or _without(base.snapshot, deleter.confirmed))
+    report = begun.report(plan, deleter.confirmed, deleter, purged, transactions, written)
     if report.failed:
         raise CleanupFailedError(report)
     return report
@@ -163,10 +180,33 @@ def _gone(table: Table, snapshot: Snapshot) -> set[str]:
     return gone
 
 
+def _renew(table: Table, snapshot: Snapshot) -> Written | None:
+    least = table.settings.checkpoint.min_parts
+    if least is None or len(snapshot.parts) <= least:
+        return None
+    from firnline import checkpoint  # it needs Arrow, and few tables need it
+
+    written = checkpoint.renew(table, snapshot)
+    if written.warning:
+        _LOG.warning("after the clean-up: %s", written.warning)
+    return written
+
+
+def _without(snapshot: Snapshot, gone: Iterable[str]) -> Snapshot:
+    """The state without log files that were deleted since: others carry all of them."""
+    lost = frozenset(gone)
+    listing = {key: item for key, item in snapshot.listing.items() if key not in lost}
+    contents = {key: content for key, content in snapshot.contents.items() if key not in lost}
+    return build(snapshot.paths, LogRead(listing, contents), tolerant=True)
+
+
 def _commit(
     table: Table, plan: CleanupPlan, confirmed: Iterable[str], run: RunIdentity
-) -> tuple[int, tuple[int, ...]]:
-    """Move the horizon and rewrite the log; (horizon, sequence numbers of what was committed).
+) -> tuple[int, tuple[int, ...], Snapshot | None]:
+    """Move the horizon and rewrite the log.
+
+    Returns the horizon, sequence numbers of what was committed, and the newest state where it was
+    read.
 
     On a base of its own: merges may have committed during a long deletion, log files that were
     just deleted must not be in the listing (their markers could not be left out), and a
@@ -177,21 +217,23 @@ def _commit(
     if not done and not plan.gone:
         # Log files alone: their tombstones are forgotten by the next fold. A commit here would
         # fold something, which has to be deleted one grace later, and so on for ever.
-        return plan.purged, ()
+        return plan.purged, (), None
     base = take_base(table, everything=True)
     purge = partial(purge_horizon, confirmed=known)
     if purge(base.snapshot) <= base.snapshot.purged:
-        return base.snapshot.purged, ()  # somebody else's clean-up said it, or the oldest is stuck
+        # Somebody else's clean-up said it, or the oldest is stuck.
+        return base.snapshot.purged, (), base.snapshot
     change = Change(
         op="cleanup",
         replaces=(),
         adds=(),
         counts=Counts(parts_in=len(done), bytes_in=sum(d.bytes for d in done)),
         purge=purge,
+        checkpoint=False,
     )
     committed = commit(table, base, change, run)
-    moved = committed.base.snapshot.purged if committed.base else purge(base.snapshot)
-    return moved, (committed.header.seq,)
+    state = committed.base.snapshot if committed.base else None
+    return state.purged if state else purge(base.snapshot), (committed.header.seq,), state
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +252,7 @@ class _Run:
         deleter: Deleter,
         purged: int,
         transactions: tuple[int, ...],
+        written: Written | None = None,
     ) -> CleanupReport:
         known = frozenset(gone)
         kinds = (plan.parts, plan.logs, plan.transactions)
@@ -227,6 +270,9 @@ class _Run:
             waiting=plan.waiting,
             failed=deleter.failed,
             failures=tuple(deleter.failures),
+            checkpoint=written.key if written else None,
+            checkpoints_deleted=written.deleted if written else 0,
+            warnings=(written.warning,) if written and written.warning else (),
             requests={name: count - self.counted[name] for name, count in counters.items()},
             seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
         )

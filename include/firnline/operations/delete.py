@@ -19,8 +19,8 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.eager import Executed, change, execute
 from firnline.operations.merge import Failure, Progress
-from firnline.operations.merge_tasks import Work
-from firnline.operations.rewrite_parts import commit_or_discard
+from firnline.operations.merge_tasks import Work, hidden_condition
+from firnline.operations.rewrite_parts import commit_or_discard, is_nothing
 from firnline.plan.delete import DeletePlan, Mode, plan_delete
 from firnline.predicate import Predicate, bind, parse_json
 from firnline.predicate_sql import parse_sql
@@ -50,7 +50,9 @@ class DeleteReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     mode: Mode
     delete: str | None
-    """Id of the delete record; None when nothing was committed."""
+    """Id of the delete record; None when nothing was committed, and for a table with a primary key
+    when the condition names other columns: then the rows that readers saw are gone, with all older
+    ones of their keys, and appends that were under way come after it."""
     transaction: int | None
     parts_read: int
     parts_rewritten: int
@@ -104,6 +106,9 @@ def run_delete(
 ) -> DeleteReport:
     """Delete rows in one transaction, all of it or nothing.
 
+    By columns outside the primary key of a table: carried out on the rows that readers see,
+    without a record (``DeletePlan.by_winners``); everything below is about all others.
+
     The record is committed also when no part holds a matching row: an append that is under way
     may bring some. So a second run right after the first reads what statistics do not exclude,
     rewrites nothing, and commits a second record, which covers what began in between.
@@ -130,6 +135,8 @@ def run_delete(
         base = take_base(table)
         plan = _plan(table, base.snapshot, options)
         if options.dry_run:
+            return state.report(plan, Executed())
+        if plan.nothing_to_do:
             return state.report(plan, Executed())
         if table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
@@ -190,6 +197,9 @@ class _Run:
                 self.identity, application_id=self.engine.application_id
             )
         work = Work(op=OP, hides=(self.record(plan),), only_touched=True)
+        if plan.by_winners:
+            gone = hidden_condition([self.record(plan)], base.snapshot.schema)
+            work = Work(op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True)
         return execute(
             self.table,
             base.snapshot,
@@ -207,12 +217,16 @@ class _Run:
     def commit(self, base: Base, plan: DeletePlan, found: Executed) -> bool:
         """False when a rival took parts of the plan away."""
         delete = self.table.ids.uuid7(self.table.clock.now_ms())
-        wanted = change(base.snapshot, found, plan, [self.record(plan, delete)], OP)
+        records = [] if plan.by_winners else [self.record(plan, delete)]
+        wanted = change(base.snapshot, found, plan, records, OP)
+        if is_nothing(wanted):
+            return True
         try:
             committed = commit_or_discard(self.table, base, wanted, self.identity, found.done)
         except CommitConflictError:
             return False
-        self.delete, self.transaction = delete, committed.header.seq
+        self.delete = delete if records else None
+        self.transaction = committed.header.seq
         self.counts = committed.header.counts
         return True
 

@@ -89,6 +89,8 @@ def change(
     made = change_of(snapshot, found.done, op=op, deletes=deletes)
     dropped = [marker for _, marker in selected.dropped]
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
+    # Rows that a delete took away as the winners of their keys are deleted rows.
+    removed = counts.rows_removed
     return Change(
         op=op,
         replaces=(*made.replaces, *(m.p for m in dropped)),
@@ -97,7 +99,8 @@ def change(
             counts,
             parts_in=counts.parts_in + len(dropped),
             rows_in=counts.rows_in + rows,
-            rows_deleted=counts.rows_deleted + rows,
+            rows_deleted=counts.rows_deleted + rows + removed,
+            rows_removed=0,
             bytes_in=counts.bytes_in + sum(m.b for m in dropped),
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from firnline.errors import CheckpointError
 from firnline.fold import visible_since
 from firnline.log import codec, txn_file
 from firnline.log.records import LogContent, Marker
@@ -254,7 +255,34 @@ def _text(table: Table, scene: Scene, certificate: Certificate) -> tuple[Remaini
             f"`firnline cleanup {table.settings.name}` deletes it when 100 newer ones are there",
             newest + TXN_AGE_MS,
         ),
+        *remaining(
+            "log text",
+            _speaking_checkpoints(table, deletes, parts),
+            "checkpoints with the delete record, or with bounds of the replaced parts",
+            f"`firnline cleanup {table.settings.name}` deletes it when two newer ones are there; "
+            "nothing is lost when it is deleted by hand",
+        ),
     )
+
+
+def _speaking_checkpoints(
+    table: Table, deletes: Collection[str], parts: Collection[str]
+) -> list[str]:
+    keys = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
+    if not keys:
+        return []
+    from firnline.log import checkpoint_file  # it needs Arrow, and few tables have one
+
+    found = []
+    for key, data in table.store.get_many(keys):
+        try:
+            held = None if data is None else checkpoint_file.decode(key, data, table.paths)
+        except CheckpointError:
+            found.append(key)  # nobody can say what is in it
+            continue
+        if held is not None and held.speaks_of(deletes, parts):
+            found.append(key)
+    return sorted(found)
 
 
 def _speaks(content: LogContent, deletes: Collection[str], parts: Collection[str]) -> bool:

@@ -19,7 +19,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task
+from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -66,7 +66,7 @@ class MergeReport(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     dry_run: bool
     groups: int
-    """Groups of the plan."""
+    """Groups of the plan; the parts of a partition that go unread count as one."""
     groups_done: int
     transactions: tuple[int, ...]
     """Sequence numbers of what was committed."""
@@ -117,15 +117,17 @@ def run_merge(
     """
     state = _Run(table, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
     running: Engine | None = None
+    probed = False
     while True:
         base = take_base(table)
         plan = _plan(table, base, options, frozenset(state.unreadable))
         state.planned(plan)
         if options.dry_run or plan.nothing_to_do:
             break
-        if running is None:
-            if table.settings.locking == "fenced":
-                probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        if not probed and table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+            probed = True
+        if running is None and plan.groups:
             running = engine()
             state.identity = msgspec.structs.replace(run, application_id=running.application_id)
         if not state.execute(base, plan, running):
@@ -152,6 +154,7 @@ class MergeFailedError(RunFailedError):
             f"be merged, {report.groups_done} were; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
             next_step="mend or drop the parts that the report names and run it again",
+            causes=(failure.error for failure in report.failures),
         )
         self.report = report
 
@@ -166,7 +169,7 @@ def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[s
         excluded=excluded,
     )
     if table.settings.merge.sql is not None and plan.groups:
-        from firnline.kernel.query import check_query
+        from firnline.kernel.query_process import check_query
 
         # Now, and not in each group after all of its parts were read.
         check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
@@ -192,18 +195,28 @@ class _Run:
     unreadable: set[str] = field(default_factory=set)
 
     def planned(self, plan: MergePlan) -> None:
-        self.groups = self.groups_done + len(self.failures) + len(plan.groups)
+        planned = len(plan.groups) + len(plan.hidden)
+        self.groups = self.groups_done + len(self.failures) + planned
         self.parts_merged = sum(c.parts_in for c in self.counts)
-        self.parts_in = self.parts_merged + plan.parts_in
+        self.parts_in = self.parts_merged + plan.parts_in + plan.parts_hidden
 
-    def execute(self, base: Base, plan: MergePlan, engine: Engine) -> bool:
-        """Run a plan to its end; True when a rival took some of its parts away."""
+    def execute(self, base: Base, plan: MergePlan, engine: Engine | None) -> bool:
+        """Run a plan to its end; True when a rival took some of its parts away.
+
+        Args:
+            base: what the plan was made on.
+            plan: has something to do.
+            engine: runs its groups; None when it has none.
+        """
         committer = Committer(self.table, self.identity, base, self._committed)
+        for group in plan.hidden:
+            committer.add((group, unread(group)))
+            self.parts_merged += len(group.parts)
         tasks = [
             kernel_task(self.table, base.snapshot, number, group)
             for number, group in enumerate(plan.groups)
         ]
-        for result in engine.run(tasks):
+        for result in engine.run(tasks) if engine is not None else ():
             if result is not None:
                 self.table.store.counters.add(result.requests)
                 group = plan.groups[result.group]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask, KeyFile, SortKey
+from firnline.kernel.model import Cluster, KernelInput, KernelResult, KernelTask, KeyFile, SortKey
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
 from firnline.part_metadata import PartMetadata
+from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
 from firnline.predicate import parse_json, to_sql
 from firnline.settings import TableSettings
@@ -36,6 +37,7 @@ class Work:
     time_limit_ms: int | None = None
     keys: KeyFile | None = None
     only_touched: bool = False
+    keep_winners: bool = False
     """The rest as in ``KernelTask``."""
 
 
@@ -62,15 +64,19 @@ def kernel_task(
     settings, policy = table.settings, table.settings.merge
     work = work or merge_work(settings)
     schema = snapshot.schema
+    old = frozenset[str]()
+    if not work.only_touched or work.keep_winners:
+        old = keys.forgettable(snapshot, settings, group, table.clock.now_ms())
     return KernelTask(
         group=number,
         partition=group.partition,
-        inputs=tuple(_input(snapshot, group, marker, work) for marker in group.parts),
+        inputs=tuple(_input(snapshot, group, marker, work, old) for marker in group.parts),
         columns=tuple(schema.items()),
         sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
         stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
         primary_key=settings.primary_key,
         version=settings.version,
+        deleted=settings.deleted,
         metadata=PartMetadata(
             table=table.paths.prefix,
             partition=group.partition,
@@ -90,10 +96,21 @@ def kernel_task(
         keep=work.keep,
         keys=work.keys,
         only_touched=work.only_touched,
+        keep_winners=work.keep_winners,
+        cluster=_cluster(settings, group),
     )
 
 
-def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) -> KernelInput:
+def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
+    wanted = settings.cluster_by
+    if wanted is None or group.cluster is None:
+        return None
+    return Cluster(method=wanted.method, columns=wanted.columns, outputs=group.outputs)
+
+
+def _input(
+    snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work, forget: frozenset[str]
+) -> KernelInput:
     pending = snapshot.pending_deletes(marker, group.partition) if group.deletes else []
     return KernelInput(
         key=marker.p,
@@ -101,6 +118,7 @@ def _input(snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work) 
         rows=marker.n,
         where_hidden=hidden_condition([*pending, *work.hides], snapshot.schema),
         order=marker.order(),
+        forget=marker.p in forget,
     )
 
 
@@ -138,8 +156,9 @@ def change_of(
     applied = tuple(sorted(d.id for d in deletes)) or None
     touched = [(touched_parts(group, result), result) for group, result in done]
     adds = [
-        _marker(part, snapshot.seq, _insertion_order(parts), applied)
-        for parts, result in touched
+        _marker(part, snapshot.seq, _insertion_order(parts), applied, run)
+        for (group, _), (parts, result) in zip(done, touched, strict=True)
+        for run in (_run_of(group, parts, result),)
         for part in result.parts
     ]
     replaced = [m for parts, _ in touched for m in parts]
@@ -153,6 +172,12 @@ def change_of(
         ),
         deletes=tuple(deletes),
     )
+
+
+def unread(group: PlannedGroup) -> KernelResult:
+    """What becomes of parts of which deletes hide every row: nothing, and nobody reads them."""
+    rows = sum(m.n or 0 for m in group.parts)
+    return KernelResult(group=-1, rows_in=rows, rows_deleted=rows)
 
 
 def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
@@ -177,8 +202,27 @@ def _counts(
     )
 
 
+def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
+    """The clustered run of the outputs: that of all inputs, or a new one, or none.
+
+    Fewer rows of a run are still apart from the rest of it.
+    """
+    runs = {m.c for m in parts}
+    run = runs.pop() if len(runs) == 1 else None
+    if group.cluster is None or (run is not None and run.startswith(f"{group.cluster}-")):
+        return run
+    if not result.parts:
+        return None
+    name = result.parts[0].key.rpartition("/")[2].removesuffix(".parquet")
+    return f"{group.cluster}-{name}"
+
+
 def _marker(
-    part: WrittenPart, q: int, order: tuple[int, int], applied: tuple[str, ...] | None
+    part: WrittenPart,
+    q: int,
+    order: tuple[int, int],
+    applied: tuple[str, ...] | None,
+    run: str | None,
 ) -> Marker:
     return Marker(
         p=part.key,
@@ -189,4 +233,5 @@ def _marker(
         d=applied,
         o=order,
         s=stats_json(part.stats),
+        c=run,
     )

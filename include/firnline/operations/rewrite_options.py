@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from firnline.errors import UsageError
-from firnline.kernel.query import check_query
+from firnline.kernel.query_process import check_query
 from firnline.operations.merge_tasks import Work
+from firnline.plan.keys import outside_key
 from firnline.plan.rewrite import RewritePlan, plan_rewrite
-from firnline.predicate import Predicate, to_sql
+from firnline.predicate import Predicate, columns_of, to_sql
 from firnline.predicate_sql import parse_sql
 from firnline.snapshot import Snapshot
 from firnline.table import Table
@@ -90,4 +91,9 @@ def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work
     if condition is None:
         limit = table.settings.rewrite.time_limit
         return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)
-    return Work(op=OP, keep=to_sql(condition, snapshot.schema), only_touched=True)
+    return Work(
+        op=OP,
+        keep=to_sql(condition, snapshot.schema),
+        only_touched=True,
+        keep_winners=bool(outside_key(table.settings, columns_of(condition))),
+    )

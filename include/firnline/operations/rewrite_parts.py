@@ -43,6 +43,14 @@ from firnline.table import Table
 from firnline.transaction import Change, Committed, commit
 
 _LOG = logging.getLogger(__name__)
+NOT_COMMITTED = (
+    CommitConflictError,
+    CommitExpiredError,
+    InvariantError,
+    RowCountMismatchError,
+    SchemaConflictError,
+)
+"""The errors of a commit after which it is certain that it had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +138,6 @@ def commit_or_discard(
     """
     try:
         return commit(table, base, change, run)
-    except (
-        CommitConflictError,
-        CommitExpiredError,
-        InvariantError,
-        RowCountMismatchError,
-        SchemaConflictError,
-    ):
+    except NOT_COMMITTED:
         discard(table, done)
         raise

@@ -88,6 +88,7 @@ class RewriteFailedError(RunFailedError):
             f"{_failed(report)} could not be rewritten; the first, {first.partition or '(none)'}: "
             f"{first.message}",
             next_step="mend what the report names and run it again for those partitions",
+            causes=(failure.error for failure in report.failures),
         )
         self.report = report
 

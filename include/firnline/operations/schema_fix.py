@@ -28,6 +28,7 @@ from firnline.operations.committer import Done, discard
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
+from firnline.plan.evolve import Evolution, evolved
 from firnline.plan.merge import PlannedGroup
 from firnline.plan.schema_fix import PartFix, SchemaFixPlan, aim, plan_schema_fix
 from firnline.plan.schema_mend import mended
@@ -37,14 +38,16 @@ from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.transaction import Mended
 
-OP = "schema-fix"
+OP, EVOLVE = "schema-fix", "evolve"
 _UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
 
 
 class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What one run is asked to do."""
 
-    fixes: tuple[ColumnFix, ...]
+    fixes: tuple[ColumnFix, ...] = ()
+    evolution: Evolution | None = None
+    """Instead of ``fixes``, where nothing contradicts and the columns are to change."""
     where_types: tuple[str, ...] = ()
     """Change only what has one of these types; empty for all but the type that is kept."""
     all_parts: bool = False
@@ -52,6 +55,16 @@ class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
     leave_unreadable: bool = False
     """Leave parts that cannot be read as they are, instead of changing nothing."""
     dry_run: bool = False
+
+    @property
+    def op(self) -> str:
+        """What the history calls it."""
+        return OP if self.evolution is None else EVOLVE
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the footers of all live parts are looked at."""
+        return self.all_parts or self.evolution is not None
 
 
 class SchemaFixReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +104,7 @@ class SchemaFixFailedError(RunFailedError):
             f"nothing was changed in table {report.table}: {count} "
             f"{'part' if count == 1 else 'parts'} cannot be rewritten; the first: {first.message}",
             next_step="mend what the report names, or ask for another type or for --rename",
+            causes=(failure.error for failure in report.failures),
         )
         self.report = report
 
@@ -151,15 +165,18 @@ def run_schema_fix(
 
 
 def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> SchemaFixPlan:
-    targets = targets_of(
-        snapshot,
-        table.settings,
-        options.fixes,
-        options.where_types,
-        all_parts=options.all_parts,
-    )
-    planned = aim(snapshot, targets, all_parts=options.all_parts)
-    known = {**snapshot.schema, **{target.column: target.kept for target in targets}}
+    if options.evolution is not None:
+        targets = evolved(snapshot, table.settings, options.evolution)
+    else:
+        targets = targets_of(
+            snapshot,
+            table.settings,
+            options.fixes,
+            options.where_types,
+            all_parts=options.all_parts,
+        )
+    planned = aim(snapshot, targets, all_parts=options.everywhere)
+    known = {**snapshot.schema, **{t.column: t.kept for t in targets if not t.gone}}
     tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
     footers = many_facts(table.store, tasks, FooterWanted(columns=known))
     return plan_schema_fix(snapshot, planned, footers)
@@ -206,7 +223,8 @@ class _Run:
         on = engine()
         self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
         tasks = [
-            rewrite_task(self.table, snapshot, n, fix, OP) for n, fix in enumerate(plan.rewrites)
+            rewrite_task(self.table, snapshot, n, fix, self.options.op)
+            for n, fix in enumerate(plan.rewrites)
         ]
         done: list[Done] = []
         running = on.run(tasks)
@@ -258,7 +276,7 @@ class _Run:
         def mend(snapshot: Snapshot) -> Mended:
             return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
-        change = replacing(base.snapshot, done, OP, mend)
+        change = replacing(base.snapshot, done, self.options.op, mend)
         made = commit_or_discard(self.table, base, change, self.identity, done)
         self.transaction, self.counts = made.header.seq, made.header.counts
         return self.report(made.base, plan)

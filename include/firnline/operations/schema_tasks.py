@@ -51,6 +51,7 @@ def rewrite_task(
         row_group_rows=policy.row_group_rows,
         compression_level=policy.compression_level,
         conversions=fix.conversions,
+        dropped=fix.dropped,
     )
 
 
@@ -75,6 +76,7 @@ def replacing(
             d=old.d,
             o=old.order(),
             s=stats_json(part.stats),
+            c=old.c,
         )
         for group, result in done
         for old in group.parts

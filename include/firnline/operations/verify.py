@@ -15,6 +15,7 @@ from firnline.errors import FindingsError, FirnlineError, LogCorruptError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
+from firnline.operations.verify_checkpoints import check_checkpoints
 from firnline.plan.verify import (
     Finding,
     Findings,
@@ -109,7 +110,7 @@ def run_verify(
     """Check a table; works on a damaged one as far as it can be read.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
-    log file and transaction; deep: a GET per live part besides.
+    log file, transaction and checkpoint; deep: a GET per live part besides.
 
     Args:
         table: the table.
@@ -129,7 +130,7 @@ def run_verify(
     check_transactions(run.found, txns, snapshot, table.paths, now)
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
-    run.check_checkpoints()
+    check_checkpoints(table, run.found, log, snapshot if whole else None)
     counted = run.check_parts(snapshot, now)
     deep = FooterCheck(run.found, table.paths, snapshot.live, snapshot.schema, _disputed(snapshot))
     if options.deep:
@@ -191,16 +192,6 @@ class _Run:
             "error", kind, self.table.paths.log_dir, f"does not read as a whole: {error.message}",
             error.next_step,
         )  # fmt: skip
-
-    def check_checkpoints(self) -> None:
-        table = self.table
-        there = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
-        if there:
-            self.found.add(
-                "note", "checkpoints", there[0],
-                f"and in all {len(there)} objects lie under _ckpt/, which this firnline neither "
-                "reads nor writes", "delete them if no other client wrote them",
-            )  # fmt: skip
 
     def check_parts(self, snapshot: Snapshot, now_ms: int) -> Counted:
         table = self.table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,8 +12,9 @@ import msgspec
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.part import Scalar, Stats
-from firnline.plan.selection import Selected, Verdict, choose, select, untouched
-from firnline.predicate import Predicate, bind, to_json
+from firnline.plan import keys
+from firnline.plan.selection import Selected, Verdict, choose, select, select_whole, untouched
+from firnline.predicate import Predicate, bind, columns_of, to_json
 from firnline.predicate_logic import outcomes
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
@@ -32,11 +33,20 @@ class DeletePlan(Selected):
     """The bound predicate as JSON."""
     partitions: tuple[str, ...]
     """Globs; empty for all."""
+    by_winners: bool = False
+    """It is carried out on the rows that readers see, with all older ones of their keys, and
+    commits no record: the condition names columns in which versions of a key differ."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when there is no record to commit and no part to read."""
+        return self.by_winners and self.only_record
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, a row per group and per partition that loses whole parts."""
         return {
             "mode": self.mode,
+            "by_winners": self.by_winners,
             "where": msgspec.json.decode(self.where),
             "partitions": list(self.partitions),
             **self.as_json(),
@@ -118,9 +128,36 @@ def plan_delete(
         excluded: parts that must not be read.
 
     Raises:
-        UsageError: a glob matches no partition, or ``bind`` refuses the predicate.
+        UsageError: a glob matches no partition, or ``bind`` refuses the predicate; a lazy delete
+            by columns outside the primary key.
     """
-    tree, columns = bind(where, snapshot.schema), snapshot.schema
+    tree = bind(where, snapshot.schema)
+    judge = judge_by(tree, snapshot.schema)
+    other = keys.outside_key(settings, columns_of(tree))
+    if mode == "lazy":
+        step = "delete eagerly (mode eager): it looks for the newest row of each key"
+        keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
+    chosen = choose(snapshot, partitions)
+    if other:
+        selected = select_whole(snapshot, chosen, judge)
+    else:
+        selected = select(snapshot, settings, chosen, judge, excluded)
+    if mode == "lazy":
+        selected = untouched(selected)
+    return DeletePlan(
+        seq=snapshot.seq,
+        mode=mode,
+        where=to_json(tree),
+        partitions=tuple(partitions),
+        by_winners=bool(other),
+        groups=selected.groups,
+        dropped=selected.dropped,
+        left_alone=selected.left_alone,
+    )
+
+
+def judge_by(tree: Predicate, columns: Mapping[str, str]) -> Callable[[Marker], Verdict]:
+    """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
 
     def judge(marker: Marker) -> Verdict:
         found = outcomes(tree, marker.stats(), columns)
@@ -130,24 +167,13 @@ def plan_delete(
         # Without a row count (foreign writers give none) what goes could not be accounted for.
         return "all" if whole and marker.n is not None else "some"
 
-    selected = select(snapshot, settings, choose(snapshot, partitions), judge, excluded)
-    if mode == "lazy":
-        selected = untouched(selected)
-    return DeletePlan(
-        seq=snapshot.seq,
-        mode=mode,
-        where=to_json(tree),
-        partitions=tuple(partitions),
-        groups=selected.groups,
-        dropped=selected.dropped,
-        left_alone=selected.left_alone,
-    )
+    return judge
 
 
 def plan_erase(
     snapshot: Snapshot,
     settings: TableSettings,
-    keys: Sequence[KeyColumn],
+    columns: Sequence[KeyColumn],
     count: int,
     excluded: frozenset[str] = frozenset(),
 ) -> ErasePlan:
@@ -156,19 +182,24 @@ def plan_erase(
     Args:
         snapshot: the state to plan on.
         settings: of the table.
-        keys: one entry per key column.
+        columns: one entry per key column.
         count: distinct keys.
         excluded: parts that could not be read earlier in this run.
+
+    Raises UsageError for columns outside the table's primary key.
     """
+    step = "look up the primary keys of the rows and erase by those"
+    names = [column.name for column in columns]
+    keys.refuse_outside_key(settings, names, "an erase", next_step=step)
 
     def judge(marker: Marker) -> Verdict:
         stats = marker.stats()
-        return "none" if any(column.misses(stats) for column in keys) else "some"
+        return "none" if any(column.misses(stats) for column in columns) else "some"
 
     selected = select(snapshot, settings, list(snapshot.partitions), judge, excluded)
     return ErasePlan(
         seq=snapshot.seq,
-        columns=tuple(column.name for column in keys),
+        columns=tuple(names),
         keys=count,
         groups=selected.groups,
         dropped=selected.dropped,

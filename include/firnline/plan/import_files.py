@@ -224,5 +224,5 @@ def _check_columns(settings: TableSettings, known: SchemaUnion) -> None:
             raise UsageError(
                 f"the settings of table {settings.name} name column {name!r}, and files and table "
                 f"have {', '.join(known.columns)}",
-                next_step="correct partition_by, sort_by, primary_key, version or ttl",
+                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )

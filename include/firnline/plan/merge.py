@@ -2,106 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
-from firnline.plan import tiers
+from firnline.plan import keys, tiers
+from firnline.plan.cluster import plan_clusters
+from firnline.plan.merge_plan import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
+from firnline.scalars import bound_key
+from firnline.schema import normalise
 from firnline.settings import MergeSettings, TableSettings
 from firnline.snapshot import Snapshot
 
-FIXED_REQUESTS = 8
-"""Requests of a run besides log reads, inputs and outputs: two listings, the probe of the store
-(two puts, a get, a delete), and two puts for the first transaction."""
-_PUT_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A live part that the plan does not touch, and why."""
-
-    key: str
-    partition: str
-    bytes: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGroup:
-    """Parts of one partition that become one."""
-
-    partition: str
-    parts: tuple[Marker, ...]
-    """In insertion order."""
-    deletes: tuple[Delete, ...] = ()
-    """Deletes that hide rows in some of the parts."""
-
-    @property
-    def bytes(self) -> int:
-        """Bytes to read, and at most about as many to write."""
-        return sum(m.b for m in self.parts)
-
-    @property
-    def newest(self) -> int:
-        """Largest insertion time, unix ms."""
-        return max(m.order()[1] for m in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class MergePlan:
-    """Groups in the order in which they are worked on."""
-
-    seq: int
-    """Transaction of the snapshot it was made from."""
-    groups: tuple[PlannedGroup, ...]
-    left_alone: tuple[LeftAlone, ...]
-
-    @property
-    def nothing_to_do(self) -> bool:
-        """True when no group is worth merging."""
-        return not self.groups
-
-    @property
-    def parts_in(self) -> int:
-        """Parts that would be replaced."""
-        return sum(len(g.parts) for g in self.groups)
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes that would be read, and at most about as many written."""
-        return sum(g.bytes for g in self.groups)
-
-    @property
-    def requests(self) -> int:
-        """Estimate of store requests, log reads and further commits not counted."""
-        uploads = sum(
-            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
-        )
-        return self.parts_in + uploads + (FIXED_REQUESTS if self.groups else 0)
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason -> number of parts left alone for it."""
-        return dict(Counter(part.reason for part in self.left_alone).most_common())
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data: totals, a row per group, the reasons with their counts."""
-        return {
-            "seq": self.seq,
-            "parts_in": self.parts_in,
-            "parts_out": len(self.groups),
-            "bytes_in": self.bytes_in,
-            "requests": self.requests,
-            "groups": [
-                {"partition": g.partition, "parts": len(g.parts), "bytes": g.bytes}
-                for g in self.groups
-            ],
-            "left_alone": self.reasons,
-        }
+__all__ = ["FIXED_REQUESTS", "LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
 
 
 def plan_merge(
@@ -130,24 +44,35 @@ def plan_merge(
     chosen = _choose(snapshot, partitions)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
+    hidden: list[PlannedGroup] = []
     for partition in chosen:
-        waiting, ready = _candidates(snapshot, settings.merge, partition, now_ms, excluded)
+        whole, parts = _hidden(snapshot, settings, partition, excluded)
+        hidden += whole
+        waiting, ready = _candidates(snapshot, settings, partition, parts, now_ms, excluded)
         left += waiting
-        found, rest = _group(snapshot, settings, partition, ready)
+        if settings.cluster_by is not None:
+            found, rest = plan_clusters(snapshot, settings, settings.cluster_by, partition, ready)
+        else:
+            found, rest = _group(snapshot, settings, partition, ready)
         groups += found
         left += rest
     groups.sort(key=lambda group: _urgency(settings.merge, group))
     bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
     kept, over = _bounded(groups, bound)
     left += over
-    return MergePlan(seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left))
+    return MergePlan(
+        seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left), hidden=tuple(hidden)
+    )
 
 
 def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
     if not snapshot.schema:
         return
+    keys.check_deleted(settings, snapshot.schema)
     wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
     wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
+    wanted |= {f"cluster_by {c}": c for c in clustered}
     wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
     for label, column in wanted.items():
         if column not in snapshot.schema:
@@ -155,6 +80,13 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
             raise UsageError(
                 f"table {settings.name} has no column {column!r} (setting {label})",
                 next_step=f"correct the setting; the columns are {known}",
+            )
+    for column in clustered:
+        if bound_key(normalise(snapshot.schema[column])) is None:
+            raise UsageError(
+                f"table {settings.name} cannot be clustered by {column!r}: values of type "
+                f"{snapshot.schema[column]} have no order",
+                next_step="choose another column in cluster_by",
             )
 
 
@@ -171,25 +103,55 @@ def _choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
     return [p for p in snapshot.partitions if any(fnmatchcase(p, g) for g in globs)]
 
 
+def _hidden(
+    snapshot: Snapshot, settings: TableSettings, partition: str, excluded: frozenset[str]
+) -> tuple[list[PlannedGroup], list[Marker]]:
+    """The parts of a partition that deletes hide as a whole, and all others."""
+    parts = snapshot.partitions[partition]
+    if not snapshot.deletes or settings.primary_key:
+        # With a primary key a kernel says which rows count, and nothing goes past it.
+        return [], parts
+    whole: list[Marker] = []
+    rest: list[Marker] = []
+    applied: dict[str, Delete] = {}
+    for marker in parts:
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        counted = marker.n is not None and marker.p not in excluded
+        pending = snapshot.pending_deletes(marker, partition) if counted else []
+        if not snapshot.hidden_whole(marker, pending):
+            rest.append(marker)
+            continue
+        whole.append(marker)
+        applied |= {d.id: d for d in pending}
+    ordered = tuple(sorted(whole, key=lambda m: (*m.order(), m.p)))
+    return [PlannedGroup(partition, ordered, tuple(applied.values()))] if whole else [], rest
+
+
 def _candidates(
     snapshot: Snapshot,
-    policy: MergeSettings,
+    settings: TableSettings,
     partition: str,
+    parts: Sequence[Marker],
     now_ms: int,
     excluded: frozenset[str],
 ) -> tuple[list[LeftAlone], list[Marker]]:
-    """Split a partition's live parts into those left alone at once and those to group."""
-    parts = snapshot.partitions[partition]
+    """Split parts of a partition into those left alone at once and those to group."""
+    policy = settings.merge
     unsettled = {m.p for m in parts if m.t > now_ms - policy.settle} if policy.settle else set()
     if len(unsettled) > policy.settle_max_parts:
         unsettled = set()
-    full = policy.target_size * 3 // 4
+    # Of clustered tables it is runs that are large enough.
+    full = policy.target_size * 3 // 4 if settings.cluster_by is None else None
     left: list[LeftAlone] = []
     ready: list[Marker] = []
     for marker in parts:
         if marker.p in excluded:
             reason = "could not be read earlier in this run"
-        elif marker.b >= full and not snapshot.pending_deletes(marker, partition):
+        elif (
+            full is not None
+            and marker.b >= full
+            and not snapshot.pending_deletes(marker, partition)
+        ):
             reason = "is large enough (3/4 of target_size)"
         elif marker.p in unsettled:
             reason = "is younger than settle"
@@ -232,20 +194,11 @@ def _runs(
             yield [by_size[i] for i in run]
         return
     # One row per key survives: which one must not depend on parts between the inputs.
-    names = {m.p for m in ready}
-    stretch: list[Marker] = []
-    for marker in sorted(snapshot.partitions[partition], key=lambda m: (*m.order(), m.p)):
-        if marker.p in names:
-            stretch.append(marker)
-            continue
-        yield from _cut(stretch, tier)
-        stretch = []
-    yield from _cut(stretch, tier)
-
-
-def _cut(stretch: list[Marker], tier: tiers.Tier) -> Iterable[list[Marker]]:
-    for run in tiers.group_newest_first([m.b for m in stretch], tier):
-        yield [stretch[i] for i in run]
+    names = frozenset(m.p for m in ready)
+    for stretch in keys.stretches(snapshot.partitions[partition], names):
+        sizes = [sum(m.b for m in unit) for unit in stretch]
+        for run in tiers.group_newest_first(sizes, tier):
+            yield [m for i in run for m in stretch[i]]
 
 
 def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:

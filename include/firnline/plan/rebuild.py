@@ -273,6 +273,7 @@ def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta) -> 
         n=facts.rows,
         # Without q, the newest transaction below t: as for every client that does not state it.
         q=part.q if part is not None else None,
+        d=part.d or None if part is not None else None,
         o=part.o if part is not None and part.o != (0, 0) else None,
         s=stats_json(facts.stats),
     )

@@ -10,9 +10,10 @@ from typing import Any
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.partition import span_of
+from firnline.plan import keys
 from firnline.plan.merge import FIXED_REQUESTS, LeftAlone, PlannedGroup
-from firnline.plan.selection import NO_ROW, Selected, Verdict, choose, select
-from firnline.predicate import Predicate
+from firnline.plan.selection import NO_ROW, Selected, Verdict, choose, select, select_whole
+from firnline.predicate import Predicate, columns_of
 from firnline.predicate_logic import matches_all, matches_nothing
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
@@ -141,11 +142,19 @@ def plan_rewrite(
     if only is not None:
         chosen = [partition for partition in chosen if partition in only]
     if where is None:
+        if settings.deleted is not None:
+            raise UsageError(
+                f"table {settings.name} has key tombstones (column {settings.deleted!r}), which a "
+                "query would take for rows",
+                next_step="rewrite by a condition (where), or append the new rows: they replace "
+                "those of their keys",
+            )
         planned = [_whole(snapshot, partition) for partition in chosen]
         return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
     planned = []
+    by_winners = bool(keys.outside_key(settings, columns_of(where)))
     for partition in chosen:
-        selected = _select(snapshot, settings, partition, where)
+        selected = _select(snapshot, settings, partition, where, by_winners=by_winners)
         left += [
             replace(part, reason=STAYS) if part.reason == NO_ROW else part
             for part in selected.left_alone
@@ -156,7 +165,12 @@ def plan_rewrite(
 
 
 def _select(
-    snapshot: Snapshot, settings: TableSettings, partition: str, keep: Predicate
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    keep: Predicate,
+    *,
+    by_winners: bool,
 ) -> Selected:
     """The parts of a partition by what becomes of the rows that do not stay."""
 
@@ -169,6 +183,8 @@ def _select(
         goes = countable and matches_nothing(keep, stats, snapshot.schema)
         return "all" if goes else "some"
 
+    if by_winners:
+        return select_whole(snapshot, [partition], judge)
     return select(snapshot, settings, [partition], judge, frozenset())
 
 

@@ -48,6 +48,8 @@ class PartFix:
     columns: tuple[tuple[str, str], ...]
     """Of the new part."""
     conversions: tuple[Conversion, ...]
+    dropped: tuple[str, ...] = ()
+    """Columns that the new part does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,7 @@ def _part_fix(
     """What a part becomes; None when it is right. Counts its types in ``found``."""
     columns: list[tuple[str, str]] = []
     conversions: list[Conversion] = []
+    dropped: list[str] = []
     for name, kind in facts.columns.items():
         target = next((t for t in targets if t.folded == fold_name(name)), None)
         if target is not None:
@@ -218,10 +221,18 @@ def _part_fix(
             columns.append((name, kind))
             continue
         made = target.made_of(kind)
+        if made is None:
+            dropped.append(name)
+            continue
         conversions.append(Conversion(column=name, name=made[0]))
         columns.append(made)
-    if not conversions:
+    if not conversions and not dropped:
         return None
+    if not columns:
+        raise UsageError(
+            f"part {marker.p} has no other column than {', '.join(dropped)}",
+            next_step="keep one of them, or take the rows away with `firnline delete`",
+        )
     names = Counter(fold_name(name) for name, _ in columns)
     twice = next((name for name, _ in columns if names[fold_name(name)] > 1), None)
     if twice is not None:
@@ -230,7 +241,7 @@ def _part_fix(
             next_step="choose another new name",
         )
     partition = snapshot.paths.parse_part(marker.p).partition
-    return PartFix(marker, partition, tuple(columns), tuple(conversions))
+    return PartFix(marker, partition, tuple(columns), tuple(conversions), tuple(dropped))
 
 
 def _renamed(

@@ -48,7 +48,8 @@ def line_of(
     mine = {target.folded for target in targets}
     union = SchemaUnion()
     union.add("the table", _without(snapshot.schema, mine))
-    union.add("the repair", {t.column: t.kept for t in targets} | dict(renamed))
+    stated = {t.column: t.kept for t in targets if not t.gone}
+    union.add("the repair", stated | dict(renamed))
     try:
         for key in log_files:
             union.add(f"log file {key}", _without(snapshot.contents[key].schema, mine))
@@ -65,6 +66,11 @@ def _without(line: Mapping[str, str], folded: set[str]) -> dict[str, str]:
     return {name: kind for name, kind in line.items() if fold_name(name) not in folded}
 
 
+def gone_of(targets: Sequence[Target]) -> set[str]:
+    """Columns that are no more, by ``fold_name``."""
+    return {target.folded for target in targets if target.gone}
+
+
 def refuse_deletes(snapshot: Snapshot, targets: Sequence[Target], line: Mapping[str, str]) -> None:
     """Raise UsageError for a delete record that does not go with the types to be."""
     mine = {target.folded for target in targets}
@@ -73,7 +79,7 @@ def refuse_deletes(snapshot: Snapshot, targets: Sequence[Target], line: Mapping[
         if not mine & {fold_name(name) for name in columns_of(tree)}:
             continue
         try:
-            bind(tree, {**snapshot.schema, **line})
+            bind(tree, {**_without(snapshot.schema, gone_of(targets)), **line})
         except UsageError as error:
             raise UsageError(
                 f"delete {delete.id} may still hide rows, and would not be understood any more: "
@@ -106,4 +112,8 @@ def mended(
             next_step="stop its writer and run it again",
         )
     folds = tuple(key for key in known if key in planned)
-    return Mended(folds=folds, line=line_of(snapshot, targets, renamed, folds))
+    return Mended(
+        folds=folds,
+        line=line_of(snapshot, targets, renamed, folds),
+        gone=frozenset(gone_of(targets)),
+    )

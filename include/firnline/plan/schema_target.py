@@ -34,8 +34,11 @@ class Target:
     kept: str
     """The type that stays under this name, canonical."""
     rename: str | None
-    where_types: frozenset[str]
+    where_types: frozenset[str] = frozenset()
     """Only these types are changed; empty for all others."""
+    gone: bool = False
+    """No part holds it under this name any more: with ``rename`` under the new one, else not at
+    all. ``kept`` means nothing then."""
 
     @property
     def folded(self) -> str:
@@ -46,16 +49,22 @@ class Target:
         """Whether a column that a log file states, or a part holds, is changed."""
         if fold_name(name) != self.folded:
             return False
+        if self.gone:
+            return True
         right = kind == self.kept and (name == self.column or self.rename is not None)
         return not right and (not self.where_types or kind in self.where_types)
 
-    def made_of(self, kind: str) -> tuple[str, str]:
-        """(name, type) of what a wrong column becomes."""
+    def made_of(self, kind: str) -> tuple[str, str] | None:
+        """(name, type) of what a wrong column becomes; None: nothing."""
+        if self.gone and self.rename is None:
+            return None
         return (self.column, self.kept) if self.rename is None else (self.rename, kind)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"column": self.column, "type": self.kept, "rename": self.rename}
+        kind = None if self.gone else self.kept
+        plain: dict[str, Any] = {"column": self.column, "type": kind, "rename": self.rename}
+        return {**plain, "drop": True} if self.gone and self.rename is None else plain
 
 
 def targets_of(
@@ -75,7 +84,7 @@ def targets_of(
     """
     if not fixes:
         raise UsageError("no column is named", next_step="name one with --column")
-    where = frozenset(_known_type(text) for text in where_types)
+    where = frozenset(known_type(text) for text in where_types)
     found: dict[str, Target] = {}
     for fix in fixes:
         target = _target(snapshot, settings, fix, where, all_parts=all_parts)
@@ -111,7 +120,7 @@ def _target(
             "the same, give --type and --all-parts",
         )
     if fix.type is not None:
-        kept = _storable(fix.column, _known_type(fix.type))
+        kept = storable(fix.column, known_type(fix.type))
     else:
         kept = _largest(said, where)
         _check_rename(snapshot, settings, fix)
@@ -179,7 +188,8 @@ def _check_rename(snapshot: Snapshot, settings: TableSettings, fix: ColumnFix) -
             )
 
 
-def _known_type(text: str) -> str:
+def known_type(text: str) -> str:
+    """The canonical name of a type. Raises UsageError."""
     if parse_sql_type(text) is None:
         raise UsageError(
             f"{text!r} is no SQL type", next_step="write it as DuckDB does: BIGINT, DECIMAL(10,2)"
@@ -187,7 +197,7 @@ def _known_type(text: str) -> str:
     return normalise(text)
 
 
-def _storable(column: str, kind: str) -> str:
+def storable(column: str, kind: str) -> str:
     """The type, if a part that holds it says so when it is read again. Raises UsageError."""
     from firnline.arrow_types import from_arrow, to_arrow
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.plan import tiers
+from firnline.plan import keys, tiers
 from firnline.plan.merge import FIXED_REQUESTS, LeftAlone, PlannedGroup
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
@@ -125,6 +125,7 @@ def select(
     left: list[LeftAlone] = []
     for partition in partitions:
         ready: list[Marker] = []
+        none: list[Marker] = []
         for marker in snapshot.partitions[partition]:
             if marker.p in excluded:
                 reason = "could not be read earlier in this run"
@@ -132,15 +133,40 @@ def select(
                 continue
             verdict = judge(marker)
             if verdict == "none":
-                left.append(LeftAlone(marker.p, partition, marker.b, NO_ROW))
+                none.append(marker)
             elif verdict == "all":
                 dropped.append((partition, marker))
             else:
                 ready.append(marker)
+        if settings.primary_key:
+            # What is made of a part has another name: those inserted with it go with it.
+            orders = {m.order() for m in ready}
+            ready += [m for m in none if m.order() in orders]
+            none = [m for m in none if m.order() not in orders]
+        left += [LeftAlone(m.p, partition, m.b, NO_ROW) for m in none]
         groups += _group(snapshot, settings, partition, ready)
     return Selected(
         seq=snapshot.seq, groups=tuple(groups), dropped=tuple(dropped), left_alone=tuple(left)
     )
+
+
+def select_whole(
+    snapshot: Snapshot, partitions: Sequence[str], judge: Callable[[Marker], Verdict]
+) -> Selected:
+    """Every partition in which a row may match, as one group with all of its parts.
+
+    For conditions on the rows that win a primary key: which row that is, all parts together say.
+    """
+    groups: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    for partition in partitions:
+        parts = snapshot.partitions[partition]
+        if any(judge(marker) != "none" for marker in parts):
+            ordered = sorted(parts, key=keys.place)
+            groups.append(group_of(snapshot, partition, ordered))
+        else:
+            left += [LeftAlone(m.p, partition, m.b, NO_ROW) for m in parts]
+    return Selected(seq=snapshot.seq, groups=tuple(groups), dropped=(), left_alone=tuple(left))
 
 
 def _group(
@@ -148,20 +174,24 @@ def _group(
 ) -> list[PlannedGroup]:
     """Parts that are read together; the rows of those that are touched become one part.
 
-    With a primary key every part stays by itself: an untouched part between two that became one
-    would have to come both before and after it in insertion order.
+    With a primary key every part stays by itself, but for those inserted at one time: an untouched
+    part between two that became one would have to come both before and after it in insertion order.
+    With ``cluster_by`` every part stays by itself, so that it stays what it is in its run.
     """
     policy = settings.merge
+    if settings.primary_key:
+        return [group_of(snapshot, partition, unit) for unit in keys.units(ready)]
     ordered = sorted(ready, key=lambda m: (*m.order(), m.p))
-    most = 1 if settings.primary_key else policy.max_parts_per_group
+    most = policy.max_parts_per_group if settings.cluster_by is None else 1
     tier = tiers.Tier(policy.target_size, 1, most)
     runs = tiers.group_in_order([m.b for m in ordered], tier)
-    groups: list[PlannedGroup] = []
-    for run in runs:
-        parts = tuple(ordered[i] for i in run)
-        pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
-        groups.append(PlannedGroup(partition, parts, tuple(pending.values())))
-    return groups
+    return [group_of(snapshot, partition, [ordered[i] for i in run]) for run in runs]
+
+
+def group_of(snapshot: Snapshot, partition: str, parts: Sequence[Marker]) -> PlannedGroup:
+    """Parts, in order of insertion, with the deletes that are pending on them."""
+    pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
+    return PlannedGroup(partition, tuple(parts), tuple(pending.values()))
 
 
 def untouched(selected: Selected) -> Selected:

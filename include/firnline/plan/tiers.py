@@ -27,6 +27,13 @@ class Tier:
     """Bytes of a full part."""
     min_inputs: int
     max_inputs: int
+    floor_of: int = 0
+    """Bytes whose 64th part is the floor; 0: the target."""
+
+    @property
+    def floor(self) -> int:
+        """Below this many bytes all sizes count as one."""
+        return (self.floor_of or self.target) // FLOOR_SHARE
 
     @property
     def full(self) -> int:
@@ -55,7 +62,12 @@ def group_newest_first(sizes: Sequence[int], tier: Tier) -> list[range]:
 
 
 def _too_large(tier: Tier, size: int, total: int) -> bool:
-    return size > max(FACTOR * total, tier.target // FLOOR_SHARE)
+    return too_large(size, total, tier)
+
+
+def too_large(size: int, total: int, tier: Tier) -> bool:
+    """Whether ``size`` bytes are too many to be rewritten for ``total`` smaller ones."""
+    return size > max(FACTOR * total, tier.floor)
 
 
 def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:

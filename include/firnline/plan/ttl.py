@@ -8,7 +8,7 @@ part, from a column's statistics (``ttl.column``). What nobody can date is repor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -19,8 +19,8 @@ from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.paths import NULL_VALUE
 from firnline.plan.drop import Removal, Removals
-from firnline.plan.ttl_time import DAY_MS, UNITS, end_of, latest_instant
-from firnline.scalars import bound_key, canonical
+from firnline.plan.keys import may_go
+from firnline.plan.ttl_time import DAY_MS, UNITS, end_of, latest_instant, latest_of
 from firnline.schema import normalise
 from firnline.settings import TableSettings, TtlSettings
 from firnline.settings_sections import compile_pattern
@@ -28,6 +28,7 @@ from firnline.snapshot import Snapshot
 from firnline.table_fields import TIME_TRANSFORMS
 
 YOUNG = "is not wholly past"
+OLDER = "is past, but an older row of its primary keys may be in a part that is not"
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
 _LISTED = 1_000
@@ -206,7 +207,7 @@ class _State:
         """The parts whose statistics prove every row past."""
         column = self.ttl.column
         assert column is not None
-        latest = _latest_of(normalise(self.snapshot.schema.get(column, "DATE")))
+        latest = latest_of(normalise(self.snapshot.schema.get(column, "DATE")))
         gone: list[Marker] = []
         unknown: dict[str, list[Marker]] = {}
         ends: list[int] = []
@@ -224,7 +225,15 @@ class _State:
                 self.kept[YOUNG] += 1
         for reason, markers in unknown.items():
             self._leave(partition, markers, reason, count=len(markers))
-        return Removal(partition, tuple(gone), max(ends)) if gone else None
+        past = {m.p: end for m, end in zip(gone, ends, strict=True)}
+        alone = may_go(self.snapshot, self.settings, partition, gone)
+        if len(alone) < len(gone):
+            kept = {m.p for m in alone}
+            self._leave(
+                partition, [m for m in gone if m.p not in kept], OLDER, count=len(gone) - len(kept)
+            )
+        ends = [past[m.p] for m in alone]
+        return Removal(partition, tuple(alone), max(ends)) if alone else None
 
     def _leave(
         self, partition: str, markers: Sequence[Marker], reason: str, *, count: int = 1
@@ -269,27 +278,3 @@ def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
     if len(ends) > 1:
         raise ValueError("its name matches ttl.partition in several ways")
     return latest_instant(ends.pop(), ttl.time_zone)
-
-
-def _latest_of(kind: str) -> Callable[[Marker, str], int]:
-    """Reads the latest wall-clock time of a part's rows, in ms, from its statistics."""
-    key = bound_key(kind)
-    # A day is past when it is over.
-    beyond = DAY_MS if kind == "DATE" else 0
-
-    def latest(marker: Marker, column: str) -> int:
-        known = marker.stats().get(column)
-        if known is None:
-            raise ValueError(f"has no statistics of {column}")
-        _, high, nulls = known
-        if nulls:
-            raise ValueError(f"has rows without {column} (null)")
-        if high is None or key is None:
-            raise ValueError(f"has no upper bound of {column}")
-        try:
-            nanoseconds = int(key(canonical(kind, high)))
-        except (ValueError, TypeError):
-            raise ValueError(f"has statistics of {column} that are no {kind}") from None
-        return -(-nanoseconds // 1_000_000) + beyond
-
-    return latest

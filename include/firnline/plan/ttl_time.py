@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from firnline.calendar import civil_from_days, days_from_civil
+from firnline.log.records import Marker
+from firnline.scalars import bound_key, canonical
 
 DAY_MS = 86_400_000
 """More than any zone is off UTC."""
@@ -106,3 +108,27 @@ def _end(unit: str, numbers: list[int]) -> int:
 
 def _a(unit: str) -> str:
     return f"an {unit}" if unit == "hour" else f"a {unit}"
+
+
+def latest_of(kind: str) -> Callable[[Marker, str], int]:
+    """Reads the latest wall-clock time of a part's rows, in ms, from its statistics."""
+    key = bound_key(kind)
+    # A day is past when it is over.
+    beyond = DAY_MS if kind == "DATE" else 0
+
+    def latest(marker: Marker, column: str) -> int:
+        known = marker.stats().get(column)
+        if known is None:
+            raise ValueError(f"has no statistics of {column}")
+        _, high, nulls = known
+        if nulls:
+            raise ValueError(f"has rows without {column} (null)")
+        if high is None or key is None:
+            raise ValueError(f"has no upper bound of {column}")
+        try:
+            nanoseconds = int(key(canonical(kind, high)))
+        except (ValueError, TypeError):
+            raise ValueError(f"has statistics of {column} that are no {kind}") from None
+        return -(-nanoseconds // 1_000_000) + beyond
+
+    return latest

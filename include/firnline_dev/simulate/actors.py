@@ -14,7 +14,17 @@ from firnline.append import Appender
 from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations import cleanup, delete, drop, erase, merge, rewrite, sweep, verify
+from firnline.operations import (
+    cleanup,
+    delete,
+    drop,
+    erase,
+    merge,
+    replace,
+    rewrite,
+    sweep,
+    verify,
+)
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
@@ -23,6 +33,7 @@ from firnline_dev.simulate.rows import ARROW, RowEngine
 from firnline_dev.simulate.store import SimStore
 from firnline_dev.simulate.world import (
     GRACE,
+    KEY_STEP,
     SCHEMA,
     TICK,
     Actor,
@@ -66,7 +77,7 @@ def append(stage: Stage) -> None:
     """One append of a few rows in one or both partitions."""
     r, world = stage.r, stage.world
     rows: list[dict[str, Any]] = [
-        {"k": world.next_id(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
+        {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
         for _ in range(r.randint(1, 5))
     ]
     stage.actor.tell(f"begins: {len(rows)} rows")
@@ -114,6 +125,31 @@ def rewrite_rows(stage: Stage) -> None:
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
+
+
+def replace_interval(stage: Stage) -> None:
+    """Other rows, or none, for an interval of keys, now and then of one user alone."""
+    r, world = stage.r, stage.world
+    newest = world.next_id()
+    first = r.randint(max(0, newest - 40), newest)
+    keys = range(first * KEY_STEP, (first + r.choice([1, 8, 40])) * KEY_STEP)
+    user = r.choice([*USERS, None])
+    # Between the keys of appends, and of no other replace.
+    names = [keys.start + world.next_id() for _ in range(r.randint(0, 3))]
+    rows = [{"k": k, "p": r.choice(PARTITIONS), "u": user or r.choice(USERS)} for k in names]
+    stage.oracle.brought.update(names)
+    hides = Hides(frozenset(PARTITIONS), frozenset(user or USERS), keys)
+    stage.oracle.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: keys {keys.start} to {keys.stop} of {user or 'all'}, new {names}")
+    options = replace.ReplaceOptions(
+        column="k",
+        start=keys.start,
+        end=keys.stop,
+        equal={"u": user} if user else {},
+        nothing=not rows,
+    )
+    data = pa.Table.from_pylist(rows, schema=ARROW) if rows else None
+    replace.run_replace(stage.table, stage.engine, options, stage.run, data=data)
 
 
 def clean_up(stage: Stage) -> None:
@@ -190,6 +226,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "delete": delete_rows,
     "erase": erase_users,
     "rewrite": rewrite_rows,
+    "replace": replace_interval,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,

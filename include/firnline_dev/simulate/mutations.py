@@ -11,18 +11,19 @@ not add up, count as found: the product caught itself.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import types
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from firnline import base, fold, invariants, snapshot, transaction
+from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
-from firnline.log import codec, reader
-from firnline.operations import cleanup, merge_tasks, sweep
+from firnline.log import codec, reader, union
+from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
 from firnline.store import create
@@ -173,13 +174,38 @@ def _time_is_the_clocks() -> None:
 
 
 def _alive_beats_dead() -> None:
-    real = snapshot.combine
+    real = union.combine
 
     def combine(a: Any, b: Any) -> Any:
         made = real(a, b)
         return made if None not in (a.tmb, b.tmb) else msgspec.structs.replace(made, tmb=None)
 
-    _set(snapshot, "combine", combine)
+    _set(union, "combine", combine)
+
+
+def _checkpoint_always_usable() -> None:
+    _set(checkpoint, "is_usable", lambda _checkpoint, _listing: True)
+
+
+def _replace_under_itself() -> None:
+    real = replace._with_new_rows
+
+    def with_new_rows(old: Any, new: Any) -> Any:
+        made = real(old, new)
+        own = {part.key for part in new.parts}
+        adds = [msgspec.structs.replace(m, q=0) if m.p in own else m for m in made.adds]
+        return dataclasses.replace(made, adds=tuple(adds))
+
+    _set(replace, "_with_new_rows", with_new_rows)
+
+
+def _replace_without_record() -> None:
+    real = replace.__dict__["change"]
+
+    def change(snap: Any, found: Any, plan: Any, _records: Any, op: str) -> Any:
+        return real(snap, found, plan, [], op)
+
+    _set(replace, "change", change)
 
 
 MUTATIONS: dict[str, Callable[[], None]] = {
@@ -201,5 +227,8 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "an unknown commit counts as failed": _unknown_is_a_failure,
     "a transaction's t is what the clock says": _time_is_the_clocks,
     "an alive marker beats a dead one": _alive_beats_dead,
+    "new rows of a replace lie under its record": _replace_under_itself,
+    "a replace leaves no record": _replace_without_record,
+    "a checkpoint is used whatever became of its log files": _checkpoint_always_usable,
 }
 """Name of the rule that is broken -> what breaks it."""

@@ -8,22 +8,27 @@ from dataclasses import dataclass, field, replace
 
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
-from firnline.log.records import LogContent, Marker
+from firnline.log.records import LogContent
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
+from firnline_dev.simulate.checkpoints import Checkpoints
+from firnline_dev.simulate.v1 import v1_live
+from firnline_dev.simulate.words import in_words
 from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
 
 
 @dataclass(frozen=True)
 class Hides:
-    """A condition on rows: those of these partitions and users."""
+    """A condition on rows: those of these partitions and users, of an interval of keys."""
 
     partitions: frozenset[str]
     users: frozenset[str]
+    keys: range | None = None
 
-    def row(self, partition: str, user: str) -> bool:
+    def row(self, k: int, partition: str, user: str) -> bool:
         """Whether it is true for a row."""
-        return partition in self.partitions and user in self.users
+        inside = self.keys is None or k in self.keys
+        return inside and partition in self.partitions and user in self.users
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Oracle:
     contents: dict[str, LogContent] = field(default_factory=dict)
     began_at: dict[int, int] = field(default_factory=dict)
     """Row -> newest transaction that was committed when its append began."""
+    brought: set[int] = field(default_factory=set)
+    """Rows of replaces, which come with a transaction and not with an append."""
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
@@ -63,6 +70,7 @@ class Oracle:
     stats: Counter[str] = field(default_factory=Counter)
     past_from: int = START_MS
     """Since when what the table says of its past is compared, unix ms."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
 
@@ -79,7 +87,7 @@ class Oracle:
             content = codec.decode(header.log, log_file, paths)
             self.committed[header.log] = header, content
             self.stats[header.op] += 1
-            return f"commits {_in_words(header, content)}"
+            return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
             return self._log_file(key, data)
         return ""
@@ -117,6 +125,9 @@ class Oracle:
         for delete in content.deletes:
             if delete.seq == header.seq and intent is not None:
                 self.deletes[delete.id] = header.seq, intent
+        if header.op == "replace" and intent is not None:
+            self.deletes[header.txn] = header.seq, intent  # whatever record it wrote
+            self._new_rows(header, content)
         if header.op not in {"drop", "ttl", "rewrite"}:
             return
         for marker in content.markers:
@@ -125,8 +136,17 @@ class Oracle:
                 self.gone |= {
                     k
                     for k, p, u in found
-                    if header.op != "rewrite" or intent is None or intent.row(p, u)
+                    if header.op != "rewrite" or intent is None or intent.row(k, p, u)
                 }
+
+    def _new_rows(self, header: txn_file.TxnHeader, content: LogContent) -> None:
+        """What a replace brought lies above all that was committed before it."""
+        for marker in content.markers:
+            if marker.tmb is None and marker.t == header.t:
+                for k, p, u in self.part_rows[marker.p]:
+                    if k in self.brought:
+                        self.born[k] = header.seq, p, u
+                        self.born_at[k] = self.world.step
 
     def forgive_past(self, time_ms: int) -> None:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
@@ -155,7 +175,7 @@ class Oracle:
             k
             for k, (q, p, u) in self.born.items()
             if k not in self.gone
-            and not any(seq > q and hides.row(p, u) for seq, hides in self.deletes.values())
+            and not any(seq > q and hides.row(k, p, u) for seq, hides in self.deletes.values())
         }
 
     def snapshot(self) -> Snapshot:
@@ -204,7 +224,9 @@ class Oracle:
                 for d in snapshot.deletes.values()
                 if d.seq > q and d.id not in applied
             ]
-            shown += [k for k, p, u in self.part_rows[path] if not any(h.row(p, u) for h in hiding)]
+            shown += [
+                k for k, p, u in self.part_rows[path] if not any(h.row(k, p, u) for h in hiding)
+            ]
         return shown
 
     def check(self) -> None:
@@ -223,11 +245,14 @@ class Oracle:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
         self._check_v1(right)
+        self.checkpoints.check(snapshot, shown, self.shown_by)
         if not self.history or self.history[-1][1] != right:
             self.history.append((world.step, frozenset(right)))
         if world.chance.roll(world.step, 4711) < 0.1:
             parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
             self.readers.append(Reader(world.now, parts))
+        if world.chance.roll(world.step, 4712) < 0.05:
+            self.checkpoints.take(snapshot)
 
     def _check_readers(self) -> None:
         world = self.world
@@ -268,26 +293,3 @@ class Oracle:
         after = [state for step, state in self.history if step > since_step]
         states = [*before, *after] if before else [frozenset[int](), *after]
         return any(state - new == seen - new for state in states)
-
-
-def _in_words(header: txn_file.TxnHeader, content: LogContent) -> str:
-    alive = [m for m in content.markers if m.tmb is None and m.t == header.t]
-    dead = [m for m in content.markers if m.tmb == header.t]
-    purged = content.x.purged if content.x is not None else 0
-    return (
-        f"transaction {header.seq}, a {header.op} on {header.base}: {len(alive)} new parts, "
-        f"{len(dead)} replaced, {sum(d.seq == header.seq for d in content.deletes)} delete "
-        f"records, {len(content.tombstones)} log files folded, cleaned up to {purged}"
-    )
-
-
-def v1_live(files: Mapping[str, LogContent]) -> dict[str, Marker]:
-    """Live parts by the rules of version 1 alone: files in order of names, the later line wins."""
-    live: dict[str, Marker] = {}
-    for key in sorted(files):
-        for marker in files[key].markers:
-            if marker.tmb is None:
-                live[marker.p] = marker
-            else:
-                live.pop(marker.p, None)
-    return live

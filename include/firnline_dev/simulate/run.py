@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import greenlet
 
 from firnline import append_run, fold
-from firnline.operations import remains
+from firnline.operations import remains, replace_rows
 from firnline.settings import TableSettings
 from firnline.store.probe import forget
 from firnline_dev.simulate import rows
@@ -107,21 +108,24 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
 @contextmanager
 def _light(mix: Mix) -> Iterator[None]:
     """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
-    real, level = append_run.__dict__["write_part"], logging.root.manager.disable
-    real_facts, tier = remains.__dict__["many_facts"], fold.TIER
-    append_run.__dict__["write_part"] = rows.write_part
-    remains.__dict__["many_facts"] = read_footers
-    fold.__dict__["TIER"] = mix.tier
-    folder = tempfile.gettempdir()
+    put: list[tuple[ModuleType, str, object]] = [
+        (append_run, "write_part", rows.write_part),
+        (remains, "many_facts", read_footers),
+        (replace_rows, "row_check", rows.unchecked),
+        (fold, "TIER", mix.tier),
+    ]
+    real = [(module, name, module.__dict__[name]) for module, name, _ in put]
+    folder, level = tempfile.gettempdir(), logging.root.manager.disable
+    for module, name, other in put:
+        module.__dict__[name] = other
     tempfile.tempdir = str(_MEMORY) if _MEMORY.is_dir() else folder
     forget()  # every world has its own store
     logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
     try:
         yield
     finally:
-        append_run.__dict__["write_part"] = real
-        remains.__dict__["many_facts"] = real_facts
-        fold.__dict__["TIER"] = tier
+        for module, name, own in real:
+            module.__dict__[name] = own
         tempfile.tempdir = folder
         logging.disable(level)
 

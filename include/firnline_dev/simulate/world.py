@@ -27,6 +27,12 @@ SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
 """Key, partition, user."""
 
 
+REMOVING = ("delete", "rewrite", "erase", "replace")
+"""What a reader of version 1 does not see in full."""
+KEY_STEP = 100_000
+"""Between the keys of two appended rows."""
+
+
 class Violation(Exception):  # noqa: N818 - a finding, not a fault of the program
     """A promise that did not hold."""
 
@@ -64,7 +70,7 @@ class Mix:
         deletes = r.random() < 0.6
         weights = {name: r.choice([0.0, 0.5, 1.0, 3.0]) for name in operations}
         if not deletes:
-            weights |= {name: 0.0 for name in ("delete", "rewrite", "erase") if name in weights}
+            weights |= {name: 0.0 for name in REMOVING if name in weights}
         weights["append"] = r.choice([1.0, 3.0])
         weights["cleanup"] = r.choice([0.0, 1.0, 3.0])
         found = cls(
@@ -166,6 +172,10 @@ class World:
         """Delete an object, if it is there."""
         if self.objects.pop(key, None) is not None:
             self.version += 1
+
+    def next_key(self) -> int:
+        """The key of an appended row; between two of them is room for the rows of replaces."""
+        return self.next_id() * KEY_STEP
 
     def next_id(self) -> int:
         """A number that nobody had."""

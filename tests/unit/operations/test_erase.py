@@ -208,6 +208,21 @@ def test_the_text_of_the_log_that_holds_keys_is_named(erase: Erase) -> None:
     assert holding <= named
 
 
+def test_a_checkpoint_that_holds_the_keys_is_named_until_it_is_gone(erase: Erase) -> None:
+    world = world_of(checkpoint={"min_parts": 1})
+    report = erase(world, SECRET)
+    (written,) = (k for k in world.store.objects if "/_ckpt/" in k)
+
+    def named() -> set[str]:
+        return {key for entry in complete(world, report).remaining for key in entry.objects}
+
+    assert written in named()
+    world.store.objects[written] = (b"cut", world.clock.now)
+    assert written in named()
+    del world.store.objects[written]
+    assert written not in named()
+
+
 def test_the_digest_is_that_of_the_set_of_keys(erase: Erase) -> None:
     one = erase(world_of(), "a", "b", "a", dry_run=True)
     other = erase(world_of(), "b", "a", dry_run=True)

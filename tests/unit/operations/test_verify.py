@@ -355,7 +355,7 @@ def test_a_stale_tombstone_of_a_wrong_clock_misleads_v1_readers() -> None:
     assert kinds(world) == {"v1-differs": 1}
 
 
-def test_objects_of_checkpoints_are_a_note() -> None:
+def test_what_lies_beside_checkpoints_is_a_note() -> None:
     world = filled()
     rewrite(world, world.table.paths.checkpoint_dir + "1.parquet", b"")
     report = verify(world)

@@ -85,6 +85,14 @@ def test_behind_a_gap_only_the_sequence_tells_an_old_merge_from_a_left_over(
     assert piles(plan(history(first=5), merged("m", "gone", q=q))) == {pile: {"m"}}
 
 
+def test_an_included_part_of_a_replace_is_not_hidden_by_its_own_record() -> None:
+    # Its sequence was not known when it was written: the base is below that of the record.
+    new = footer("r", writer="replace", q=2, d=("id-3",))
+    found = plan(history(first=5), new, choice=Choice(include=("r.parquet",)))
+    assert [(m.q, m.d) for m in found.live] == [(2, ("id-3",))]
+    assert piles(plan(history(), new)) == {"out": {"r"}}, "never committed"
+
+
 def test_an_unnamed_merge_whose_input_is_alive_was_never_committed() -> None:
     found = plan(history(named("a"), first=5), merged("m", "a", "b", q=1))
     assert piles(found) == {"out": {"m"}}

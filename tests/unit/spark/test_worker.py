@@ -12,7 +12,7 @@ import pyarrow as pa
 from firnline.kernel.model import KernelResult
 from firnline.spark.ship import zip_package
 from firnline.spark.worker import KernelFunction
-from tests.unit.kernel.conftest import Group
+from tests.kernel.conftest import Group
 
 
 def test_the_number_of_a_task_comes_in_and_its_result_goes_out(tmp_path: Path) -> None:

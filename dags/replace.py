@@ -1,0 +1,43 @@
+"""### Replace an interval of a table by staged rows, or by nothing.
+
+One DAG for each table of the settings file, started by hand, or from your loading DAG. It only
+plans unless `dry_run` is switched off.
+
+        airflow dags trigger replace__<table> --conf '{"start": "2024-03-05", "end": "2024-03-06",
+          "files": ["s3://bucket/staged/2024-03-05/"], "dry_run": false}'
+
+- The interval `[start, end)` of `column` need not go along with partitions or parts. `equal`
+  narrows it: `{"client": 1234}` replaces that client's rows only.
+- `files` are prefixes with Parquet in the table's bucket (or paths that worker and driver share). A
+  row outside of the interval is refused. Or `nothing`: the interval is empty afterwards.
+- A row without a time lies in no interval and stays.
+
+1. `plan` reads the table's log and says which parts go unread and which are read. No part and no
+   staged file is opened.
+2. `replace` submits the Spark job and holds the only slot of the pool `<table>.merge`. One
+   transaction: readers see the old rows or the new ones. Its driver streams the staged rows into
+   new parts; executors rewrite the parts that the interval cuts (`mode` eager).
+3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
+   in the `extra` of the event on the table's asset.
+
+Rows of appends that began before the commit are covered, also when they land later. Run again, it
+gives the same rows.
+
+**When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
+or all of it is replaced.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firnline.airflow.dags import operation_dag, submit_then_report
+from firnline.airflow.replace import ReplaceWork
+from firnline.airflow.tables import tables_of
+
+JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+REPLACE = ReplaceWork()
+
+for table in tables_of(REPLACE.operation):
+    with operation_dag(REPLACE, table, doc=__doc__, title=f"Replace an interval of {table.name}"):
+        submit_then_report(REPLACE, table, JOBS)

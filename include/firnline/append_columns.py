@@ -1,0 +1,76 @@
+"""What a writer knows of a table's columns: read once, and again when that can have changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from firnline.errors import SchemaConflictError
+from firnline.log.codec import Head
+from firnline.log.heads import read_schemas
+from firnline.schema import SchemaUnion
+from firnline.table import Table
+
+
+class KnownColumns:
+    """Columns of one table for its writers, which may be in several threads.
+
+    Requests: none before the first question; then 1 LIST and one ranged GET per log file that no
+    transaction has folded. Looking again costs 1 LIST and a GET per log file that is new.
+
+    Args:
+        table: the table.
+        given: column -> SQL type, instead of reading them.
+    """
+
+    def __init__(self, table: Table, given: Mapping[str, str] | None = None) -> None:
+        self._table = table
+        self._lock = threading.Lock()
+        self._heads: dict[str, Head] = {}
+        self._union: SchemaUnion | None = None
+        self._given = given is not None
+        self.seq = 0
+        """Newest transaction whose columns are known, once they were read."""
+        self.version = 0
+        """Grows whenever the columns may be others than before."""
+        if given is not None:
+            self._union = SchemaUnion()
+            self._union.add("the schema given", given)
+
+    def read(self) -> SchemaUnion:
+        """The columns, a union of the caller's own.
+
+        Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError.
+        """
+        with self._lock:
+            return (self._read() if self._union is None else self._union).copy()
+
+    def look_again(self) -> SchemaUnion:
+        """The columns as the log says now; those that were given stay. Raises as ``read``."""
+        with self._lock:
+            if self._given and self._union is not None:
+                return self._union.copy()
+            return self._read().copy()
+
+    def published(self, log_key: str, columns: Mapping[str, str]) -> None:
+        """Take in what a log file of this writer's own states."""
+        with self._lock:
+            if self._union is None or not columns.items() - self._union.columns.items():
+                return
+            try:
+                self._union.add(f"log file {log_key}", columns)
+            except SchemaConflictError:
+                # Published it is, and no error of the append: whoever reads next is told.
+                self._union = None
+            self.version += 1
+
+    def _read(self) -> SchemaUnion:
+        union = SchemaUnion()
+        lines = read_schemas(self._table.store, self._table.paths, self._heads)
+        for log_file, columns in lines:
+            union.add(f"log file {log_file}", columns)
+        seqs = (self._table.paths.parse_log(log_file).seq for log_file, _ in lines)
+        self.seq = max((seq for seq in seqs if seq), default=0)
+        self._union = union
+        self.version += 1
+        return union

@@ -1,0 +1,51 @@
+"""What an operation wants to do to a table: what ``transaction.commit`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from firnline.log.records import Delete, Marker
+from firnline.log.txn_file import Counts
+from firnline.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """How a repair of the schema goes on a base."""
+
+    folds: tuple[str, ...]
+    """Exactly these log files are folded: those whose schema lines are wrong."""
+    line: Mapping[str, str]
+    """The schema line that stands for theirs."""
+    gone: frozenset[str] = frozenset()
+    """Columns that the line states no more, by ``fold_name``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operation wants to do to the table."""
+
+    op: str
+    replaces: tuple[str, ...]
+    """Keys of the parts it tombstones."""
+    adds: tuple[Marker, ...]
+    """Its new parts; ``t`` is set when the transaction is built, ``q`` None means its own seq."""
+    counts: Counts
+    partitions: tuple[str, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    columns: Mapping[str, str] | None = None
+    """Column -> SQL type of the rows that it brings; what the table lacks is added to it."""
+    clean: tuple[str, ...] = ()
+    """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
+    purge: Callable[[Snapshot], int] | None = None
+    """New purge horizon on a base; None leaves it where it is."""
+    refuse: Callable[[Snapshot], None] | None = None
+    """Called with every base before it is committed on; what it raises ends the commit."""
+    mend: Callable[[Snapshot], Mended] | None = None
+    """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
+    why: str = ""
+    """For the history: what ``op`` does not say."""
+    checkpoint: bool = True
+    """Whether a checkpoint is written afterwards when one is due (clean-up writes its own)."""

@@ -1,0 +1,94 @@
+"""``firnline diff``: what came and went between two states of a table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    moment,
+    open_target,
+    read_state,
+)
+
+commands = typer.Typer()
+SHOWN = 50
+"""Partitions that are printed one by one; ``--json`` has all, and every part."""
+
+
+@command(
+    commands,
+    "diff",
+    [
+        "firnline diff flights 41",
+        "firnline diff flights 41 42",
+        "firnline diff flights 2026-01-31T12:00:00Z 2026-02-01T12:00:00Z --json",
+    ],
+)
+def diff(
+    table: TableArgument,
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="A time or a transaction's number, as for --at.")
+    ],
+    after: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Likewise; without it the newest state.")
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Parts and rows that came and went between two states, per partition.
+
+    A number stands for the state right after that transaction, 0 for the one before the first. Both
+    states must lie behind the purge horizon. Rows are those of whole parts; rows that a delete
+    hides in a part that stayed are not in them.
+    """
+    from firnline.plan.diff import compare
+
+    opened = open_target(table, settings)
+    state = read_state(opened)
+    start = moment(opened, before)
+    end = None if after is None else moment(opened, after)
+    found = compare(state.at(start), state if end is None else state.at(end))
+    data = {
+        "table": opened.settings.name,
+        "root": opened.settings.root,
+        "from": start,
+        "to": end,
+        **found.to_json(),
+    }
+    output.show(data, as_json, _render)
+
+
+def _render(data: dict[str, Any]) -> None:
+    until = "now" if data["to"] is None else output.when(data["to"])
+    span = f"between {output.when(data['from'])} and {until}"
+    if data["partitions"]:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("parts", "rows", "bytes")),
+        ]
+        rows = [[one["partition"] or "-", *_cells(one)] for one in data["partitions"][:SHOWN]]
+        output.table(columns, rows, [f"{len(data['partitions'])} in all", *_cells(data)])
+        output.line()
+    else:
+        output.line(f"No part of {data['table']} came or went {span}.")
+    if data["deletes"]:
+        numbers = ", ".join(map(output.number, data["deletes"]))
+        output.line(f"Deletes came besides, which hide rows: transactions {numbers}.")
+
+
+def _cells(found: dict[str, Any]) -> list[str]:
+    from firnline.units import about_size
+
+    came, went, number = found["came"], found["went"], output.number
+    return [
+        f"+{number(came['parts'])} -{number(went['parts'])}",
+        f"+{number(came['rows'])} -{number(went['rows'])}",
+        f"+{about_size(came['bytes'])} -{about_size(went['bytes'])}",
+    ]

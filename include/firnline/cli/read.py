@@ -1,0 +1,175 @@
+"""``firnline read``: the rows of a table, on the screen or in a file."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+)
+from firnline.errors import ScratchFullError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.reading import Scan
+
+SHOWN = 20
+"""Rows on the screen, unless asked otherwise."""
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "read",
+    [
+        "firnline read flights --where \"carrier = 'UA' and dep_delay > 60\" --limit 5",
+        "firnline read flights --columns carrier,dep_delay --output flights.parquet",
+        "firnline read flights --at 2026-01-31T12:00:00Z --output - > then.csv",
+    ],
+)
+def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
+    table: TableArgument,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B", help="Only these, in this order."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help="and/or/not over column op literal; parts that it rules out are not read.",
+        ),
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", metavar="GLOB", help="Only these partitions.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME|SEQ",
+            help="As of a time (2026-01-31T12:00:00Z, unix milliseconds) or transaction.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=0, help="Rows; on the screen 20 without it."),
+    ] = None,
+    dedup: Annotated[
+        bool, typer.Option("--dedup/--all-rows", help="One row per primary key, where it has one.")
+    ] = True,
+    target: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="New .parquet or .csv file; - is CSV here."),
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Visible rows of a table: on the screen, as Parquet, as CSV.
+
+    Deletes that wait for a merge are applied, and of a table with a primary key there is one row
+    per key. Rows come in no order.
+    """
+    from firnline.reading import scan
+
+    if target is not None and target != "-":
+        _check_target(Path(target))
+    found = scan(
+        open_target(table, settings),
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        where=where,
+        at=at,
+        dedup=None if dedup else False,
+        partitions=() if partition is None else partition,
+    )
+    if target is None:
+        _show(found, SHOWN if limit is None else limit, as_json)
+    elif target == "-":
+        _print_csv(found, limit)
+    else:
+        rows = _write(found, Path(target), limit)
+        data = {"output": target, "rows": rows, **found.plan.to_json()}
+        output.show(data, as_json, lambda _: output.line(f"{output.number(rows)} rows in {target}"))
+
+
+def _check_target(path: Path) -> None:
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise UsageError(
+            f"{path} is no name of a Parquet or CSV file",
+            next_step="let it end in .parquet or .csv, or write - for CSV on standard output",
+        )
+    if path.exists():
+        raise UsageError(f"{path} exists", next_step="move it away or choose another name")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.absolute().parent}", next_step="make it")
+
+
+def _write(found: Scan, path: Path, limit: int | None) -> int:
+    """Under another name until it is whole; returns the number of rows."""
+    from firnline.kernel.read import write_file
+
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        rows = write_file(found.plan.task, found.table.store, found.limits(), part, limit)
+        part.rename(path)
+        return rows
+    except OSError as error:
+        raise ScratchFullError(
+            f"{path} cannot be written: {error.strerror}", next_step="choose another folder"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _rows(found: Scan, limit: int | None) -> Sequence[tuple[str | None, ...]]:
+    from firnline.kernel.read import texts
+
+    return list(texts(found.plan.task, found.table.store, found.limits(), limit))
+
+
+def _print_csv(found: Scan, limit: int | None) -> None:
+    from firnline.kernel.read import texts
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found.columns)
+    for row in texts(found.plan.task, found.table.store, found.limits(), limit):
+        writer.writerow(row)
+    sys.stdout.flush()
+
+
+def _show(found: Scan, limit: int, as_json: bool) -> None:
+    rows = _rows(found, limit + 1)
+    more, shown = len(rows) > limit, list(islice(rows, limit))
+    data: dict[str, Any] = {**found.plan.to_json(), "more": more, "rows": shown}
+
+    def render(_: dict[str, Any]) -> None:
+        output.table(
+            [output.Column(name, wrap=True) for name in found.columns],
+            [["" if value is None else value for value in row] for row in shown],
+        )
+        output.line()
+        output.line(_summary(found, len(shown), more))
+
+    output.show(data, as_json, render)
+
+
+def _summary(found: Scan, shown: int, more: bool) -> str:
+    plan, number = found.plan, output.number
+    passed = sum(plan.passed_over.values())
+    rows = f"the first {number(shown)} rows" if more else f"{number(shown)} rows"
+    parts = f"{number(len(plan.task.parts))} of {number(len(plan.task.parts) + passed)} parts"
+    hint = "; --limit shows more, --output keeps them" if more else ""
+    return f"{rows[:1].upper()}{rows[1:]} from {parts}{hint}."

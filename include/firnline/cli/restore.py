@@ -1,0 +1,130 @@
+"""``firnline restore``: undo what transactions did to some partitions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.errors import UsageError
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "restore",
+    [
+        "firnline restore flights --to 41 --dry-run",
+        "firnline restore flights --to 41 --partition 'sched_dep_month=2013-01' --yes",
+    ],
+)
+def restore(
+    table: TableArgument,
+    to: Annotated[
+        int,
+        typer.Option(
+            "--to", metavar="SEQ", min=0, max=999_999_999,
+            help="The transaction after which the state was right, as `firnline history` numbers "
+            "them; 0: before the first.",
+        ),
+    ],
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="GLOB", help="Only these; may be given several times."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Also take away what was appended since.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would do.")] = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:  # fmt: skip
+    """Undo drops, rewrites, deletes, replaces and merges of partitions.
+
+    All transactions after SEQ are undone in the partitions that are chosen: they hold the rows of
+    the state right after SEQ, and what was appended since stays, as if nobody had touched it. With
+    --exact it goes, too. It is a new transaction, which can be undone itself. Parts that clean-up
+    has deleted cannot come back, nor what an erase took away.
+    """
+    from firnline.operations.restore import RestoreOptions, preview, run_restore
+
+    opened = open_target(table, settings)
+    require_table(opened)
+    name = opened.settings.name
+    options = RestoreOptions(to=to, partitions=tuple(partition or ()), exact=exact, dry_run=dry_run)
+    if dry_run or not yes:
+        plan = preview(opened, options)
+        output.show({"table": name, **plan.to_json()}, as_json, _render_plan)
+        if dry_run or plan.nothing_to_do:
+            return
+        if as_json or not sys.stdin.isatty():
+            raise UsageError(
+                f"nobody can be asked whether {name} may be changed",
+                next_step="look with --dry-run, then give --yes",
+            )
+        if not typer.confirm("Restore?"):
+            output.line("Nothing was restored.")
+            raise typer.Exit(1)
+    stopped = f"stopped; unless it was just committing, {name} is as it was"
+    with when_stopped(stopped, next_step="see `firnline history`, and run it again"):
+        report = run_restore(opened, options, identity(opened))
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    if not data["partitions"]:
+        output.line(f"{data['table']} is as it was after transaction {data['to']}.")
+        return
+    output.pairs(_rows(data))
+
+
+def _rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    number = output.number
+    names = [name or "-" for name in plan["partitions"]]
+    more = f" and {number(len(names) - 3)} more" if len(names) > 3 else ""
+    return [
+        ("restored", _figures(plan["restored"])),
+        ("removed", _figures(plan["removed"])),
+        ("stays", f"{number(plan['kept_parts'])} parts"),
+        ("partitions", f"{', '.join(names[:3])}{more}"),
+        ("undone", f"transactions {', '.join(map(number, plan['undone'])) or 'none'}"),
+    ]
+
+
+def _figures(found: dict[str, int]) -> str:
+    from firnline.units import about_size
+
+    number = output.number
+    size = about_size(found["bytes"])
+    return f"{number(found['parts'])} parts, {number(found['rows'])} rows, {size}"
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration
+
+    plan = data["plan"]
+    if data["transaction"] is None:
+        output.line(f"{data['table']} is as it was after transaction {plan['to']}.")
+        return
+    output.pairs(
+        [
+            *_rows(plan),
+            ("transaction", output.number(data["transaction"])),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )

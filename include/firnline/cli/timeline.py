@@ -1,0 +1,225 @@
+"""``firnline timeline``: what of a table is visible where, as a picture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
+from firnline.cli.timeline_picture import ASCII, UNICODE, Glyphs, picture
+from firnline.errors import UsageError
+
+if TYPE_CHECKING:
+    from firnline.plan.timeline_model import Record, Timeline
+    from firnline.snapshot import Snapshot
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+_PIPE_WIDTH, _MOST_WIDTH, _LEAST_WIDTH = 100, 160, 48
+_BESIDE = 4
+"""Columns of a line that are neither label nor cells."""
+_TOLD = 12
+"""Records that are listed below the picture."""
+
+
+@command(
+    commands,
+    "timeline",
+    [
+        "firnline timeline flights",
+        "firnline timeline events --column ts --start 2026-01-05 --end 2026-01-06",
+        "firnline timeline events --at 2026-01-31T12:00:00Z --json",
+    ],
+)
+def timeline(
+    table: TableArgument,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--column",
+            metavar="NAME",
+            help="Of times, dates or numbers; without it the time of partition_by, of ttl, or the "
+            "first of sort_by.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="VALUE", help="First value to show.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--end", metavar="VALUE", help="First value not to show.")
+    ] = None,
+    at: AtOption = None,
+    ascii_only: Annotated[
+        bool, typer.Option("--ascii", help="Draw with plain characters only.")
+    ] = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Draw what of a table is visible where: time against sequence.
+
+    Bars are parts, as far as their statistics reach; hatched are deletes and replaces, which hide
+    what lies below them. Large tables are drawn in summary.
+    """
+    opened = open_target(table, settings)
+    snapshot = read_state(opened, at)
+    found = _plan(opened, snapshot, column, start, end)
+    data = {"table": opened.settings.name, "root": opened.settings.root, **found.to_json()}
+    glyphs = ASCII if ascii_only or not _has_unicode() else UNICODE
+    output.show(data, as_json, lambda shown: _render(shown["table"], found, glyphs))
+
+
+def _plan(
+    table: Table,
+    snapshot: Snapshot,
+    column: str | None,
+    start: str | None,
+    end: str | None,
+) -> Timeline:
+    from firnline.plan.replace import time_column
+    from firnline.plan.timeline import plan_timeline
+    from firnline.plan.timeline_model import Bounds
+
+    settings = table.settings
+    name = column or time_column(settings)
+    if name is None:
+        raise UsageError(
+            f"the settings of {settings.name} name no column of times",
+            next_step="name it with --column",
+        )
+    if not snapshot.live:
+        raise UsageError(
+            f"{settings.name} has no live part to draw", next_step="see `firnline snapshot`"
+        )
+    bounds = Bounds(cells=_width() - _label_width(snapshot) - _BESIDE)
+    return plan_timeline(snapshot, name, bounds, start, end, _ops(table, snapshot))
+
+
+def _label_width(snapshot: Snapshot) -> int:
+    """At most what stands before the picture: a sequence, or two, and how many parts it has."""
+    number = len(str(snapshot.seq))
+    return max(len("visible rows"), 2 * number + 1 + len(f"  {len(snapshot.live):,} parts"))
+
+
+def _ops(table: Table, snapshot: Snapshot) -> dict[int, str]:
+    """Sequence -> operation, for the records; the history is asked where the log has forgotten."""
+    from firnline.history import history
+
+    known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
+    if all(delete.seq in known for delete in snapshot.deletes.values()):
+        return known
+    return {header.seq: header.op for header in history(table)} | known
+
+
+def _width() -> int:
+    width = output.console().width if sys.stdout.isatty() else _PIPE_WIDTH
+    return max(_LEAST_WIDTH, min(width, _MOST_WIDTH))
+
+
+def _has_unicode() -> bool:
+    return (sys.stdout.encoding or "ascii").lower().startswith("utf")
+
+
+def _render(table: str, found: Timeline, glyphs: Glyphs) -> None:
+    screen = output.console()
+    axis = found.axis
+    low, high = (
+        axis.text(end).partition(".")[0] if axis.is_time else axis.text(end)
+        for end in (axis.low, axis.high)
+    )
+    output.line(f"{table}: {found.column} from {low} to {high}, the newest sequence on top")
+    output.line()
+    for line in picture(found, glyphs):
+        line.rstrip()
+        screen.print(line, no_wrap=True, overflow="ignore", crop=False)
+    output.line()
+    _tell_records([record for layer in found.layers for record in layer.records])
+    for sentence in [*_legend(found, glyphs), *_left_out(found)]:
+        output.line(sentence)
+
+
+def _tell_records(records: Sequence[Record]) -> None:
+    if not records:
+        return
+    columns = [
+        output.Column("seq", number=True),
+        output.Column("op"),
+        output.Column("when", dispensable=1),
+        output.Column("hides in all that began before", wrap=True),
+    ]
+    rows = [
+        [str(record.seq), record.op, output.when(record.t), _where(record.where)]
+        for record in records[:_TOLD]
+    ]
+    output.table(columns, rows)
+    if len(records) > _TOLD:
+        output.line(f"and {len(records) - _TOLD:,} more")
+    output.line()
+
+
+def _where(text: str) -> str:
+    """A predicate in one line of SQL's words, cut where it is long."""
+    import msgspec
+
+    shown = _words(msgspec.json.decode(text)).replace(".000000", "")
+    return shown if len(shown) <= 200 else shown[:199] + "…"
+
+
+def _words(tree: dict[str, Any]) -> str:
+    op = tree["op"]
+    if op in {"and", "or"}:
+        return f" {op} ".join(
+            f"({_words(arg)})" if arg["op"] in {"and", "or"} and arg["op"] != op else _words(arg)
+            for arg in tree["args"]
+        )
+    if op == "not":
+        return f"not ({_words(tree['arg'])})"
+    if op == "is_null":
+        return f"{tree['column']} is null"
+    if op == "in":
+        some = [_value(value) for value in tree["values"][:5]]
+        more = len(tree["values"]) - len(some)
+        return f"{tree['column']} in ({', '.join(some)}{f' and {more:,} more' if more else ''})"
+    return f"{tree['column']} {op} {_value(tree['value'])}"
+
+
+def _value(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value).lower()
+
+
+def _legend(found: Timeline, glyphs: Glyphs) -> list[str]:
+    seen, partly, hidden = glyphs.shades
+    parts = [f"{seen} part"]
+    shades = {s for layer in found.layers for lane in layer.lanes for b in lane for s in b.shades}
+    parts += [f"{partly} some rows hidden"] * (1 in shades)
+    parts += [f"{hidden} hidden"] * (2 in shades)
+    whole = {record.whole for layer in found.layers for record in layer.records}
+    parts += [f"{glyphs.hatch * 2} hides all below"] * (True in whole)
+    parts += [f"{glyphs.sparse * 2}hides some below"] * (False in whole)
+    dense = any(layer.density for layer in found.layers)
+    parts += [f"{glyphs.levels[0]}{glyphs.levels[-1]} few to many parts"] * dense
+    return ["   ".join(parts)]
+
+
+def _left_out(found: Timeline) -> list[str]:
+    sentences: list[str] = []
+    if found.unknown_parts:
+        sentences.append(
+            f"{found.unknown_parts:,} parts with {found.unknown_rows:,} rows do not say between "
+            f"which values of {found.column} they lie, and are not drawn."
+        )
+    if found.outside:
+        sentences.append(f"{found.outside:,} parts lie outside and are not drawn.")
+    return sentences

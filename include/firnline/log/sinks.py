@@ -1,0 +1,57 @@
+"""Which batches of a streaming query a table holds: a record beside the rows of each batch.
+
+``{"sink":{"query":id,"batch":n}}`` is an extension record of the append's own log file, so it is
+visible exactly when the rows are. Batches of a query are numbered in order and begun only after
+the one before is done: the largest number says it all, and a fold keeps only that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+
+class _Sink(msgspec.Struct, frozen=True):
+    query: str
+    batch: int
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sink: _Sink
+
+
+_DECODE = msgspec.json.Decoder(_Record).decode
+
+
+def sink_record(query: str, batch: int) -> bytes:
+    """The line for one batch."""
+    return msgspec.json.encode(_Record(_Sink(query, batch)))
+
+
+def newest_batches(lines: Iterable[bytes]) -> dict[str, int]:
+    """Query -> its newest batch, from extension records of any kind."""
+    newest: dict[str, int] = {}
+    for line in lines:
+        found = _read(line)
+        if found is not None:
+            newest[found.query] = max(found.batch, newest.get(found.query, found.batch))
+    return newest
+
+
+def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
+    """The records without those of batches that a later one of the same query stands for."""
+    kept = sorted(set(lines))
+    newest = newest_batches(kept)
+    found = ((line, _read(line)) for line in kept)
+    return [line for line, sink in found if sink is None or sink.batch == newest[sink.query]]
+
+
+def _read(line: bytes) -> _Sink | None:
+    """None for a record of another kind, or one that a later version writes otherwise."""
+    if not line.startswith(b'{"sink"'):
+        return None
+    try:
+        return _DECODE(line).sink
+    except msgspec.MsgspecError:
+        return None

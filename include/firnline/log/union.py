@@ -1,0 +1,62 @@
+"""The union of markers: one part named by several log files (docs/format.md, "Snapshot")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from firnline.errors import LogCorruptError
+from firnline.log.records import NO_STATS, LogContent, Marker, with_unknown
+
+
+def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
+    """All markers by path, each in its final state."""
+    parts: dict[str, Marker] = {}
+    first = parts.setdefault  # one look-up per marker: a million of them are nothing unusual
+    for content in contents:
+        for marker in content.markers:
+            known = first(marker.p, marker)
+            if known is not marker:
+                parts[marker.p] = combine(known, marker)
+    return parts
+
+
+def combine(a: Marker, b: Marker) -> Marker:
+    """One part named twice: dead beats alive, the earliest tombstone wins.
+
+    What only one of them states is kept (a v1 client's fold drops our keys). Of two sequences
+    the larger is the better informed: both were read from the same ``t``, by readers who knew
+    more or fewer transactions.
+
+    Raises LogCorruptError when they disagree on the object itself.
+    """
+    if a == b:
+        return a
+    if a.b != b.b or (None not in (a.n, b.n) and a.n != b.n):
+        raise LogCorruptError(
+            f"two log files disagree on the size of part {a.p}: {a.b} and {b.b} bytes, "
+            f"{a.n} and {b.n} rows",
+            next_step="compare the part with both and move the wrong log file away",
+        )
+    merged = msgspec.structs.replace(
+        a,
+        t=min(a.t, b.t),
+        tmb=min((x.tmb for x in (a, b) if x.tmb is not None), default=None),
+        n=a.n if b.n is None else b.n,
+        q=max((x.q for x in (a, b) if x.q is not None), default=None),
+        d=tuple(sorted({*(a.d or ()), *(b.d or ())})) or None,
+        o=_order(a, b),
+        s=min((x.s for x in (a, b) if x.s), key=bytes, default=NO_STATS),
+        c=min((x.c for x in (a, b) if x.c is not None), default=None),
+    )
+    extra = {**a.unknown(), **b.unknown()}
+    return with_unknown(merged, extra) if extra else merged
+
+
+def _order(a: Marker, b: Marker) -> int | tuple[int, int] | None:
+    if a.o == b.o or b.o is None:
+        return a.o
+    return (
+        b.o if a.o is None else (min(a.order()[0], b.order()[0]), max(a.order()[1], b.order()[1]))
+    )

@@ -1,0 +1,157 @@
+"""Writes the new rows of a replace as parts, once it is sure that they belong to the interval."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from firnline.append import Appender
+from firnline.append_run import AppendRun, Origin
+from firnline.append_source import gather
+from firnline.base import Base
+from firnline.errors import FirnlineError, UsageError
+from firnline.kernel.check import RowCheck, row_check
+from firnline.log.records import Marker, stats_json
+from firnline.part import WrittenPart
+from firnline.plan.replace import Span
+from firnline.predicate import to_sql
+from firnline.schema import SchemaUnion
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+OP = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Parts with the new rows, uploaded and not visible yet.
+
+    Whoever writes them elsewhere (executors of Spark) answers for it that every row lies in the
+    interval, and that the parts are younger than the replace that is to commit them.
+    """
+
+    parts: tuple[WrittenPart, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column -> SQL type, of all of them."""
+    delete: str = ""
+    """Id of the delete record that their footers name; empty: nobody has chosen one."""
+
+    @property
+    def rows(self) -> int:
+        """Of all parts."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.bytes for part in self.parts)
+
+    def markers(self) -> tuple[Marker, ...]:
+        """Without ``q``: the transaction that brings them puts its own sequence there."""
+        return tuple(
+            Marker(p=part.key, b=part.bytes, t=0, n=part.rows, s=stats_json(part.stats))
+            for part in self.parts
+        )
+
+    def discard(self, table: Table) -> None:
+        """Delete the parts, which are known not to be committed.
+
+        What cannot be deleted now is left to the orphan sweep.
+        """
+        try:
+            for answer in table.store.delete_many([part.key for part in self.parts]):
+                if answer.error is not None:
+                    _LOG.warning("%s is left for the orphan sweep: %s", answer.key, answer.error)
+        except FirnlineError as error:
+            _LOG.warning("%d parts are left for the orphan sweep: %s", len(self.parts), error)
+
+
+@dataclass(frozen=True, slots=True)
+class NewParts:
+    """Writes parts for one replace.
+
+    Args:
+        table: the table.
+        base: its state when the replace began.
+        span: where all rows have to lie.
+        delete: id of the record that is to hide the old rows; it does not apply to these.
+        scratch: folder for files on their way.
+        partition: of all rows, when the table has no partition fields.
+    """
+
+    table: Table
+    base: Base
+    span: Span
+    delete: str
+    scratch: Path
+    partition: str | None = None
+
+    def write(self, tables: Iterable[pa.Table]) -> NewRows:
+        """Check and write all rows; none are an error.
+
+        Requests: one PUT per part (more for large ones). Memory: as an append.
+
+        Raises:
+            UsageError: a row outside of the interval; no row; columns that do not go with the
+                settings.
+            PartSchemaError, SchemaConflictError, StoreError, ScratchFullError: as an append.
+
+        After any error no part stays.
+        """
+        with row_check(self.scratch) as check:
+            run = self._run(check)
+            try:
+                for rows in gather(tables, run.buffer.chunk_bytes):
+                    run.add(rows)
+                run.flush()
+                if not run.parts:
+                    raise UsageError(
+                        "the rows to replace with are none",
+                        next_step="to empty the interval ask for nothing (--nothing)",
+                    )
+            except (Exception, KeyboardInterrupt):
+                run.discard()
+                raise
+        return NewRows(tuple(run.parts), dict(run.columns))
+
+    def _run(self, check: RowCheck) -> AppendRun:
+        table = self.table
+        known = SchemaUnion()
+        known.add("the table", self.base.snapshot.schema)
+        now = table.clock.now_ms()
+        run = AppendRun(
+            table,
+            # No append id: who rebuilds the log must not take them for an append's.
+            Origin("", OP, self.base.seq, self.base.began_ms, now),
+            known,
+            Appender(table).check_partition(self.partition),
+            self.scratch,
+            {"firnline.d": msgspec.json.encode([self.delete]).decode()},
+        )
+        run.check = lambda rows: self._refuse_others(check, rows, run.known.columns)
+        return run
+
+    def _refuse_others(self, check: RowCheck, rows: pa.Table, columns: Mapping[str, str]) -> None:
+        span = self.span.bound(columns)
+        for column in span.columns:
+            if column not in rows.column_names:
+                raise UsageError(
+                    f"the new rows have no column {column!r}, so they do not lie in {span}",
+                    next_step="add the column; nothing was changed",
+                )
+        condition = to_sql(span.predicate(columns), columns)
+        count, values = check.breaking(rows, condition, span.columns)
+        if count:
+            has = ", ".join(f"{c} = {v}" for c, v in zip(span.columns, values, strict=True))
+            raise UsageError(
+                f"{count:,} of {rows.num_rows:,} new rows do not lie in {span}; the first has "
+                f"{has}",
+                next_step="leave them out or widen the interval; nothing was changed",
+            )

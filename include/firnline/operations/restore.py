@@ -1,0 +1,275 @@
+"""Restore: undo transactions in some partitions, as a new transaction.
+
+For a partition that was dropped, or a rewrite that went wrong, as long as clean-up has not deleted
+the parts. They are copied within the store under fresh names (a dead part never comes back); what
+stands in their place is tombstoned in the same transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from firnline.base import Base, take_base
+from firnline.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FirnlineError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
+)
+from firnline.history import time_of
+from firnline.log import codec, txn_file
+from firnline.log.records import Marker
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.plan.restore import RestorePlan, Since, plan_restore
+from firnline.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.store.transfer import each
+from firnline.table import Table
+from firnline.transaction import Change, commit
+
+_LOG = logging.getLogger(__name__)
+_TELL_EVERY = 100
+
+
+class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    to: int
+    """Transaction after which the state was right; 0: before the first."""
+    partitions: tuple[str, ...] = ()
+    """Globs; without one the whole table."""
+    exact: bool = False
+    """Take away what was appended since, too."""
+    dry_run: bool = False
+
+
+class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is."""
+
+    parts: int
+    parts_done: int
+
+
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did (a dry run: would do)."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """As ``RestorePlan.to_json``."""
+    transaction: int | None
+    replans: int
+    """How often a rival changed the partitions meanwhile."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def preview(table: Table, options: RestoreOptions) -> RestorePlan:
+    """What ``run_restore`` would do; nothing is written. Errors of ``plan_restore``."""
+    return _plan(table, take_base(table), options)
+
+
+def run_restore(
+    table: Table,
+    options: RestoreOptions,
+    run: RunIdentity,
+    on_progress: Callable[[RestoreProgress], None] | None = None,
+) -> RestoreReport:
+    """Restore partitions.
+
+    Requests: a base, 1 GET for each transaction that is undone and 1 for the one before them, a
+    copy (PUT) for each part, the probe of the store, 2 PUT. No byte of a part passes this machine.
+
+    Args:
+        table: the table.
+        options: what to restore.
+        run: who runs it, for the history.
+        on_progress: called every hundred copies.
+
+    Raises:
+        SnapshotExpiredError: parts of that state are deleted; names partition and horizon.
+        UsageError: see ``plan_restore``.
+        CommitConflictError: rivals changed the partitions more than ``merge.max_replans`` times.
+        CommitUnknownError: nobody can say whether it took effect; the copies stay.
+
+    After any error but the last one the table is as it was, and no copy stays.
+    """
+    started, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    tell = on_progress or (lambda _: None)
+    replans = 0
+    while True:
+        base = take_base(table)
+        plan = _plan(table, base, options)
+        seq = None
+        try:
+            if not plan.nothing_to_do and not options.dry_run:
+                seq = _execute(table, base, plan, run, tell)
+            break
+        except CommitConflictError:
+            replans += 1
+            if replans > table.settings.merge.max_replans:
+                raise
+    after = table.store.counters.as_dict()
+    return RestoreReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        plan=plan.to_json(),
+        transaction=seq,
+        replans=replans,
+        requests={kind: after[kind] - before[kind] for kind in after},
+        seconds=(table.clock.elapsed_ms() - started) / 1000,
+    )
+
+
+def _plan(table: Table, base: Base, options: RestoreOptions) -> RestorePlan:
+    since = read_since(table, options.to, base.seq)
+    return plan_restore(
+        base.snapshot,
+        since,
+        options.partitions,
+        exact=options.exact,
+        ordered=bool(table.settings.primary_key),
+    )
+
+
+def read_since(table: Table, seq: int, newest: int) -> Since:
+    """What the transactions after ``seq`` up to ``newest`` did.
+
+    Requests: 1 GET for each of them, and 1 ranged GET.
+
+    Raises:
+        UsageError: there is no transaction ``seq``; for 0: none at all.
+        SnapshotExpiredError: the record of one is past its retention.
+    """
+    t = time_of(table, seq)
+    headers: list[TxnHeader] = []
+    born: set[str] = set()
+    buried: set[str] = set()
+    keys = [table.paths.txn(number) for number in range(seq + 1, newest + 1)]
+    for key, data in table.store.get_many(keys):
+        if data is None:
+            raise SnapshotExpiredError(
+                f"the record {key} of a transaction in between is past its retention",
+                next_step="restore to a later transaction",
+            )
+        header, log_file = txn_file.decode(key, data, table.paths)
+        headers.append(header)
+        # Its own markers are those of its own time: every log file that it folded is older.
+        for marker in codec.decode(header.log, log_file, table.paths).markers:
+            if marker.tmb == header.t:
+                buried.add(marker.p)
+            elif marker.t == header.t:
+                born.add(marker.p)
+    headers.sort(key=lambda header: header.seq)
+    return Since(seq, t, tuple(headers), frozenset(born), frozenset(buried))
+
+
+def _execute(
+    table: Table,
+    base: Base,
+    plan: RestorePlan,
+    run: RunIdentity,
+    tell: Callable[[RestoreProgress], None],
+) -> int:
+    if table.settings.locking == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    markers = _markers(table, base.snapshot, plan)
+    try:
+        _copy(table, base.snapshot, plan, markers, tell)
+        return commit(table, base, _change(plan, markers), run).header.seq
+    except CommitUnknownError:
+        raise  # the copies may be live
+    except (Exception, KeyboardInterrupt):
+        _discard(table, [marker.p for marker in markers])
+        raise
+
+
+def _markers(table: Table, snapshot: Snapshot, plan: RestorePlan) -> list[Marker]:
+    """Of the copies, in the order of the plan; names are in the order of the old ones.
+
+    Where several parts were inserted at one time, only that tells which of them came later.
+    """
+    now, seen = table.clock.now_ms(), Counter[tuple[int, int]]()
+    keys: dict[str, str] = {}
+    for copied in sorted(plan.copies, key=lambda c: c.source.p.rpartition("/")[2]):
+        order = copied.source.order()
+        name = table.ids.uuid7(now + seen[order])
+        seen[order] += 1
+        keys[copied.source.p] = table.paths.data_part(copied.partition, name)
+    return [copied.marker(snapshot, keys[copied.source.p]) for copied in plan.copies]
+
+
+def _copy(
+    table: Table,
+    snapshot: Snapshot,
+    plan: RestorePlan,
+    markers: Sequence[Marker],
+    tell: Callable[[RestoreProgress], None],
+) -> None:
+    names = {copied.source.p: marker.p for copied, marker in zip(plan.copies, markers, strict=True)}
+    folders = {copied.source.p: copied.partition for copied in plan.copies}
+
+    def one(source: str) -> None:
+        try:
+            table.store.copy(source, names[source])
+        except ObjectNotFoundError as error:
+            raise SnapshotExpiredError(
+                f"part {source} of partition {folders[source] or '-'} is deleted already: the "
+                f"purge horizon is {snapshot.purged} ms, and a clean-up beyond it has begun",
+                next_step="restore the other partitions, or this one from a backup",
+            ) from error
+
+    for done, _ in enumerate(each(list(names), one), start=1):
+        if done % _TELL_EVERY == 0:
+            tell(RestoreProgress(parts=len(names), parts_done=done))
+
+
+def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
+    rows_in, rows_out = (sum(m.n or 0 for m in some) for some in (plan.removes, markers))
+
+    def refuse(snapshot: Snapshot) -> None:
+        lost = next((path for path in plan.keeps if path not in snapshot.live), None)
+        if lost is not None:
+            # Else the partition would be half as somebody else has just left it.
+            raise CommitConflictError(
+                f"part {lost}, which stays, was replaced by somebody else meanwhile",
+                next_step="run it again when no other run maintains these partitions",
+            )
+
+    return Change(
+        op="restore",
+        replaces=tuple(marker.p for marker in plan.removes),
+        adds=tuple(markers),
+        counts=Counts(
+            parts_in=len(plan.removes),
+            parts_out=len(markers),
+            rows_in=rows_in,
+            rows_out=rows_out,
+            rows_removed=rows_in - rows_out,
+            bytes_in=sum(m.b for m in plan.removes),
+            bytes_out=sum(m.b for m in markers),
+        ),
+        partitions=plan.partitions,
+        refuse=refuse,
+        why=f"to {plan.to}",
+    )
+
+
+def _discard(table: Table, keys: Sequence[str]) -> None:
+    """Delete the copies of a run that surely did not commit; the rest is the sweep's."""
+    try:
+        for answer in table.store.delete_many(keys):
+            if answer.error is not None:
+                _LOG.warning("copy %s of a failed restore stays: %s", answer.key, answer.error)
+    except FirnlineError as error:
+        _LOG.warning("%d copies of a failed restore stay: %s", len(keys), error)

@@ -1,0 +1,232 @@
+"""What a primary key asks of those who replace parts: pure rules (docs/format.md, "Primary keys").
+
+A reader sees of every key, in its partition, the row that wins: the largest version, else the last
+inserted. Whoever takes that row away must not let an older one come back, and whoever puts parts
+together must not change which one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.records import Marker
+from firnline.part import Scalar, Stats
+from firnline.plan.merge_plan import PlannedGroup
+from firnline.scalars import bound_key, canonical
+from firnline.schema import normalise
+from firnline.settings import TableSettings
+from firnline.snapshot import Snapshot
+from firnline.sql_types import fold_name
+
+Place = tuple[int, int, str]
+"""First and last insertion time of a part, unix ms, and its key: where its rows come in order."""
+_COMPARED = 200
+"""Parts whose bounds are compared with those of one part; beyond that it is taken to meet them."""
+
+
+def place(marker: Marker) -> Place:
+    """Where a part stands in the order of insertion."""
+    return (*marker.order(), marker.p)
+
+
+def outside_key(settings: TableSettings, columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns in which two rows of one key may differ; none for a table without primary key.
+
+    Rows of one key agree in the columns of the key, and those of one partition in the columns that
+    partition_by takes as they are.
+    """
+    if not settings.primary_key:
+        return ()
+    same = {fold_name(name) for name in settings.primary_key}
+    same |= {fold_name(f.column) for f in settings.partition_by if f.transform == "identity"}
+    return tuple(name for name in columns if fold_name(name) not in same)
+
+
+def refuse_outside_key(
+    settings: TableSettings, columns: Iterable[str], what: str, *, next_step: str
+) -> None:
+    """Raise UsageError when an operation hides rows by columns that differ between versions.
+
+    Args:
+        settings: of the table.
+        columns: that decide which rows are hidden.
+        what: the operation, as the sentence begins: "a lazy delete".
+        next_step: what to do instead.
+    """
+    other = outside_key(settings, columns)
+    if other:
+        raise UsageError(
+            f"{what} on table {settings.name} can only name columns of its primary key "
+            f"({', '.join(settings.primary_key)}), not {other[0]!r}: it would hide the newest row "
+            "of a key and bring an older one back",
+            next_step=next_step,
+        )
+
+
+def check_deleted(settings: TableSettings, schema: Mapping[str, str]) -> None:
+    """Raise UsageError when the column of key tombstones is not there or no BOOLEAN."""
+    column = settings.deleted
+    if column is None or not schema:
+        return
+    kind = schema.get(column)
+    if kind is None or normalise(kind) != "BOOLEAN":
+        raise UsageError(
+            f"column {column!r} of table {settings.name} (setting deleted) is "
+            f"{'not there' if kind is None else kind}",
+            next_step="name a BOOLEAN column, which is true in rows that delete their key",
+        )
+
+
+def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
+    """Parts in order of insertion, those together that were inserted at one time.
+
+    Only their names tell which of them came later, and whatever replaces a part has another name.
+    """
+    unit: list[Marker] = []
+    for marker in sorted(parts, key=place):
+        if unit and unit[-1].order() != marker.order():
+            yield unit
+            unit = []
+        unit.append(marker)
+    if unit:
+        yield unit
+
+
+def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[list[Marker]]]:
+    """Runs of neighbouring units of which every part may be merged."""
+    stretch: list[list[Marker]] = []
+    for unit in units(parts):
+        if all(m.p in ready for m in unit):
+            stretch.append(unit)
+            continue
+        if stretch:
+            yield stretch
+        stretch = []
+    if stretch:
+        yield stretch
+
+
+def refuse_between(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    replaces: frozenset[str],
+    adds: Iterable[Marker],
+) -> None:
+    """Raise CommitConflictError when a part stands between those that a new part is made of.
+
+    An append may land late, with a time before that of parts that were merged meanwhile: what is
+    made of them would come before it as a whole, and rows that came after it would lose to it.
+
+    Args:
+        snapshot: what is about to be committed on.
+        settings: of the table.
+        replaces: parts that are replaced.
+        adds: new parts.
+    """
+    if not settings.primary_key:
+        return
+    for new in adds:
+        first, last = new.order()
+        if first == last:
+            continue
+        partition = snapshot.paths.parse_part(new.p).partition
+        for marker in snapshot.partitions.get(partition, ()):
+            low, high = marker.order()
+            # Several new parts of one group have the same span, and no key in common.
+            within = first <= low and high <= last and (low, high) != (first, last)
+            if within and marker.p not in replaces:
+                raise CommitConflictError(
+                    f"part {marker.p} was inserted between the parts of a group meanwhile",
+                    next_step="run it again: it plans on what is there now",
+                )
+
+
+def forgettable(
+    snapshot: Snapshot, settings: TableSettings, group: PlannedGroup, now_ms: int
+) -> frozenset[str]:
+    """Parts of a group whose key tombstones have nothing left to hide.
+
+    No older row of their keys is outside the group, and none can land any more: an append does not
+    publish later than ``append.ttl``, and clocks are taken to differ by less than the grace.
+    """
+    if settings.deleted is None:
+        return frozenset()
+    names = {m.p for m in group.parts}
+    others = [m for m in snapshot.partitions.get(group.partition, ()) if m.p not in names]
+    age = settings.append.ttl + settings.cleanup.grace
+    if settings.version is None:
+        last = max(place(m) for m in group.parts)
+        if any(place(m) < last for m in others):
+            return frozenset()
+    elif others or settings.deleted_keep is None:
+        return frozenset()
+    else:
+        age = max(age, settings.deleted_keep)
+    return frozenset(m.p for m in group.parts if m.order()[1] <= now_ms - age)
+
+
+def may_go(
+    snapshot: Snapshot, settings: TableSettings, partition: str, gone: Sequence[Marker]
+) -> list[Marker]:
+    """Of parts that are to go as a whole those after which no older row of a key comes back."""
+    if not settings.primary_key:
+        return list(gone)
+    left = sorted(gone, key=place)
+    while left:
+        names = {m.p for m in left}
+        stays = [m for m in snapshot.partitions[partition] if m.p not in names]
+        kept = [m for m in left if not _reveals(snapshot, settings, m, stays)]
+        if len(kept) == len(left):
+            break
+        left = kept
+    return left
+
+
+def _reveals(
+    snapshot: Snapshot, settings: TableSettings, part: Marker, stays: Sequence[Marker]
+) -> bool:
+    """Whether a row of a part that stays may win once ``part`` is gone."""
+    version = settings.version
+    if version is None:
+        stays = [m for m in stays if place(m) < place(part)]
+    if len(stays) > _COMPARED:
+        return True
+    stats, schema = part.stats(), snapshot.schema
+    for other in stays:
+        theirs = other.stats()
+        if any(_apart(stats, theirs, name, schema) for name in settings.primary_key):
+            continue
+        if version is not None and _above(theirs, stats, version, schema):
+            continue
+        return True
+    return False
+
+
+def _bounds(stats: Stats, column: str, schema: Mapping[str, str]) -> tuple[Any, Any] | None:
+    """Comparable bounds of a column without nulls; None when they are not known."""
+    known, kind = stats.get(column), normalise(schema.get(column, ""))
+    key = bound_key(kind)
+    if known is None or key is None or known[2] or known[0] is None or known[1] is None:
+        return None
+
+    def comparable(value: Scalar) -> Any:  # noqa: ANN401 - of one type per column
+        return key(canonical(kind, value))
+
+    try:
+        return comparable(known[0]), comparable(known[1])
+    except (ValueError, TypeError):
+        return None  # bounds of another type, as a foreign writer may leave them
+
+
+def _apart(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
+    """Whether two parts surely share no value of a column."""
+    one, two = _bounds(a, column, schema), _bounds(b, column, schema)
+    return one is not None and two is not None and (one[1] < two[0] or two[1] < one[0])
+
+
+def _above(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
+    """Whether all values of the first part are surely larger than those of the second."""
+    one, two = _bounds(a, column, schema), _bounds(b, column, schema)
+    return one is not None and two is not None and bool(one[0] > two[1])

@@ -1,0 +1,122 @@
+"""What a merge is about to do, as plain data that can be printed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from firnline.log.records import Delete, Marker
+
+FIXED_REQUESTS = 8
+"""Requests of a run besides log reads, inputs and outputs: two listings, the probe of the store
+(two puts, a get, a delete), and two puts for the first transaction."""
+_PUT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A live part that the plan does not touch, and why."""
+
+    key: str
+    partition: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """Parts of one partition that become one, or a clustered few."""
+
+    partition: str
+    parts: tuple[Marker, ...]
+    """In insertion order."""
+    deletes: tuple[Delete, ...] = ()
+    """Deletes that hide rows in some of the parts."""
+    outputs: int = 1
+    """Parts to write; more than one only where they are clustered."""
+    cluster: str | None = None
+    """``ClusterSettings.mark`` of what the outputs are clustered by; None: by nothing."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to read, and at most about as many to write."""
+        return sum(m.b for m in self.parts)
+
+    @property
+    def newest(self) -> int:
+        """Largest insertion time, unix ms."""
+        return max(m.order()[1] for m in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """Groups in the order in which they are worked on."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    groups: tuple[PlannedGroup, ...]
+    left_alone: tuple[LeftAlone, ...]
+    hidden: tuple[PlannedGroup, ...] = ()
+    """Per partition the parts that go without being read: deletes hide every row of each."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no group is worth merging and no part is hidden as a whole."""
+        return not self.groups and not self.hidden
+
+    @property
+    def parts_hidden(self) -> int:
+        """Parts that would be dropped unread."""
+        return sum(len(g.parts) for g in self.hidden)
+
+    @property
+    def parts_in(self) -> int:
+        """Parts that would be read and replaced."""
+        return sum(len(g.parts) for g in self.groups)
+
+    @property
+    def parts_out(self) -> int:
+        """Parts that would be written."""
+        return sum(g.outputs for g in self.groups)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that would be read, and at most about as many written."""
+        return sum(g.bytes for g in self.groups)
+
+    @property
+    def requests(self) -> int:
+        """Estimate of store requests, log reads and further commits not counted."""
+        uploads = sum(
+            g.outputs if g.bytes <= _PUT_BYTES else 2 * g.outputs + g.bytes // _PUT_BYTES
+            for g in self.groups
+        )
+        return self.parts_in + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of parts left alone for it."""
+        return dict(Counter(part.reason for part in self.left_alone).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per group, the reasons with their counts."""
+        return {
+            "seq": self.seq,
+            "parts_in": self.parts_in,
+            "parts_out": self.parts_out,
+            "parts_hidden": self.parts_hidden,
+            "rows_hidden": sum(m.n or 0 for g in self.hidden for m in g.parts),
+            "bytes_in": self.bytes_in,
+            "requests": self.requests,
+            "groups": [
+                {
+                    "partition": g.partition,
+                    "parts": len(g.parts),
+                    "outputs": g.outputs,
+                    "bytes": g.bytes,
+                }
+                for g in self.groups
+            ],
+            "left_alone": self.reasons,
+        }

@@ -1,0 +1,273 @@
+"""What a restore would do: undo transactions in some partitions. Pure.
+
+Dead parts never come back under their names, so parts are copied within the store, under fresh
+ones. A copy is the part as it was: its rows, statistics, insertion order and data sequence ``q``,
+by which exactly the deletes of then apply; the deletes that are undone stand in its ``d``, as if
+its writer had taken care of them (docs/format.md, "Restore").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from firnline.errors import SnapshotExpiredError, UsageError
+from firnline.log.parts_view import Totals, summed
+from firnline.log.records import Marker, with_unknown
+from firnline.log.txn_file import TxnHeader
+from firnline.snapshot import Snapshot
+
+_NOT_UNDONE = {
+    "schema-fix": "changed the columns of the table",
+    "evolve": "changed the columns of the table",
+    "rebuild": "wrote the log anew",
+    "downgrade": "applied deletes and gave the history up",
+}
+"""Operations -> why nothing before them can be restored."""
+_STAYS = frozenset({"cleanup", "erase"})
+_NAMED = 1000
+"""Partitions that a transaction's header names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What transactions after ``seq`` did, oldest first."""
+
+    seq: int
+    t: int
+    """The state to restore is the one of this time, unix ms."""
+    headers: tuple[TxnHeader, ...]
+    born: frozenset[str]
+    """Parts that they brought."""
+    buried: frozenset[str]
+    """Parts that they tombstoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A part to copy."""
+
+    source: Marker
+    partition: str
+    d: tuple[str, ...]
+    """Deletes that do not apply to the copy."""
+
+    def marker(self, snapshot: Snapshot, key: str) -> Marker:
+        """Of the copy, under its name."""
+        old = self.source
+        new = msgspec.structs.replace(
+            old,
+            p=key,
+            tmb=None,
+            q=snapshot.sequence_of(old),
+            d=self.d or None,
+            o=old.t if old.o is None else old.o,
+        )
+        return with_unknown(new, old.unknown()) if old.unknown() else new
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Parts to copy, and live parts to tombstone."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    to: int
+    """Transaction whose state comes back."""
+    copies: tuple[Copied, ...]
+    removes: tuple[Marker, ...]
+    keeps: frozenset[str]
+    """Live parts of the partitions that stay as they are."""
+    partitions: tuple[str, ...]
+    """That change."""
+    undone: tuple[int, ...]
+    """Transactions whose effect on these partitions is undone."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when the partitions are as they are to be."""
+        return not self.copies and not self.removes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        back, gone = summed(c.source for c in self.copies), summed(self.removes)
+        return {
+            "seq": self.seq,
+            "to": self.to,
+            "restored": _figures(back),
+            "removed": _figures(gone),
+            "kept_parts": len(self.keeps),
+            "partitions": list(self.partitions),
+            "undone": list(self.undone),
+        }
+
+
+def _figures(found: Totals) -> dict[str, int | None]:
+    return {"parts": found.parts, "rows": found.rows, "bytes": found.bytes}
+
+
+def plan_restore(
+    snapshot: Snapshot,
+    since: Since,
+    globs: Sequence[str] = (),
+    *,
+    exact: bool = False,
+    ordered: bool = False,
+) -> RestorePlan:
+    """Decide what to copy and what to tombstone.
+
+    The result holds the rows of the state right after ``since.seq``, and unless ``exact`` those
+    that were appended since, as if none of the transactions after it had touched the partitions.
+
+    Args:
+        snapshot: the newest state, read from the log itself.
+        since: what is to be undone.
+        globs: of partitions; without one all.
+        exact: also take away what was appended since.
+        ordered: of a table with a primary key. Of parts that were inserted at one time only the
+            names tell which came later, so they are copied all or none.
+
+    Raises:
+        SnapshotExpiredError: parts of that state are deleted.
+        UsageError: no such partition, or something in between cannot be undone.
+    """
+    _refuse_deleted(snapshot, since, globs)
+    parts = _matching(_by_partition(snapshot), globs)
+    erased = _refuse_impossible(since, list(parts))
+    copies: list[Copied] = []
+    removes: list[Marker] = []
+    keeps: set[str] = set()
+    for partition, markers in parts.items():
+        _refuse_foreign(since, partition, markers)
+        copied, stay = _sort_out(snapshot, since, partition, markers, erased, exact=exact)
+        moved = {c.source.order() for c in copied}
+        along = [m for m in stay if ordered and m.order() in moved]
+        copies += [*copied, *(Copied(m, partition, m.d or ()) for m in along)]
+        kept = frozenset(m.p for m in stay) - frozenset(m.p for m in along)
+        keeps |= kept
+        removes += [m for m in markers if m.tmb is None and m.p not in kept]
+    start = len(snapshot.paths.data_dir)
+    changed = {c.partition for c in copies} | {_partition(m.p, start) for m in removes}
+    return RestorePlan(
+        seq=snapshot.seq,
+        to=since.seq,
+        copies=tuple(copies),
+        removes=tuple(removes),
+        keeps=frozenset(keeps),
+        partitions=tuple(sorted(changed)),
+        undone=tuple(
+            h.seq
+            for h in since.headers
+            if h.op not in _STAYS and (not h.partitions or not changed.isdisjoint(h.partitions))
+        ),
+    )
+
+
+def _sort_out(
+    snapshot: Snapshot,
+    since: Since,
+    partition: str,
+    markers: Sequence[Marker],
+    erased: frozenset[int],
+    *,
+    exact: bool,
+) -> tuple[list[Copied], list[Marker]]:
+    """Wanted parts of a partition: what has to be copied, and what is live and may stay."""
+    copies: list[Copied] = []
+    stay: list[Marker] = []
+    for m in markers:
+        then = m.t <= since.t and (m.tmb is None or m.tmb > since.t)
+        appended = m.t > since.t and m.p not in since.born
+        if not then and (exact or not appended):
+            continue
+        undone = _undone(snapshot, since, m, erased)
+        hidden = {d.id for d in snapshot.pending_deletes(m, partition)} & set(undone)
+        if m.tmb is None and not hidden:
+            stay.append(m)
+        else:
+            copies.append(Copied(m, partition, tuple(sorted({*(m.d or ()), *undone}))))
+    return copies, stay
+
+
+def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[str, list[Marker]]:
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in parts):
+            raise UsageError(
+                f"no partition of the table matches {glob!r}, dropped ones included",
+                next_step=f"write one of its names, such as {', '.join(list(parts)[:5]) or 'none'}",
+            )
+    return {
+        name: markers
+        for name, markers in parts.items()
+        if not globs or any(fnmatchcase(name, glob) for glob in globs)
+    }
+
+
+def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:
+    """Ids of the deletes since then that would apply to the part; those of an erase stay."""
+    return [
+        d.id
+        for d in snapshot.deletes.values()
+        if d.seq > max(since.seq, snapshot.sequence_of(marker)) and d.seq not in erased
+    ]
+
+
+def _by_partition(snapshot: Snapshot) -> Mapping[str, list[Marker]]:
+    """All parts, dead ones included."""
+    found: dict[str, list[Marker]] = {}
+    start = len(snapshot.paths.data_dir)
+    for path, marker in snapshot.parts.items():
+        found.setdefault(_partition(path, start), []).append(marker)
+    return dict(sorted(found.items()))
+
+
+def _partition(path: str, start: int) -> str:
+    return path[start : max(start, path.rfind("/"))]
+
+
+def _refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> None:
+    # At the horizon itself nothing that was live is deleted: all of that has a later tombstone.
+    if since.t < snapshot.purged:
+        which = f"partition {', '.join(globs)}" if globs else "the partitions"
+        raise SnapshotExpiredError(
+            f"parts that {which} held after transaction {since.seq} are deleted: the table under "
+            f"{snapshot.paths.data_dir} is cleaned up to {snapshot.purged} ms",
+            next_step="restore to a later transaction, or from a backup",
+        )
+
+
+def _refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]:
+    """Sequence numbers of erases that leave these partitions alone."""
+    shown = ", ".join(name or "-" for name in partitions[:3])
+    erased = set()
+    for header in since.headers:
+        if header.op in _NOT_UNDONE:
+            raise UsageError(
+                f"transaction {header.seq} ({header.op}) {_NOT_UNDONE[header.op]}, and what was "
+                "before it cannot be restored",
+                next_step=f"restore to {header.seq} or later",
+            )
+        if header.op == "erase":
+            erased.add(header.seq)
+            hit = set(header.partitions) & set(partitions)
+            if hit or len(header.partitions) >= _NAMED:
+                raise UsageError(
+                    f"transaction {header.seq} erased rows of partition "
+                    f"{min(hit, default=shown) or '-'}, and they must not come back",
+                    next_step=f"restore to {header.seq} or later, or leave the partition out",
+                )
+    return frozenset(erased)
+
+
+def _refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> None:
+    for m in markers:
+        if m.tmb is not None and m.tmb > since.t and m.p not in since.buried:
+            raise UsageError(
+                f"part {m.p} of partition {partition or '-'} was replaced by a client of log "
+                "version 1, which keeps no record of what it put in its place",
+                next_step="restore to a later transaction, or leave the partition out",
+            )

@@ -1,0 +1,244 @@
+"""Reading a table: ``firnline.scan``.
+
+A scan is planned from the log: parts that cannot hold a wanted row are not looked at. What it
+gives, in whatever form, are the visible rows: deletes that wait for a merge are applied, and of a
+table with a primary key there is one row per key, as after a merge of everything.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firnline.errors import EnvironmentFaultError, ObjectNotFoundError, UsageError
+from firnline.log import txn_file
+from firnline.plan.read import ReadOptions, ReadPlan, plan_read
+from firnline.predicate import Predicate
+from firnline.predicate_sql import parse_sql
+from firnline.settings import find_table
+from firnline.snapshot import Snapshot, read_snapshot
+from firnline.store.access import StoreAccess
+from firnline.table import Table, open_table
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    from firnline.kernel.read import Connection, Limits, Relation
+
+MEMORY = 2**30
+"""Bytes of DuckDB's buffers in ``arrow_reader``, ``to_arrow`` and ``polars``; it spills beyond."""
+_FIRST_MS = 10**10
+"""A smaller number is a transaction; a larger one, from April 1970, is milliseconds since 1970."""
+
+At = datetime.datetime | str | int
+
+
+def scan(
+    table: Table | str,
+    columns: Iterable[str] | None = None,
+    where: str | Predicate | None = None,
+    at: At | None = None,
+    dedup: bool | None = None,
+    partitions: str | Iterable[str] = (),
+    *,
+    settings: Path | None = None,
+    access: StoreAccess | None = None,
+) -> Scan:
+    """Plan a read of a table. Requests: those of its log (``snapshot.read_snapshot``).
+
+    Args:
+        table: a name of the settings file, a root URL (``s3://bucket/prefix``,
+            ``file:///folder``), or an open table.
+        columns: names, in the order wanted; None for all.
+        where: a condition in SQL: and, or, not, ``= != < <= > >=``, IN, BETWEEN, IS NULL between
+            columns and literals. Parts whose statistics rule it out are not read.
+        at: the past: an aware datetime, ISO 8601 text with its zone, unix milliseconds, or the
+            number of a transaction; None for now.
+        dedup: one row per primary key; None: where the table has a primary key.
+        partitions: globs over partition paths, such as ``day=2013-01-*``; empty for all.
+        settings: the settings file; None: $FIRNLINE_TABLES, else include/tables.yaml.
+        access: endpoint and credentials of an S3 store; None: the environment's.
+
+    Raises:
+        UsageError: no such table, column, partition or time; a ``where`` that is more than that.
+        SnapshotExpiredError: parts of that time are deleted.
+        SchemaConflictError, LogCorruptError, StoreError: the log does not read.
+    """
+    opened = table if isinstance(table, Table) else _opened(table, settings, access)
+    snapshot = snapshot_at(opened, at)
+    tree = parse_sql(where, snapshot.schema) if isinstance(where, str) else where
+    options = ReadOptions(
+        columns=None if columns is None else _names(columns, "columns"),
+        where=tree,
+        dedup=dedup,
+        partitions=(partitions,) if isinstance(partitions, str) else tuple(partitions),
+    )
+    return Scan(opened, plan_read(snapshot, opened.settings, options))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of one snapshot that were asked for; reads nothing until it is asked for them.
+
+    The snapshot's parts are there for ``cleanup.grace`` at least; a scan held for longer ends with
+    PartGoneError where a clean-up has passed.
+    """
+
+    table: Table
+    plan: ReadPlan
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Column -> SQL type, in the order of the rows."""
+        return dict(self.plan.task.columns)
+
+    def duckdb(self, connection: Connection | None = None) -> Relation:
+        """The rows as a relation, which DuckDB reads as it needs them, as often as it needs them.
+
+        Only the columns and row groups that the query on top needs are fetched. Which parts are
+        looked at is decided by ``where`` and ``partitions`` of the scan alone: a filter on the
+        relation costs one small request for the footer of each of them. A failure of a part or
+        the store is a ``duckdb.Error`` whose text ends with ours.
+
+        Args:
+            connection: to join the rows with others; None for one of its own (times in UTC).
+                Memory and threads are the connection's.
+        """
+        from firnline.kernel.read import relation
+
+        return relation(self.plan.task, self.table.store, connection)
+
+    def arrow_reader(
+        self, memory: int = MEMORY, threads: int | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches, in no order, read while it is consumed.
+
+        Memory: ``memory`` bytes for DuckDB, a batch (65,536 rows), and per thread the column
+        chunks of one row group. One row per key is chosen on disk beyond that.
+
+        Raises, also while it is read:
+            PartGoneError, PartUnreadableError, StoreError, ScratchFullError, KernelError.
+        """
+        from firnline.kernel.read import stream
+
+        return stream(self.plan.task, self.table.store, self.limits(memory, threads))
+
+    def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
+        """All rows in memory. Errors as ``arrow_reader``."""
+        return self.arrow_reader(memory, threads).read_all()
+
+    def arrow_dataset(self) -> dataset.Dataset:
+        """The parts as a pyarrow dataset, for tools that take one.
+
+        A dataset cannot hide rows of single files or choose among them, so a scan with deletes
+        that wait for a merge, or with one row per key, is refused: a merge takes the first away,
+        ``arrow_reader`` gives the rows of either. Requests: one per part, for its footer.
+
+        Raises:
+            UsageError: this scan has rows to hide or to choose, or columns that Arrow does not
+                find in the files by their exact name.
+            PartGoneError, PartUnreadableError, StoreError: as they say.
+        """
+        from firnline.kernel.read_dataset import open_dataset
+
+        return open_dataset(self.plan, self.table.store)
+
+    def polars(self, memory: int = MEMORY, threads: int | None = None) -> polars.LazyFrame:
+        """The rows as a LazyFrame; it reads only the columns that its query needs.
+
+        A filter on the frame is applied to the rows that were read: say it in ``where`` of the
+        scan, where parts are to be passed over. Memory as ``arrow_reader``.
+
+        Raises EnvironmentFaultError where Polars is not installed.
+        """
+        try:
+            from firnline.kernel.read_polars import lazy_frame
+        except ImportError:
+            raise EnvironmentFaultError(
+                "Polars is not installed", next_step="install it: pip install polars"
+            ) from None
+        return lazy_frame(self.plan.task, self.table.store, self.limits(memory, threads))
+
+    def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
+        """What a read of this scan may use."""
+        from firnline.kernel.read import Limits
+
+        name = f"firnline-read-{self.table.ids.uuid7(self.table.clock.now_ms())}"
+        return Limits(
+            memory=memory,
+            threads=threads or os.cpu_count() or 1,
+            spill=Path(tempfile.gettempdir()) / name,
+        )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Rows as dictionaries, for a look at few of them."""
+        for batch in self.arrow_reader():
+            yield from batch.to_pylist()
+
+
+def snapshot_at(table: Table, at: At | None) -> Snapshot:
+    """The newest state of a table, or that of a time or transaction.
+
+    Raises:
+        UsageError: there is no table, time or transaction of that kind.
+        SnapshotExpiredError: parts of that time are deleted.
+    """
+    snapshot = read_snapshot(table.store, table.paths)
+    if not snapshot.listing:
+        raise UsageError(
+            f"there is no table at {table.settings.root}: it has no log file",
+            next_step="correct the name or root, or make the table with `firnline append`",
+        )
+    return snapshot if at is None else snapshot.at(_time_ms(table, at))
+
+
+def _time_ms(table: Table, at: At) -> int:
+    if isinstance(at, bool):
+        raise UsageError(f"{at} is no time", next_step="give a datetime, a text or a number")
+    if isinstance(at, str):
+        try:
+            at = int(at) if at.strip().isdecimal() else datetime.datetime.fromisoformat(at.strip())
+        except ValueError:
+            raise UsageError(
+                f"{at!r} is not a time", next_step="write it as 2026-01-31T12:00:00Z"
+            ) from None
+    if isinstance(at, datetime.datetime):
+        if at.tzinfo is None:
+            raise UsageError(f"the time {at} has no zone", next_step="give it one, such as UTC")
+        at = round(at.timestamp() * 1000)
+    elif at < _FIRST_MS:
+        return _committed_ms(table, at)
+    if at > table.clock.now_ms():
+        # The answer would change with every append until then.
+        raise UsageError(f"the time {at} lies in the future", next_step="leave it out for now")
+    return at
+
+
+def _committed_ms(table: Table, seq: int) -> int:
+    """When a transaction was committed: one GET."""
+    key = table.paths.txn(seq)
+    try:
+        header, _ = txn_file.decode(key, table.store.get(key), table.paths)
+    except ObjectNotFoundError:
+        raise UsageError(
+            f"table {table.settings.name} has no transaction {seq} in its history",
+            next_step="see `firnline history`, or give the time instead",
+        ) from None
+    return header.t
+
+
+def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise UsageError(f"{what} is one text, {given!r}", next_step="give a list of names")
+    return tuple(given)
+
+
+def _opened(target: str, settings: Path | None, access: StoreAccess | None) -> Table:
+    return open_table(find_table(target, settings), access or StoreAccess.from_env())

@@ -1,0 +1,97 @@
+"""The Spark data source: ``spark.read.format("firnline").load("s3://bucket/prefix")``.
+
+Options are those of docs/reading.md. Credentials are the driver's: environment and AWS chain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from firnline.errors import UsageError
+from firnline.reading import snapshot_at
+from firnline.spark.ship import is_connect, ship
+from firnline.spark.source_options import Opened, flag_option, list_option, opened
+from firnline.spark.source_types import spark_schema
+from firnline.store.access import StoreAccess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "firnline"
+
+
+def register(session: SparkSession, access: StoreAccess | None = None) -> None:
+    """Make ``format("firnline")`` known to a session.
+
+    Sets ``spark.sql.python.filterPushdown.enabled``, which the option ``pushFilters`` needs.
+
+    Args:
+        session: classic, or one on a Connect server.
+        access: how to reach the store; it travels with Spark's closures. None: what the
+            environment of this process says, on Connect that of the server's.
+    """
+    ship(session)
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    if access is None and not is_connect(session):
+        access = StoreAccess.from_env()
+    given = {"_access": None if access is None else access.to_json()}
+    # A class made here is pickled with what it holds; one of a module would be by its name.
+    session.dataSource.register(type("FirnlineSource", (FirnlineSource,), given))
+
+
+class FirnlineSource(DataSource):
+    """A table; made anew by Spark for every step of every query."""
+
+    _access: str | None = None
+    """``StoreAccess.to_json``; None: the environment of whoever plans."""
+
+    def _opened(self) -> Opened:
+        return opened(self.options, self._access)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """The table's columns at the time asked for, or those of the option ``columns``."""
+        from firnline.spark.source_read import narrowed
+
+        snapshot = snapshot_at(self._opened().table(), self.options.get("at"))
+        return spark_schema(narrowed(snapshot.schema, list_option(self.options, "columns")))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        from firnline.spark.source_read import PushingReader, Reader
+
+        make = PushingReader if flag_option(self.options, "pushfilters") else Reader
+        return make(self._opened(), self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        """An append; with ``mode("overwrite")`` the replacement of an interval."""
+        from firnline.spark.source_write import Writer, interval_of
+
+        replaces = interval_of(self.options) if overwrite else None
+        return Writer(self._opened(), self.options, replaces=replaces)
+
+    def streamWriter(  # noqa: N802 -- Spark's
+        self,
+        schema: StructType,  # noqa: ARG002
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        """A sink for appends."""
+        from firnline.spark.source_sink import StreamWriter
+
+        if overwrite:
+            raise UsageError(
+                "a stream is appended to a table, batch by batch",
+                next_step='leave out .outputMode("complete")',
+            )
+        return StreamWriter(self._opened(), self.options)

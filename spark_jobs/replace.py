@@ -1,0 +1,30 @@
+"""Spark job: replace an interval of one table by staged rows, or by nothing.
+
+    spark-submit spark_jobs/replace.py flights --run-id=… --options='{"start": "2024-03-05",
+        "end": "2024-03-06", "files": ["s3://bucket/staged/2024-03-05/"]}'
+
+The options are those of ``firnline replace``. The driver streams the new rows into parts; executors
+rewrite what the interval cuts. What else every job takes and says: ``firnline.spark.job``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from firnline.spark.job import Job, Operation
+
+if TYPE_CHECKING:
+    from firnline.operations.replace_options import ReplaceOptions
+
+
+def _load() -> Operation[ReplaceOptions]:
+    from firnline.operations.replace import ReplaceOptions, preview, run_replace
+
+    return Operation(ReplaceOptions, preview, run_replace)
+
+
+JOB = Job("replace", "Replace an interval of one table by staged rows, or by nothing.", _load)
+
+if __name__ == "__main__":
+    sys.exit(JOB.main(sys.argv[1:]))

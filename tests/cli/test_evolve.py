@@ -1,0 +1,62 @@
+"""``firnline evolve`` on a folder: what it prints, what it asks, what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import Outcome
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def root(firnline: Firnline, tmp_path: Path) -> str:
+    url, path = f"file://{tmp_path}/t", tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32()), "b": ["x", "y"]}), path)
+    assert firnline("append", url, str(path)).code == 0
+    return url
+
+
+def columns(firnline: Firnline, root: str) -> list[tuple[str, str]]:
+    shown = firnline("schema", "show", root).out.splitlines()[2:]
+    return [(line.split()[0], line.split()[1]) for line in shown]
+
+
+def test_columns_are_widened_and_renamed_in_one_transaction(firnline: Firnline, root: str) -> None:
+    asked = ("evolve", root, "--widen", "a=BIGINT", "--rename", "b=note")
+    planned = firnline(*asked, "--dry-run")
+    assert "a would be BIGINT; b would be note: 1 of 1 parts" in " ".join(planned.out.split())
+    assert columns(firnline, root) == [("a", "INTEGER"), ("b", "VARCHAR")]
+    done = firnline(*asked, "--yes")
+    assert done.code == 0
+    assert done.out.splitlines()[0].split(None, 1)[1] == "a is BIGINT; b is note"
+    assert columns(firnline, root) == [("a", "BIGINT"), ("note", "VARCHAR")]
+
+
+def test_a_drop_needs_a_yes(firnline: Firnline, root: str) -> None:
+    assert firnline("evolve", root, "--drop", "b", "--json").code == 2
+    assert len(columns(firnline, root)) == 2
+    assert firnline("evolve", root, "--drop", "b", "--yes", "--json").data["transaction"] == 1
+    assert columns(firnline, root) == [("a", "INTEGER")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--widen", "a"], "--widen 'a' is no pair"),
+        (["--widen", "a=BIGINT", "--widen", "a=DOUBLE"], "column 'a' is named twice"),
+        (["--drop", "nobody"], "the table has no column 'nobody'"),
+        ([], "no column is named"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    firnline: Firnline, root: str, asked: list[str], said: str
+) -> None:
+    done = firnline("evolve", root, *asked, "--yes")
+    assert done.code == 2
+    assert said in " ".join(done.err.split())

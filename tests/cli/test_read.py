@@ -1,0 +1,93 @@
+"""``firnline read``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firnline.append import Appender
+from firnline.settings import settings_for_root
+from firnline.table import open_table
+from tests.support.cli import Outcome, content_of
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Thirty rows in three parts; every third has no name."""
+    root = f"file://{tmp_path}/events"
+    appender = Appender(open_table(settings_for_root(root)))
+    for first in range(0, 30, 10):
+        ids = range(first, first + 10)
+        names = [None if n % 3 == 0 else f"n{n}" for n in ids]
+        rows = {"id": list(ids), "name": names, "tags": [[n] for n in ids]}
+        appender.append(pa.table(rows))
+    return root
+
+
+def test_rows_are_shown_as_a_table_that_says_what_it_leaves_out(
+    root: str, firnline: Firnline
+) -> None:
+    done = firnline("read", root, "--columns", "name, id", "--limit", "4")
+    head, _, *rows, blank, summary = done.out.splitlines()
+    assert (done.code, head.split(), len(rows), blank) == (0, ["name", "id"], 4, "")
+    assert summary == (
+        "The first 4 rows from 3 of 3 parts; --limit shows more, --output keeps them."
+    )
+    few = firnline("read", root, "--where", "id in (4, 17)").out.splitlines()
+    assert few[-1] == "2 rows from 3 of 3 parts."
+    assert len(firnline("read", root).out.splitlines()) == 2 + 20 + 2
+
+
+def test_json_holds_the_rows_as_text_and_what_was_read(root: str, firnline: Firnline) -> None:
+    data = firnline("read", root, "--where", "id = 9", "--json").data
+    assert data["rows"] == [["9", None, "[9]"]]
+    assert (data["columns"], data["parts"], data["more"]) == (["id", "name", "tags"], 3, False)
+
+
+def test_rows_go_to_csv_on_standard_output(root: str, firnline: Firnline) -> None:
+    out = firnline("read", root, "--output", "-").out
+    found = list(csv.DictReader(io.StringIO(out)))
+    assert sorted(int(row["id"]) for row in found) == list(range(30))
+    assert next(row for row in found if row["id"] == "4") == {
+        "id": "4",
+        "name": "n4",
+        "tags": "[4]",
+    }
+
+
+def test_rows_go_to_files_that_are_whole_or_not_there(
+    root: str, firnline: Firnline, tmp_path: Path
+) -> None:
+    parquet, text = tmp_path / "out.parquet", tmp_path / "out.csv"
+    assert firnline("read", root, "--output", parquet).out == f"30 rows in {parquet}\n"
+    assert sorted(pq.read_table(parquet)["id"].to_pylist()) == list(range(30))
+    assert firnline("read", root, "--limit", "7", "--output", text, "--json").data["rows"] == 7
+    assert len(text.read_text().splitlines()) == 8
+    before = content_of(tmp_path)
+    refused = firnline("read", root, "--output", parquet)
+    assert (refused.code, refused.sentence.startswith(f"{parquet} exists;")) == (2, True)
+    assert firnline("read", root, "--output", tmp_path / "out.xlsx").code == 2
+    assert firnline("read", root, "--output", tmp_path / "no" / "out.csv").code == 2
+    next((tmp_path / "events" / "_data").rglob("*.parquet")).unlink()
+    gone = firnline("read", root, "--output", tmp_path / "new.csv")
+    assert gone.code == 1
+    assert "has no object any more" in gone.sentence
+    assert before.keys() - content_of(tmp_path).keys() != set()
+    assert not list(tmp_path.glob("*new*"))
+    assert not list(tmp_path.glob(".new*"))
+
+
+def test_the_past_is_read_by_transaction_or_time(root: str, firnline: Firnline) -> None:
+    done = firnline("read", root, "--at", "3")
+    assert (done.code, "no transaction 3" in done.sentence) == (2, True)
+    assert firnline("read", root, "--at", "2013-01-01T00:00:00Z").out.endswith(
+        "0 rows from 0 of 0 parts.\n"
+    )

@@ -1,0 +1,71 @@
+"""A user's query runs in a process that can be ended at any moment and has a bound of memory."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from firnline.clock import SystemClock
+from firnline.errors import UsageError
+from firnline.ids import SystemIds
+from firnline.kernel.merge import merge_group
+from firnline.kernel.query_process import check_query
+from tests.kernel.conftest import Group
+from tests.kernel.test_query import COLUMNS, asked
+
+
+def test_a_query_and_its_errors_come_back_from_the_process(group: Group) -> None:
+    check_query("from _rows where k = 1", "_rows", COLUMNS)
+    with pytest.raises(UsageError, match="reads 'elsewhere'"):
+        check_query("from elsewhere", "_rows", COLUMNS)
+    assert group.read(asked(group, "from _rows where k = 1"))["n"].to_pylist() == [10, 5]
+    failed = asked(group, "select k, n, error('bad row')::VARCHAR as s from _rows where k = 1")
+    assert failed.error_type == "UsageError"
+    assert "bad row" in str(failed.error)
+
+
+def test_a_query_that_runs_too_long_is_ended(group: Group) -> None:
+    endless = "select k, n, s from _rows, range(1000000000000) as r(i) where i % 7 = 8"
+    result = asked(group, endless, time_limit_ms=500)
+    assert result.error_type == "KernelError"
+    assert "ran longer than" in str(result.error)
+    assert result.seconds < 20
+
+
+HUGE = "select k, list_sum(range(300000000))::BIGINT as n, s from _rows"
+
+
+def test_one_function_call_that_never_looks_up_is_ended_too(group: Group) -> None:
+    for query in (HUGE, HUGE.replace("300000000", "300000000 + (random() * 9)::BIGINT")):
+        result = asked(group, query, time_limit_ms=1500)
+        assert result.error_type == "KernelError"
+        assert result.seconds < 15
+
+
+def test_a_query_that_needs_more_than_its_memory_is_an_error_and_no_dead_worker(
+    group: Group,
+) -> None:
+    result = asked(group, HUGE.replace("300000000", "300000000 + (random() * 9)::BIGINT"))
+    assert result.error_type == "KernelError"
+    assert "kernel_memory" in str(result.error_next_step)
+    assert not list(group.scratch.iterdir())
+
+
+def test_what_is_no_text_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(UsageError, match="it is no text"):
+        check_query("from _rows where s = '\udce9'", "_rows", COLUMNS)
+
+
+def test_a_constant_that_fills_the_memory_is_refused_before_any_part_is_read() -> None:
+    with pytest.raises(UsageError, match="Failed to allocate"):
+        check_query("from _rows limit list_sum(range(300000000))", "_rows", COLUMNS)
+
+
+def test_a_query_that_shall_stop_stops(group: Group) -> None:
+    keys = group.put(pa.table({"k": [1], "n": [1], "s": ["a"]}))
+    asks = iter([False] * 8)
+    task = group.task(keys, COLUMNS, query=HUGE)
+    result = merge_group(
+        task, group.store, group.scratch, SystemIds(), SystemClock(), lambda: next(asks, True)
+    )
+    assert "was stopped" in str(result.error)

@@ -1,0 +1,91 @@
+"""What checkpoints cost and save on a real store, in requests; and a restore."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.restore import RestoreOptions, run_restore
+from firnline.snapshot import Snapshot, read_snapshot
+from firnline.store.probe import forget
+from firnline.table import Table
+from firnline_dev.s3server import StoreRoot
+from tests.support.checkpoints import ALWAYS, assert_same
+from tests.support.on_store import filled, later, opened
+from tests.support.reading import visible_ids
+
+RUN = RunIdentity(run_id="r")
+APPENDS = 12
+
+
+def spent(table: Table, before: Mapping[str, int]) -> dict[str, int]:
+    counters = table.store.counters.as_dict()
+    found = {k: counters[k] - before[k] for k in ("get", "put", "list", "delete", "head")}
+    return {kind: count for kind, count in found.items() if count}
+
+
+def read(table: Table, **options: Any) -> tuple[Snapshot, dict[str, int]]:
+    before = table.store.counters.as_dict()
+    state = read_snapshot(table.store, table.paths, **options)
+    return state, spent(table, before)
+
+
+def test_a_reader_pays_one_list_and_one_get_for_a_checkpoint(store_root: StoreRoot) -> None:
+    table = opened(store_root, checkpoint={"min_parts": 1})
+    filled(table, APPENDS)
+    assert read(table)[1] == {"list": 1, "get": APPENDS}
+    assert read(table, checkpoint_above=ALWAYS)[1] == {"list": 2, "get": APPENDS}
+    first = next(iter(read(table)[0].partitions))
+    before = table.store.counters.as_dict()
+    forget()
+    run_drop(table, DropOptions(partitions=(first,)), RUN)
+    # Base: 2 LIST and the log; the probe; a commit of 2 PUT; and for the checkpoint 1 LIST, 1 PUT.
+    cost = spent(table, before)
+    assert (cost["list"], cost["put"]) == (2 + 1, 2 + 2 + 1)
+    state, cost = read(table, checkpoint_above=ALWAYS)
+    assert (state.contents, cost) == ({}, {"list": 2, "get": 1})
+    filled(table, 1, first=1000)
+    assert read(table, checkpoint_above=ALWAYS)[1] == {"list": 2, "get": 2}
+    assert_same(table)
+
+
+def test_a_clean_up_renews_it_with_a_list_and_a_put(store_root: StoreRoot) -> None:
+    plain = filled(opened(store_root, "plain", checkpoint={"min_parts": None}), APPENDS)
+    large = filled(opened(store_root, "large", checkpoint={"min_parts": 1}), APPENDS)
+    costs = []
+    for table in (plain, large):
+        first = next(iter(read(table)[0].partitions))
+        run_drop(table, DropOptions(partitions=(first,)), RUN)
+        forget()
+        report = run_cleanup(later(table, 2), CleanupOptions(), RUN)
+        assert report.log_files == APPENDS
+        costs.append(Counter(report.requests))
+        assert_same(table)
+    more = {kind: costs[1][kind] - costs[0][kind] for kind in ("get", "put", "list", "delete")}
+    # The one that the drop wrote is fetched to see whether it is of use still: it covers the log
+    # file of the drop alone, which stays for another grace.
+    assert more == {"get": 1, "put": 1, "list": 1, "delete": 0}
+    state, cost = read(large, checkpoint_above=ALWAYS)
+    assert (bool(state.covered), cost) == (True, {"list": 2, "get": 1})
+
+
+def test_a_restore_moves_no_byte_of_a_part(store_root: StoreRoot) -> None:
+    table = filled(opened(store_root), APPENDS)
+    before = visible_ids(table)
+    state = read_snapshot(table.store, table.paths)
+    first, parts = next(iter(state.partitions.items()))
+    run_drop(table, DropOptions(partitions=(first,)), RUN)
+    forget()
+    fresh = opened(store_root)
+    report = run_restore(fresh, RestoreOptions(to=0), RUN)
+    assert visible_ids(table) == before
+    counted = report.requests
+    # Base: 2 LIST, the drop's log file; transactions 1 (its head, for the time) and 1 (all of it);
+    # probe: 2 PUT, 1 GET, 1 DELETE; a copy for each part, and the commit's 2 PUT.
+    assert (counted["list"], counted["put"]) == (2, len(parts) + 2 + 2)
+    assert counted["get"] == 1 + 2 + 1
+    assert counted["bytes_out"] < 10_000

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from firnline.airflow.replace import ReplaceWork
+from firnline.errors import UsageError
+from firnline.operations.replace_options import ReplaceOptions
+from tests.dags.filled import fill
+from tests.support.airflow_context import run_context
+from tests.support.world import make_world
+
+REPLACE = ReplaceWork()
+INTERVAL = {"start": 0, "end": "30"}
+
+
+def asked(**conf: Any) -> ReplaceOptions:
+    return REPLACE.asked(run_context(REPLACE, {**INTERVAL, **conf}))
+
+
+def test_a_replace_by_hand_only_plans_unless_told_otherwise() -> None:
+    files = ["s3://b/staged/"]
+    assert asked(files=files) == ReplaceOptions(
+        start=0, end="30", files=("s3://b/staged/",), dry_run=True
+    )
+    more = {"column": "k", "equal": {"c": 7}, "nothing": True, "mode": "lazy", "dry_run": False}
+    assert asked(**more) == ReplaceOptions(
+        column="k", start=0, end="30", equal={"c": 7}, nothing=True, mode="lazy"
+    )
+
+
+def test_a_replace_takes_files_or_nothing() -> None:
+    for wrong in ({}, {"files": [], "nothing": False}, {"files": ["a"], "nothing": True}):
+        with pytest.raises(UsageError, match="takes files or nothing"):
+            asked(**wrong)
+
+
+def test_the_plan_says_what_goes_unread_and_what_stays() -> None:
+    world = make_world(sort_by=["k"])
+    fill(world.table, 2)
+    plan = REPLACE.preview(world.table, asked(column="k", start=-5, end=500, nothing=True))
+    said = REPLACE.plan_lines(REPLACE.plan_figures(plan))
+    assert said[0] == "as of transaction 0, eager: k from -5 to 500"
+    assert said[1] == "0 parts of 0 rows lie inside and go unread"
+    assert said[2].startswith("4 parts to read (")  # of writers who give no statistics
+
+
+def test_a_table_that_is_not_there_yet_has_a_plan() -> None:
+    plan = REPLACE.preview(make_world().table, asked(column="k", files=["s3://b/staged/"]))
+    assert REPLACE.plan_lines(REPLACE.plan_figures(plan))[1].startswith("0 parts of 0 rows")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start", None),
+        ("end", ""),
+        ("files", "s3://b/staged/"),
+        ("equal", "client=1"),
+        ("equal", {"client": [1]}),
+        ("mode", "gentle"),
+        ("nothing", "yes"),
+    ],
+)
+def test_airflow_refuses_params_of_the_wrong_form(name: str, value: object) -> None:
+    with pytest.raises(ParamValidationError):
+        REPLACE.params()[name].resolve(value)

@@ -1,0 +1,35 @@
+"""docs/appender.md: its example runs, its defaults are the settings'."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from firnline.settings_sections import AppenderSettings
+from firnline.units import format_duration, format_size
+from firnline_dev.bootstrap import REPO
+
+TEXT = (REPO / "docs" / "appender.md").read_text()
+
+
+def test_the_example_prints_what_the_page_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    exec(code.replace("/tmp/flights", f"{tmp_path}/flights"), {})  # noqa: S102 - of our own page
+    assert f"prints `{capsys.readouterr().out.strip()}`" in TEXT
+
+
+def test_every_bound_is_described_with_its_default() -> None:
+    policy = AppenderSettings()
+    shown = {
+        "rows": f"{policy.rows:,}",
+        "bytes": format_size(policy.bytes),
+        "age": format_duration(policy.age),
+        "frozen": str(policy.frozen),
+    }
+    assert shown.keys() == AppenderSettings.model_fields.keys()
+    for name, default in shown.items():
+        assert f"`append.service.{name}` | {default} |" in TEXT

@@ -1,0 +1,43 @@
+"""docs/updates.md: its settings are settings, its example prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from firnline.clock import SystemClock
+from firnline.ids import SystemIds
+from firnline.kernel.local import LocalEngine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.reading import scan
+from firnline.settings import find_table
+from firnline.table import open_table
+from firnline_dev.bootstrap import REPO
+
+TEXT = (REPO / "docs" / "updates.md").read_text(encoding="utf-8")
+
+
+def test_the_example_prints_what_the_page_says_before_and_after_a_merge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (settings,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    file = tmp_path / "tables.yaml"
+    file.write_text(settings.replace("/tmp/users", f"{tmp_path}/users"))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(file))
+    exec(code, {})  # noqa: S102 - of our own page
+    printed = capsys.readouterr().out.strip()
+    assert f"prints `{printed}`" in TEXT
+    table = open_table(find_table("users"))
+    engine = LocalEngine(
+        lambda: open_table(find_table("users")).store, tmp_path, SystemIds(), SystemClock()
+    )
+    policy = table.settings.merge.model_copy(update={"min_inputs": 2})
+    eager = table.settings.model_copy(update={"merge": policy})
+    merged = open_table(eager)
+    assert run_merge(merged, lambda: engine, MergeOptions(), RunIdentity()).groups_done == 1
+    assert str(scan("users", ["id", "name"]).to_arrow().to_pylist()) == printed
+    assert scan("users", dedup=False).to_arrow().num_rows == 2  # with the key tombstone
