@@ -110,7 +110,7 @@ class AirflowStack:
         more = {f"scheduler-{n}": "scheduler" for n in range(2, self.options.schedulers + 1)}
         return {**{name: name for name in names}, **more}
 
-    def wait_ready(self, seconds: float = 120.0) -> None:
+    def wait_ready(self, seconds: float = 600.0) -> None:
         """Wait until every component reports itself healthy.
 
         Raises:

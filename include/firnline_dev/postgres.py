@@ -25,7 +25,7 @@ from firnline_dev.s3server import free_port
 
 USER = "firnline"
 PACKAGE = "postgresql"
-_READY_SECONDS = 60.0
+_READY_SECONDS = 600.0
 _STOP_SECONDS = 10.0
 # A test's data need not outlive the machine; Airflow's components keep many connections open.
 _SETTINGS = {

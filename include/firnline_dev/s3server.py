@@ -28,7 +28,7 @@ from firnline_dev.bootstrap import CACHE
 VERSION = "v1.8.0"
 MODULE = "github.com/versity/versitygw/cmd/versitygw"
 REGION = "us-east-1"
-_READY_SECONDS = 20.0
+_READY_SECONDS = 300.0
 _STOP_SECONDS = 1.0  # it waits for connections that clients keep open; each object is whole anyway
 _OUR_BINARY = CACHE / "bin" / f"versitygw-{VERSION}"
 

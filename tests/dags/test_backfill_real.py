@@ -82,7 +82,7 @@ def test_days_that_are_done_are_done_again_when_asked_for_and_in_reverse(
     done = rewrites(rewritten)
     conf = {"where": "k >= 8", "dry_run": False}
     backfill(rewritten, DAYS[1:3], conf)
-    ended(rewritten, 60)
+    ended(rewritten)
     assert rewrites(rewritten) == done, "runs that exist are left alone unless told otherwise"
     backfill(rewritten, DAYS[1:3], conf, "--reprocess-behavior", "completed", "--run-backwards")
     runs = ended(rewritten)

@@ -234,7 +234,7 @@ def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     run = erased.trigger("erase", "erased", conf)
     assert "All rows of **2 keys** of `k` go for good." in erased.question(run, "approve")["body"]
     erased.answer(run, "approve", "Approve")
-    assert run.ended(600).state == "success", run.log("erase")
+    assert run.ended().state == "success", run.log("erase")
     assert rows_by_day(erased.table("erased")) == {DAYS[0]: 19, DAYS[1]: 19}
     report = run.xcom("report")
     (certificate,) = report["certificates"]
@@ -252,7 +252,7 @@ def test_a_delete_by_hand_deletes_what_its_condition_says(erased: Operated) -> N
     plan = erased.trigger("delete_where", "erased", conf).ended()
     assert plan.tasks == {"plan": "success", "delete_where": "skipped", "report": "skipped"}
     before = rows_by_day(table)
-    run = erased.trigger("delete_where", "erased", {**conf, "dry_run": False}).ended(600)
+    run = erased.trigger("delete_where", "erased", {**conf, "dry_run": False}).ended()
     assert run.state == "success", run.log("delete_where")
     assert rows_by_day(table) == {**before, DAYS[0]: before[DAYS[0]] - 5}
     assert run.xcom("report")["counts"]["rows_deleted"] == 5

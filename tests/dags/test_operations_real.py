@@ -245,7 +245,7 @@ def test_clean_up_runs_beside_a_merge_and_ttl_waits_for_it(maintained: Maintaine
     cleanup = maintained.start("tombstone_cleanup", "busy", dry_run=False)
     verify = maintained.start("verify", "busy")
     for run in (merge, ttl, cleanup, verify):
-        assert run.ended(600).state == "success", (run.dag_id, run.tasks)
+        assert run.ended().state == "success", (run.dag_id, run.tasks)
     merging, dropping = span(merge.task("merge")), span(ttl.task("ttl"))
     cleaning = span(cleanup.task("tombstone_cleanup"))
     checking = span(verify.task("verify"))

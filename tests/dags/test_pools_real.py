@@ -14,7 +14,7 @@ def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> 
     table = maintained.table("rivals")
     rows = live_rows(table)
     runs = [maintained.trigger("rivals") for _ in range(2)]
-    found = [run.ended(600).task("merge") for run in runs]
+    found = [run.ended().task("merge") for run in runs]
     assert [run.state for run in runs] == ["success", "success"]
     assert [task["state"] for task in found] == ["success", "success"], "both were to merge"
     spans = sorted((_time(task["start_date"]), _time(task["end_date"])) for task in found)

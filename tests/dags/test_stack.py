@@ -67,7 +67,7 @@ def marked(mark: str) -> list[psutil.Process]:
 
 def test_a_triggered_run_succeeds_in_its_pool(stack: AirflowStack) -> None:
     run = stack.api.trigger("trivial", {"word": "firn"})
-    assert stack.api.wait_run("trivial", run, 60) == "success", stack.task_log(
+    assert stack.api.wait_run("trivial", run) == "success", stack.task_log(
         "trivial", run, "say"
     )
     assert stack.api.task_states("trivial", run) == {"say": "success"}
@@ -78,7 +78,7 @@ def test_a_triggered_run_succeeds_in_its_pool(stack: AirflowStack) -> None:
 
 def test_a_process_that_a_task_left_behind_belongs_to_the_stack(stack: AirflowStack) -> None:
     run = stack.api.trigger("trivial")
-    assert stack.api.wait_run("trivial", run, 60) == "success"
+    assert stack.api.wait_run("trivial", run) == "success"
     names = [process.name() for process in stack.programs.alive()]
     assert "sleep" in names
 
