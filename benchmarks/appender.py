@@ -17,7 +17,6 @@ import itertools
 import json
 import mmap
 import os
-import resource
 import shutil
 import signal
 import statistics
@@ -38,6 +37,7 @@ from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
+from firnline_dev.memory import peak_mib
 from firnline_dev.s3server import S3Server
 
 ROWS = {"rows": 400_000, "lists": 400_000, "batches": 4_000_000, "delta": 4_000_000}
@@ -92,7 +92,7 @@ def one(kind: str, root: str) -> dict[str, Any]:
     """One contender in this process."""
     given = calls(kind)
     measured = _delta(root, given) if kind.startswith("delta") else _firnline(root, given)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mib()
     return {"rows": ROWS[kind], "peak_mb": peak, **measured}
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -32,6 +31,7 @@ from firnline.paths import TablePaths
 from firnline.settings import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
+from firnline_dev.memory import peak_mib
 from firnline_dev.s3server import S3Server
 
 START_MS = 1_767_225_600_000
@@ -101,7 +101,7 @@ def drop_here(root: str) -> dict[str, Any]:
     return {
         "seconds": time.perf_counter() - began,
         "parts": report.parts,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_mib(),
         **report.requests,
     }
 

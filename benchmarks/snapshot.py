@@ -14,7 +14,6 @@ same checkpoint and makes the marker of every part. Both include the import of A
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from firnline.log.records import LogContent, Marker, stats_json
 from firnline.paths import TablePaths
 from firnline.snapshot import read_snapshot
 from firnline.store.client import open_store
+from firnline_dev.memory import peak_mib
 
 ABOVE = 2**62
 """Bytes of log that no table has: its reader never looks for a checkpoint."""
@@ -158,7 +158,7 @@ def measure_here(reader: str, table: Path) -> dict[str, float]:
     began, cpu = time.perf_counter(), time.process_time()
     parts = READERS[reader](table)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mib()
     return {"seconds": seconds, "cpu": cpu, "peak_mb": peak, "parts": parts}
 
 

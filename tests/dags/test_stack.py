@@ -67,9 +67,7 @@ def marked(mark: str) -> list[psutil.Process]:
 
 def test_a_triggered_run_succeeds_in_its_pool(stack: AirflowStack) -> None:
     run = stack.api.trigger("trivial", {"word": "firn"})
-    assert stack.api.wait_run("trivial", run) == "success", stack.task_log(
-        "trivial", run, "say"
-    )
+    assert stack.api.wait_run("trivial", run) == "success", stack.task_log("trivial", run, "say")
     assert stack.api.task_states("trivial", run) == {"say": "success"}
     assert stack.api.xcom("trivial", run, "say") == {"word": "firn", "from_env": "hello"}
     assert stack.api.pools()["narrow"]["slots"] == 1

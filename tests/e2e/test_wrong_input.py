@@ -22,9 +22,10 @@ from firnline_dev.s3server import S3Server, StoreRoot
 from tests.e2e.conftest import PARTS, T_MS, Place, parquet
 from tests.e2e.resigning import forgetful
 from tests.support.cli import Outcome, content_of, program
+from tests.support.programs import run_program
 
 Firnline = Callable[..., Outcome]
-READS = ("parts", "snapshot", "schema")
+READS = ("parts", "snapshot")
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def test_a_partition_that_does_not_exist_is_wrong_usage(firnline: Firnline, plac
 
 
 def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server, s3_root: StoreRoot) -> None:
-    for command in (*READS, "history", "merge"):
+    for command in (*READS, "schema", "history", "merge"):
         shown = program(command, "s3://no-such-bucket/t", env=s3_root.env)
         refused(shown, 2, "no-such-bucket")
 
@@ -212,7 +213,7 @@ def test_a_schema_conflict_names_column_types_and_both_log_files(
 ) -> None:
     other = place.adopt("d=1", rows, {"id": "VARCHAR", "v": "VARCHAR"})
     with unchanged(place.folder):
-        for command in ("parts", "snapshot", "merge"):
+        for command in (*READS, "merge"):
             shown = firnline(command, place.root)
             refused(shown, 1, "id", "VARCHAR", "BIGINT", f"events/_log/{other.name}")
             assert f"events/_log/{place.logs()[1].name}" in shown.sentence
@@ -381,13 +382,7 @@ def test_a_full_scratch_disk_is_named(firnline: Firnline, tmp_path: Path) -> Non
         assert firnline("append", place.root, rows).code == 0
     with tiny_disk(tmp_path / "scratch") as before, unchanged(place.folder):
         command = [sys.executable, "-m", "firnline.cli.app", "merge", place.root]
-        done = subprocess.run(
-            [*before, *command, "--scratch", str(tmp_path / "scratch")],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = run_program([*before, *command, "--scratch", tmp_path / "scratch"])
         assert done.returncode == 1, done.stderr
         assert f"the scratch folder {tmp_path}/scratch" in done.stderr
         assert "is full" in done.stderr

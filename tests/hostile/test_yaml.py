@@ -211,18 +211,16 @@ def test_the_largest_file_that_is_read_takes_little_memory(tmp_path: Path) -> No
 
 
 _MEASURE = r"""
-import re, sys, time
+import sys, time
 from pathlib import Path
 from firnline.errors import SettingsError
 from firnline.settings import load_settings
+from firnline_dev.memory import peak_mib
 began = time.process_time()
 try:
     load_settings(Path(sys.argv[1]))
 except SettingsError as error:
-    # Not ru_maxrss: a program inherits that of the process that started it.
-    status = Path("/proc/self/status").read_text()
-    used = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) // 1024
-    print(used, time.process_time() - began, error, sep="|")
+    print(peak_mib(), time.process_time() - began, error, sep="|")
 """
 
 

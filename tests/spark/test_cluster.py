@@ -20,6 +20,7 @@ import pytest
 
 from firnline_dev.s3server import free_port
 from tests.spark.conftest import Parts
+from tests.support.programs import run_program
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -96,13 +97,9 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
     """Run a script in a process of its own: a process has one Spark session of one kind."""
     script = folder / "client.py"
     script.write_text(_HEAD + body)
-    done = subprocess.run(
-        [sys.executable, str(script), parts.root, str(parts.scratch), *more],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env={
+    done = run_program(
+        [sys.executable, script, parts.root, parts.scratch, *more],
+        {
             **env,
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "FIRNLINE_STORE_ACCESS": parts.access.to_json() if parts.access else "",

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +18,10 @@ from firnline.spark.run import SparkEngine
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot
+from tests.support.jobs import run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-JOB = Path(__file__).parents[2] / "spark_jobs" / "verify.py"
 
 
 def filled(root: StoreRoot) -> Table:
@@ -64,28 +59,14 @@ def test_no_job_starts_for_a_table_without_parts() -> None:
     assert list(footers_by(never)([], FooterWanted())) == []
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    wanted = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(
-        [sys.executable, str(JOB), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env=wanted | {"PYSPARK_PYTHON": sys.executable},
-    )
-
-
 def test_the_job_prints_its_report_and_fails_for_a_finding(tmp_path: Path) -> None:
     root = StoreRoot("file", f"file://{tmp_path}")
     table = filled(root)
     arguments = (table.settings.root, "--options", '{"deep": true}', "--master", "local[1]")
-    done = run(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["checked"]["footers"] == 7
+    done = run_job("verify", *arguments)
+    assert done.report["checked"]["footers"] == 7
     list(table.store.delete_many([next(iter(table.store.list(table.paths.data_dir))).key]))
-    done = run(*arguments)
-    assert done.returncode == 1
-    assert json.loads(done.stdout.splitlines()[-1])["kinds"] == {"part-missing": 1}
-    told = json.loads(done.stderr.splitlines()[-1])["error"]["message"]
-    assert told.startswith("table t has 1 error; the first: t/_data/")
+    done = run_job("verify", *arguments)
+    assert done.code == 1
+    assert done.printed["kinds"] == {"part-missing": 1}
+    assert done.error["message"].startswith("table t has 1 error; the first: t/_data/")

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,46 +14,13 @@ from firnline.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot
+from tests.support.jobs import Done, run_job
 
-JOB = Path(__file__).parents[2] / "spark_jobs" / "merge.py"
-SUBMIT = Path(sys.executable).with_name("spark-submit")
 NO_JAVA = {"JAVA_HOME": "/nowhere"}
 
 
-class Done:
-    """A finished run of the job."""
-
-    def __init__(self, process: subprocess.CompletedProcess[str]) -> None:
-        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
-
-    @property
-    def report(self) -> dict[str, Any]:
-        assert self.code == 0, self.err
-        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
-        return found
-
-    @property
-    def error(self) -> dict[str, Any]:
-        assert self.code != 0, self.out
-        assert "Traceback" not in self.err
-        found: dict[str, Any] = json.loads(self.err.splitlines()[-1])["error"]
-        return found
-
-
 def run(*arguments: str, env: dict[str, str] | None = None, submit: bool = False) -> Done:
-    program = [str(SUBMIT), "--master", "local[2]"] if submit else [sys.executable]
-    wanted = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    wanted |= {"PYSPARK_PYTHON": sys.executable, **(env or {})}
-    return Done(
-        subprocess.run(
-            [*program, str(JOB), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-            env=wanted,
-        )
-    )
+    return run_job("merge", *arguments, env=env, submit="local[2]" if submit else None)
 
 
 def filled(root: StoreRoot, appends: int = 5) -> Table:

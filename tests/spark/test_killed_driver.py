@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline_dev.bootstrap import REPO
 from tests.support import operations
+from tests.support.jobs import run_job
 from tests.support.places import NAME, FolderPlace
 from tests.support.scenarios import Call, Scenario
 from tests.support.sweeping import Start, come_right, days_later, half_way, lay_out
@@ -26,7 +25,6 @@ from tests.support.world import SetClock
 
 EVERYTHING = os.environ.get("FIRNLINE_SWEEP") == "all"
 HOOKS = REPO / "tests" / "support" / "kill_hooks"
-SUBMIT = Path(sys.executable).with_name("spark-submit")
 
 
 @dataclass
@@ -50,29 +48,20 @@ class Driver:
         table = call.table.settings.model_dump(exclude_defaults=True, exclude={"name"}, mode="json")
         table["spark"] = {"conf": {"spark.ui.enabled": "false"}}
         settings.write_text(json.dumps({"tables": {NAME: table}}))
-        program = [str(SUBMIT), "--master", "local[1]"] if submit else [sys.executable]
-        done = subprocess.run(
-            [
-                *program, str(REPO / "spark_jobs" / f"{self.job}.py"), NAME,
-                f"--settings={settings}", f"--options={json.dumps(self.options)}",
-                "--master=local[1]", f"--scratch={self.folder / 'spark'}",
-                f"--dag-id={call.run.dag_id}", f"--run-id={call.run.run_id}", "--try-number=1",
-            ],
-            env=self._env(calls, kill), capture_output=True, text=True, check=False, timeout=600,
+        done = run_job(
+            self.job, NAME, f"--settings={settings}", f"--options={json.dumps(self.options)}",
+            "--master=local[1]", f"--scratch={self.folder / 'spark'}",
+            f"--dag-id={call.run.dag_id}", f"--run-id={call.run.run_id}", "--try-number=1",
+            env={
+                "PYTHONPATH": str(HOOKS),
+                "FIRNLINE_TEST_CALLS": str(calls),
+                "FIRNLINE_TEST_KILL_AT": kill,
+            },
+            submit="local[1]" if submit else None,
         )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
         assert isinstance(call.table.clock, SetClock)
         call.table.clock.now = SystemClock().now_ms()
-        return done.returncode, calls.read_text().splitlines()
-
-    def _env(self, calls: Path, kill: str) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        return env | {
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(HOOKS),
-            "FIRNLINE_TEST_CALLS": str(calls),
-            "FIRNLINE_TEST_KILL_AT": kill,
-        }
+        return done.code, calls.read_text().splitlines()
 
     def dies(self, kill: str, *, submit: bool = False) -> None:
         """Kill a run; the next comes to the right end, and days later nothing dangles."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,8 @@ from firnline.append import Appender
 from firnline.history import history
 from firnline.settings import settings_for_root
 from firnline.table import Table, open_table
-from firnline_dev.bootstrap import REPO
+from tests.support.jobs import Done, run_job
 from tests.support.reading import stored_ids
-
-JOB = REPO / "spark_jobs" / "replace.py"
 
 
 def filled(folder: Path) -> Table:
@@ -30,23 +25,9 @@ def filled(folder: Path) -> Table:
     return table
 
 
-def run(table: Table, options: dict[str, Any]) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Exit code, report, error."""
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env["PYSPARK_PYTHON"] = sys.executable
+def run(table: Table, options: dict[str, Any]) -> Done:
     arguments = [table.settings.root, "--master=local[2]", f"--options={json.dumps(options)}"]
-    done = subprocess.run(
-        [sys.executable, str(JOB), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env=env,
-    )
-    assert "Traceback" not in done.stderr
-    lines = done.stderr.strip().splitlines()
-    error = json.loads(lines[-1])["error"] if done.returncode else {}
-    return done.returncode, json.loads((done.stdout.splitlines() or ["{}"])[-1]), error
+    return run_job("replace", *arguments)
 
 
 def test_staged_rows_take_the_place_of_an_interval_through_spark(tmp_path: Path) -> None:
@@ -54,8 +35,7 @@ def test_staged_rows_take_the_place_of_an_interval_through_spark(tmp_path: Path)
     (tmp_path / "staged").mkdir()
     pq.write_table(pa.table({"id": [7, 8]}), tmp_path / "staged" / "a.parquet")
     options = {"column": "id", "start": 2, "end": 12, "files": [str(tmp_path / "staged")]}
-    code, report, error = run(table, options)
-    assert code == 0, error
+    report = run(table, options).report
     assert (report["parts_rewritten"], report["rows_new"]) == (2, 2)
     (header,) = history(table)
     assert (header.op, bool(header.run.application_id)) == ("replace", True)
@@ -66,8 +46,8 @@ def test_what_rewrites_no_part_starts_no_jvm(tmp_path: Path, monkeypatch: Any) -
     table = filled(tmp_path)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     interval = {"column": "id", "start": 2, "end": 12}
-    code, report, _ = run(table, {**interval, "nothing": True, "mode": "lazy"})
-    assert (code, report["parts_hidden"], report["transaction"]) == (0, 2, 1)
-    code, _, error = run(table, interval)
-    assert (code, error["type"]) == (2, "UsageError")
-    assert "give files with the new rows" in error["next_step"]
+    report = run(table, {**interval, "nothing": True, "mode": "lazy"}).report
+    assert (report["parts_hidden"], report["transaction"]) == (2, 1)
+    done = run(table, interval)
+    assert (done.code, done.error["type"]) == (2, "UsageError")
+    assert "give files with the new rows" in done.error["next_step"]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +14,7 @@ from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
 from firnline.spark.job import OPTIONS_VARIABLE
 from firnline.table import Table, open_table
-
-JOB = Path(__file__).parents[2] / "spark_jobs" / "rewrite.py"
+from tests.support.jobs import Done, run_job
 
 
 def filled(folder: Path) -> Table:
@@ -28,37 +24,18 @@ def filled(folder: Path) -> Table:
     return table
 
 
-def run(
-    table: Table, options: dict[str, Any], *more: str, by_environment: bool = False
-) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Exit code, report, error."""
+def run(table: Table, options: dict[str, Any], *more: str, by_environment: bool = False) -> Done:
     text = json.dumps(options)
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env["PYSPARK_PYTHON"] = sys.executable
     arguments = [table.settings.root, "--master=local[2]", "--run-id=r 1", *more]
     if by_environment:
-        env[OPTIONS_VARIABLE] = text
-    else:
-        arguments.append(f"--options={text}")
-    done = subprocess.run(
-        [sys.executable, str(JOB), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env=env,
-    )
-    assert "Traceback" not in done.stderr
-    lines = done.stderr.strip().splitlines()
-    error = json.loads(lines[-1])["error"] if done.returncode else {}
-    return done.returncode, json.loads((done.stdout.splitlines() or ["{}"])[-1]), error
+        return run_job("rewrite", *arguments, env={OPTIONS_VARIABLE: text})
+    return run_job("rewrite", *arguments, f"--options={text}")
 
 
 def test_a_filter_by_environment_rewrites_the_table_through_spark(tmp_path: Path) -> None:
     table = filled(tmp_path)
     options = {"where": "a < 13"}
-    code, report, error = run(table, options, "--dag-id=d", by_environment=True)
-    assert code == 0, error
+    report = run(table, options, "--dag-id=d", by_environment=True).report
     assert (report["counts"]["parts_in"], report["counts"]["rows_removed"]) == (1, 1)
     (header,) = history(table)
     assert (header.op, header.run.run_id, bool(header.run.application_id)) == (
@@ -73,17 +50,16 @@ def test_a_filter_by_environment_rewrites_the_table_through_spark(tmp_path: Path
 
 def test_what_would_remove_too_much_prints_its_report_and_one_error(tmp_path: Path) -> None:
     table = filled(tmp_path)
-    code, report, error = run(table, {"sql": "from _rows where a = 1"})
-    assert (code, error["type"]) == (2, "RewriteRefusedError")
-    assert report["failures"][0]["error"] == "TooMuchRemovedError"
+    done = run(table, {"sql": "from _rows where a = 1"})
+    assert (done.code, done.error["type"]) == (2, "RewriteRefusedError")
+    assert done.printed["failures"][0]["error"] == "TooMuchRemovedError"
     assert not history(table)
 
 
 def test_a_query_that_is_refused_starts_no_jvm(tmp_path: Path, monkeypatch: Any) -> None:
     table = filled(tmp_path)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    code, _, error = run(table, {"sql": "from read_csv('/etc/passwd')"})
-    assert (code, error["type"]) == (2, "UsageError")
-    assert "read_csv" in error["message"]
-    code, plan, _ = run(table, {"where": "a = 1"}, "--dry-run")
-    assert (code, plan["parts_to_read"] > 0) == (0, True)
+    done = run(table, {"sql": "from read_csv('/etc/passwd')"})
+    assert (done.code, done.error["type"]) == (2, "UsageError")
+    assert "read_csv" in done.error["message"]
+    assert run(table, {"where": "a = 1"}, "--dry-run").report["parts_to_read"] > 0

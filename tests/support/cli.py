@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from firnline.ids import SystemIds
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.paths import TablePaths
+from tests.support.programs import run_program
 
 PROGRAM = Path(sys.executable).with_name("firnline")
 START_MS = 1_769_860_800_000
@@ -65,16 +64,7 @@ def inside(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 def program(*arguments: str | Path, env: Mapping[str, str | None] | None = None) -> Outcome:
     """Runs the installed program as a user does. A variable that is None is unset."""
-    # Without bytecode every start compiles the whole program anew.
-    merged = {**os.environ, "PYTHONDONTWRITEBYTECODE": None, **(env or {})}
-    done = subprocess.run(
-        [str(PROGRAM), *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={name: value for name, value in merged.items() if value is not None},
-    )
+    done = run_program([PROGRAM, *arguments], env)
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 

@@ -39,11 +39,13 @@ def main(arguments: list[str]) -> int:
         _show(play_seed(found.seed), whole=given.trace)
         return 1
     print(f"{given.seeds} seeds without a violation, {given.seeds / took:.1f} a second")
-    errors: Counter[str] = Counter()
+    done: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
     for name, count in found.items():
-        errors[name.partition(": ")[2]] += count
-    print("  done:", _listed({name: n for name, n in found.items() if ": " not in name}))
-    print("  refused, as it must be:", _listed({name: n for name, n in errors.items() if name}))
+        what, _, error = name.partition(": ")
+        (refused if error else done)[error or what] += count
+    print("  done:", _listed(done))
+    print("  refused, as it must be:", _listed(refused))
     return 0
 
 

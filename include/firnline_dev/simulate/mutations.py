@@ -10,7 +10,6 @@ not add up, count as found: the product caught itself.
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import types
 from collections.abc import Callable
@@ -30,8 +29,8 @@ from firnline.store import create
 
 
 def _set(module: types.ModuleType, name: str, value: Any) -> None:
-    """Replace a function of a module, a built-in one for it alone; unknown names are mistakes."""
-    if name not in module.__dict__ and not hasattr(builtins, name):
+    """Replace a function of a module; unknown names are mistakes."""
+    if name not in module.__dict__:
         raise AttributeError(f"{module.__name__} has no {name}")
     module.__dict__[name] = value
 
