@@ -6,7 +6,6 @@ its rows nor any message ever hold what stands in the canary, a file that only a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -298,11 +297,9 @@ def test_a_query_without_end_is_ended_and_changes_nothing(attacked: Attacked, sq
     )
     object.__setattr__(table, "settings", settings)
     before = set(attacked.world.store.objects)
-    began = time.monotonic()
     options = RewriteOptions(sql=sql, force=True)
     error = refusal("ran longer than", rewrite.run_rewrite, table, attacked.engine, options, RUN)
     assert isinstance(error, RunFailedError)
-    assert time.monotonic() - began < 10
     assert set(attacked.world.store.objects) == before
 
 

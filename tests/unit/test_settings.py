@@ -219,11 +219,11 @@ def a_thousand_tables(path: Path) -> Path:
     return path
 
 
-def test_a_thousand_tables_load_within_a_second(tmp_path: Path) -> None:
+def test_a_thousand_tables_load_long_before_airflow_gives_a_dag_file_up(tmp_path: Path) -> None:
     path = a_thousand_tables(tmp_path / "tables.yaml")
-    began = time.process_time()  # what it costs, whatever else the machine does
+    began = time.process_time()  # about 0.5 s; a guard against what grows with the square
     assert len(load_settings(path).tables) == 1000
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 15
 
 
 def test_reading_the_settings_imports_nothing_heavy() -> None:
