@@ -121,6 +121,12 @@ def fold(
     )
 
 
+def standing_transactions(snapshot: Snapshot, keys: Iterable[str]) -> tuple[int, ...]:
+    """Transactions whose log files nobody has folded, once ``keys`` are; readers miss none."""
+    left = {*standing(_log(snapshot))}.difference(keys)
+    return tuple(sorted(seq for key in left if (seq := snapshot.listing[key].name.seq)))
+
+
 def _log(snapshot: Snapshot) -> LogRead:
     return LogRead(snapshot.listing, snapshot.contents)
 

@@ -96,7 +96,7 @@ def read_log(
     """Read the log of a table.
 
     Requests: 1 LIST and one GET per log file that is neither folded nor covered by a checkpoint,
-    and those of ``find``.
+    and those of ``find``. Again where what was listed is no state of the table: see ``_unlisted``.
 
     Args:
         store: of the table.
@@ -106,18 +106,45 @@ def read_log(
 
     Raises:
         LogCorruptError, ForeignPathError: see ``codec.decode``.
-        SnapshotUnstableError: clean-up passed under every attempt.
+        SnapshotUnstableError: clean-up passed under every attempt, or transactions were published.
     """
+    gone: set[int] = set()
     for _ in range(ATTEMPTS):
         listing, ignored = list_log(store, paths)
         checkpoint = find(listing)
         contents = _fetch_all(store, paths, listing, checkpoint, everything=everything)
-        if contents is not None:
+        if contents is None:
+            continue
+        unlisted = _unlisted(listing, contents, checkpoint) - gone
+        if not unlisted:
             return LogRead(listing, contents, ignored, checkpoint)
+        # They were published before the one that names them was committed: what the next listing
+        # has not either, a client of version 1 has folded and deleted.
+        gone |= unlisted
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
     )
+
+
+def _unlisted(
+    listing: Mapping[str, LogObject],
+    contents: Mapping[str, LogContent],
+    checkpoint: Checkpoint | None,
+) -> set[int]:
+    """Transactions that the newest one was committed on and whose log files are not listed.
+
+    A listing of several pages is not of one moment: a log file may be published on a page that
+    was read already, and the next transaction's on one that was not. The newest without the one
+    before it is a state that the table never had; on it, what was dropped would come back.
+    """
+    marks = [content.x for content in contents.values() if content.x is not None]
+    if checkpoint is not None and checkpoint.head.mark is not None:
+        marks.append(checkpoint.head.mark)
+    newest = max(marks, key=lambda mark: mark.seq, default=None)
+    if newest is None or newest.standing is None:
+        return set()
+    return {*newest.standing}.difference(item.name.seq for item in listing.values())
 
 
 def _fetch_all(

@@ -105,7 +105,7 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     """Globs over partition paths; None for all."""
 
 
-class TxnMark(msgspec.Struct, frozen=True):
+class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a transaction's log file says of itself in its header."""
 
     seq: int
@@ -113,6 +113,8 @@ class TxnMark(msgspec.Struct, frozen=True):
     op: str
     purged: int
     """Every part tombstoned at or before this time is confirmed deleted."""
+    standing: tuple[int, ...] | None = None
+    """Older transactions whose log files it was committed on and did not fold; None: not said."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):

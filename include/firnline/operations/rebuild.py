@@ -127,7 +127,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
         other=sorted(remains.other),
-        x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged),
+        x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     rows = plan.rows or 0
     header = TxnHeader(

@@ -1,0 +1,101 @@
+"""A listing of several pages is of several moments; what is read is a state all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from firnline.base import take_base
+from firnline.log.reader import read_log
+from firnline.snapshot import read_snapshot
+from firnline.store.base import ObjectMeta
+from firnline.transaction import commit
+from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
+from tests.support.world import World, make_world
+from tests.unit.test_transaction import RUN
+
+
+@dataclass
+class Paged:
+    """A store whose first listing of the log ends a page, and something happens before the next."""
+
+    inner: Any
+    meanwhile: Callable[[], None] | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        if not prefix.endswith("/_log/") or self.meanwhile is None:
+            yield from self.inner.list(prefix, start_after)
+            return
+        page = list(self.inner.list(prefix, start_after))
+        yield from page
+        self.meanwhile()
+        self.meanwhile = None
+        yield from self.inner.list(prefix, page[-1].key)
+
+
+@dataclass
+class Torn:
+    """The page ends with an append of a writer whose clock is ahead.
+
+    Then transaction 1 is published, with a name before that append's, and transaction 2 behind it.
+    """
+
+    world: World
+    store: Paged
+
+    def __init__(self) -> None:
+        self.world = world = make_world()
+        self.keys = put_append(world, *["d=1"] * 30)
+        base = take_base(world.table)
+        change = merge_change(world, self.keys, base)
+        put_append(world, t=world.clock.now + 10_000)
+
+        def meanwhile() -> None:
+            commit(world.table, base, change, RUN)
+            do_merge(world, put_append(world))
+
+        self.store = Paged(world.store, meanwhile)
+
+    def names(self) -> list[int]:
+        """Transactions by the names of their log files, in the order of the listing."""
+        listing = read_log(self.world.store, self.world.table.paths).listing
+        return [listing[key].name.seq for key in sorted(listing)]
+
+
+def test_a_transaction_published_on_a_page_that_was_read_already_is_not_missed() -> None:
+    torn = Torn()
+    found = read_snapshot(torn.store, torn.world.table.paths)
+    assert torn.names() == [0, 1, 0, 0, 2]
+    assert found.seq == 2
+    assert found.live == snapshot(torn.world).live
+    assert not found.live.keys() & set(torn.keys)
+
+
+def test_no_transaction_is_based_on_the_newest_one_without_the_one_before_it() -> None:
+    torn = Torn()
+    base = take_base(replace(torn.world.table, store=torn.store))
+    assert base.snapshot.live == snapshot(torn.world).live
+    assert sum(m.n or 0 for m in base.snapshot.live.values()) == 320
+
+
+def test_a_listing_of_one_moment_is_read_once() -> None:
+    torn = Torn()
+    read_snapshot(torn.store, torn.world.table.paths)
+    before = torn.world.store.counters.list
+    snapshot(torn.world)
+    assert torn.world.store.counters.list == before + 1
+
+
+def test_a_log_file_that_a_client_of_version_1_folded_and_deleted_is_looked_for_once_more() -> None:
+    torn = Torn()
+    read_snapshot(torn.store, torn.world.table.paths)
+    world = torn.world
+    (first,) = (key for key, item in snapshot(world).listing.items() if item.name.seq == 1)
+    del world.store.objects[first]
+    before = world.store.counters.list
+    assert snapshot(world).seq == 2
+    assert world.store.counters.list == before + 2
