@@ -96,11 +96,12 @@ class AirflowStack:
             self.airflow("db", "migrate")
             keep_database(self.home)
         self._api = AirflowApi(self.url)
+        if self.options.pools is not None:
+            # Before there is a scheduler: a run whose pools are not there yet is failed.
+            self.pools_import(self.options.pools)
         env = self.env()
         for name, component in self._components().items():
             self.programs.start(name, [str(_BIN / "airflow"), component], env)
-        if self.options.pools is not None:
-            self.pools_import(self.options.pools)
         return self
 
     def _components(self) -> dict[str, str]:
