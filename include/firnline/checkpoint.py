@@ -196,7 +196,6 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
         for key in keys
     ]
     ours = snapshot.log_tombstones.keys() - _folded_by_others(snapshot)
-    marks = [c.x for c in snapshot.contents.values() if c.x is not None]
     return CheckpointHead(
         seq=snapshot.seq,
         parts=len(snapshot.parts),
@@ -205,7 +204,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
         stones=[Stone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
         deletes=list(snapshot.deletes.values()),
         other=sorted(line.decode() for line in snapshot.other),
-        mark=max(marks, key=lambda mark: mark.seq, default=None),
+        mark=log.mark,
     )
 
 

@@ -30,6 +30,8 @@ class Folded:
     tombstones: tuple[LogTombstone, ...]
     deletes: tuple[Delete, ...]
     other: tuple[bytes, ...]
+    standing: tuple[int, ...]
+    """Transactions of the base whose log files nobody has folded then: readers miss none."""
 
 
 def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ...]:
@@ -118,13 +120,8 @@ def fold(
             if not delete_is_over(snapshot, delete, delete_cutoff, purged)
         ),
         other=tuple(without_superseded(other)),
+        standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
-
-
-def standing_transactions(snapshot: Snapshot, keys: Iterable[str]) -> tuple[int, ...]:
-    """Transactions whose log files nobody has folded, once ``keys`` are; readers miss none."""
-    left = {*standing(_log(snapshot))}.difference(keys)
-    return tuple(sorted(seq for key in left if (seq := snapshot.listing[key].name.seq)))
 
 
 def _log(snapshot: Snapshot) -> LogRead:

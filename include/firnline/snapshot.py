@@ -248,9 +248,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
             tombstones[stone.p] = min(stone.t, tombstones.get(stone.p, stone.t))
         deletes.update((d.id, d) for d in content.deletes)
         other.update(content.other)
-    marks = [c.x for c in contents if c.x is not None]
-    marks += [base.head.mark] if base is not None and base.head.mark is not None else []
-    newest = max(marks, key=lambda mark: mark.seq, default=None)
+    newest = log.mark
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())

@@ -220,7 +220,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         tombstones=list(folded.tombstones),
         deletes=[*deletes, *folded.deletes],
         other=list(folded.other),
-        x=TxnMark(seq, txn, change.op, purged, fold.standing_transactions(snapshot, keys)),
+        x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
     _check(table, base, change, content, mended)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))

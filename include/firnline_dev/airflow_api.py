@@ -12,7 +12,7 @@ from firnline.errors import EnvironmentFaultError, UsageError
 
 ENDED = frozenset({"success", "failed"})
 _POLL_SECONDS = 0.3
-_HUNG_SECONDS = 600.0
+HUNG_SECONDS = 600.0
 """No measure of speed: a server that shares a busy machine may take minutes for an answer."""
 
 
@@ -25,7 +25,7 @@ class AirflowApi:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=_HUNG_SECONDS)
+        self._client = httpx.Client(base_url=url, timeout=HUNG_SECONDS)
         self._token: str | None = None
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class AirflowApi:
         """DAGs that the scheduler knows."""
         return [dag["dag_id"] for dag in self.call("GET", "/dags", limit=1000)["dags"]]
 
-    def wait_dag(self, dag_id: str, seconds: float = _HUNG_SECONDS) -> None:
+    def wait_dag(self, dag_id: str, seconds: float = HUNG_SECONDS) -> None:
         """Wait until the DAG is parsed. Raises EnvironmentFaultError with the import errors."""
 
         def known() -> bool:
@@ -122,7 +122,7 @@ class AirflowApi:
         state: str = self.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}")["state"]
         return state
 
-    def wait_run(self, dag_id: str, run_id: str, seconds: float = _HUNG_SECONDS) -> str:
+    def wait_run(self, dag_id: str, run_id: str, seconds: float = HUNG_SECONDS) -> str:
         """Wait for the end of a run; its state, which is none of the ended ones on a time-out."""
         wait_until(lambda: self.run_state(dag_id, run_id) in ENDED, seconds)
         return self.run_state(dag_id, run_id)

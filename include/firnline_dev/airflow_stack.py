@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.airflow_api import AirflowApi, wait_until
+from firnline_dev.airflow_api import HUNG_SECONDS, AirflowApi, wait_until
 from firnline_dev.airflow_home import (
     StackOptions,
     copy_database,
@@ -111,7 +111,7 @@ class AirflowStack:
         more = {f"scheduler-{n}": "scheduler" for n in range(2, self.options.schedulers + 1)}
         return {**{name: name for name in names}, **more}
 
-    def wait_ready(self, seconds: float = 600.0) -> None:
+    def wait_ready(self, seconds: float = HUNG_SECONDS) -> None:
         """Wait until every component reports itself healthy.
 
         Raises:

@@ -127,10 +127,10 @@ class Run:
     dag_id: str
     run_id: str
 
-    def ended(self, seconds: float = 600) -> Run:
+    def ended(self) -> Run:
         """Itself, once it has ended."""
-        state = self.stack.api.wait_run(self.dag_id, self.run_id, seconds)
-        assert state in ENDED, f"{self.run_id} is {state} after {seconds} s: {self.tasks}"
+        state = self.stack.api.wait_run(self.dag_id, self.run_id)
+        assert state in ENDED, f"{self.run_id} is {state} still: {self.tasks}"
         return self
 
     @property

@@ -9,7 +9,7 @@ reason that has nothing to do with them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 
@@ -23,15 +23,12 @@ def metadata_database(given: str | None = None) -> Iterator[str | None]:
     if given is not None:
         yield given
         return
-    try:
-        server = Postgres().__enter__()
-    except EnvironmentFaultError:
-        yield None
-        return
-    try:
-        yield server.address
-    finally:
-        server.stop()
+    with ExitStack() as ends:
+        try:
+            address = ends.enter_context(Postgres()).address
+        except EnvironmentFaultError:
+            address = None
+        yield address
 
 
 def all_rows(address: str) -> Iterator[tuple[str, str]]:

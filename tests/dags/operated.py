@@ -124,6 +124,7 @@ def running(
     tables: str = TABLES,
     config: Config | None = None,
     env: Mapping[str, str] | None = None,
+    database: str | None = None,
     **more: Any,
 ) -> Iterator[Operated]:
     """The stack, with everything it writes below ``home``.
@@ -133,13 +134,14 @@ def running(
         tables: settings, with ``{folder}`` for where tables lie.
         config: further settings of Airflow.
         env: further variables of all its processes.
+        database: of PostgreSQL; without one see ``metadata_database``.
         more: as for StackOptions.
     """
     settings_file, folder = home / "tables.yaml", home / "tables"
     folder.mkdir()
     settings_file.write_text(tables.format(folder=folder))
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
-    with metadata_database(more.pop("database", None)) as database:
+    with metadata_database(database) as address:
         options = StackOptions(
             dags=REPO / "dags",
             env={"FIRNLINE_TABLES": str(settings_file), **(env or {})},
@@ -147,7 +149,7 @@ def running(
             pools=home / "pools.json",
             schedules=True,
             config=config or {},
-            database=database,
+            database=address,
             **more,
         )
         with AirflowStack(home / "home", options) as stack:

@@ -30,7 +30,7 @@ def backfill(operated: Operated, days: tuple[str, ...], conf: dict[str, Any], *m
     create_backfill(operated.stack, DAG_ID, (days[0], days[-1]), conf, *more)
 
 
-def ended(operated: Operated, seconds: float = 900) -> list[Run]:
+def ended(operated: Operated) -> list[Run]:
     """Runs of the newest backfill, by date, once it is complete."""
     api = operated.stack.api
 
@@ -38,7 +38,7 @@ def ended(operated: Operated, seconds: float = 900) -> list[Run]:
         found: list[dict[str, Any]] = api.call("GET", "/backfills", dag_id=DAG_ID)["backfills"]
         return max(found, key=lambda each: int(each["id"]))
 
-    assert wait_until(lambda: newest()["completed_at"] is not None, seconds), newest()
+    assert wait_until(lambda: newest()["completed_at"] is not None, 900), newest()
     first, last = newest()["from_date"], newest()["to_date"]
     return [
         Run(operated.stack, DAG_ID, run["dag_run_id"])

@@ -93,7 +93,7 @@ def test_two_schedulers_share_pools_and_each_group_is_committed_once(
         assert len(drivers_of(twins, name)) == 1
     for driver in drivers:
         driver.signal(signal.SIGCONT)
-    states = [run.ended(LONG).state for run in runs]
+    states = [run.ended().state for run in runs]
     assert states == ["success"] * len(runs)
     for name, table in tables.items():
         spans = sorted(span(run) for run in runs if run.dag_id == f"merge__{name}")

@@ -101,7 +101,7 @@ class Outlived:
 
     def done(self) -> None:
         """Its retry has ended well, and done all there was to do."""
-        assert self.run.ended(LONG).state == "success", self.run.log(self.task)
+        assert self.run.ended().state == "success", self.run.log(self.task)
         assert self.run.task(self.task)["try_number"] == 2
         assert fates(self.table) == PARTITIONS
         assert {header.run.run_id for header in history(self.table)} == {self.run.run_id}
@@ -213,7 +213,7 @@ def test_a_machine_that_slept_past_the_time_to_live_commits_nothing(mortal: Oper
     orphans = outputs(table) - inputs
     assert len(orphans) < len(PARTITIONS)
     send(signal.SIGCONT, machine)
-    assert run.ended(LONG).state == "success", run.log("merge")
+    assert run.ended().state == "success", run.log("merge")
     assert run.task("merge")["try_number"] == 2
     assert error["message"] in run.log("merge")
     assert fates(table) == PARTITIONS
@@ -231,7 +231,7 @@ def test_four_merges_of_one_table_at_once_commit_each_group_once(mortal: Operate
     for driver in drivers:
         driver.signal(signal.SIGCONT)
     reports = [driver.ended() for driver in drivers]
-    assert [run.ended(LONG).state for run in started] == ["success"] * 4
+    assert [run.ended().state for run in started] == ["success"] * 4
     assert all("the pool crowded.merge has 4 slots instead of 1" in run.note for run in started)
     assert fates(table) == PARTITIONS
     assert sum(report["groups_done"] for report in reports) == len(PARTITIONS)

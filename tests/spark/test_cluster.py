@@ -18,6 +18,7 @@ import psutil
 import pyspark
 import pytest
 
+from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import free_port
 from tests.spark.conftest import Parts
 from tests.support.programs import run_program
@@ -101,7 +102,7 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
         [sys.executable, script, parts.root, parts.scratch, *more],
         {
             **env,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(REPO),
             "FIRNLINE_STORE_ACCESS": parts.access.to_json() if parts.access else "",
         },
     )

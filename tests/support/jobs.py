@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from firnline_dev.bootstrap import REPO
 from tests.support.programs import run_program
 
-REPO = Path(__file__).parents[2]
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
 from firnline.log import codec
-from firnline.log.records import LogContent
+from firnline.log.records import LogContent, TxnMark
 from firnline.paths import LogName, TablePaths
 from firnline.store.base import Store
 
@@ -48,6 +48,14 @@ class LogRead:
     """Keys under ``_log/`` that are no log files (not ``.jsonl``)."""
     checkpoint: Checkpoint | None = None
     """What stands for the log files that it covers; they are not among the contents."""
+
+    @property
+    def mark(self) -> TxnMark | None:
+        """What the newest transaction says of itself; None for a log without transactions."""
+        marks = [content.x for content in self.contents.values() if content.x is not None]
+        if self.checkpoint is not None and self.checkpoint.head.mark is not None:
+            marks.append(self.checkpoint.head.mark)
+        return max(marks, key=lambda mark: mark.seq, default=None)
 
 
 FindCheckpoint = Callable[[Mapping[str, LogObject]], "Checkpoint | None"]
@@ -115,9 +123,10 @@ def read_log(
         contents = _fetch_all(store, paths, listing, checkpoint, everything=everything)
         if contents is None:
             continue
-        unlisted = _unlisted(listing, contents, checkpoint) - gone
+        log = LogRead(listing, contents, ignored, checkpoint)
+        unlisted = _unlisted(log) - gone
         if not unlisted:
-            return LogRead(listing, contents, ignored, checkpoint)
+            return log
         # They were published before the one that names them was committed: what the next listing
         # has not either, a client of version 1 has folded and deleted.
         gone |= unlisted
@@ -127,24 +136,17 @@ def read_log(
     )
 
 
-def _unlisted(
-    listing: Mapping[str, LogObject],
-    contents: Mapping[str, LogContent],
-    checkpoint: Checkpoint | None,
-) -> set[int]:
+def _unlisted(log: LogRead) -> set[int]:
     """Transactions that the newest one was committed on and whose log files are not listed.
 
     A listing of several pages is not of one moment: a log file may be published on a page that
     was read already, and the next transaction's on one that was not. The newest without the one
     before it is a state that the table never had; on it, what was dropped would come back.
     """
-    marks = [content.x for content in contents.values() if content.x is not None]
-    if checkpoint is not None and checkpoint.head.mark is not None:
-        marks.append(checkpoint.head.mark)
-    newest = max(marks, key=lambda mark: mark.seq, default=None)
-    if newest is None or newest.standing is None:
+    newest = log.mark
+    if newest is None or not newest.standing:
         return set()
-    return {*newest.standing}.difference(item.name.seq for item in listing.values())
+    return {*newest.standing}.difference(item.name.seq for item in log.listing.values())
 
 
 def _fetch_all(

@@ -11,9 +11,9 @@ from firnline.log.reader import read_log
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.transaction import commit
+from tests.support.histories import RUN
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
-from tests.support.world import World, make_world
-from tests.unit.test_transaction import RUN
+from tests.support.world import make_world
 
 
 @dataclass
@@ -37,15 +37,11 @@ class Paged:
         yield from self.inner.list(prefix, page[-1].key)
 
 
-@dataclass
 class Torn:
     """The page ends with an append of a writer whose clock is ahead.
 
     Then transaction 1 is published, with a name before that append's, and transaction 2 behind it.
     """
-
-    world: World
-    store: Paged
 
     def __init__(self) -> None:
         self.world = world = make_world()
