@@ -279,7 +279,8 @@ def test_rows_that_wait_while_their_column_becomes_wider_stand_in_nobody_s_way()
     waiting.add_table(pa.table({"n": pa.array([1], pa.int32())}), {"n": "INTEGER"})
     intake = Intake(table, KnownColumns(table, {"n": "BIGINT"}), lambda: [waiting.columns])
     intake.look([{"n": 2**40}])(waiting)
-    written = OneAppend(table, known_schema={"n": "BIGINT"}).append(waiting.freeze())
+    batches = [batch for rows in waiting.freeze() for batch in rows.to_batches()]
+    written = OneAppend(table, known_schema={"n": "BIGINT"}).append(batches)
     assert written.rows == 2
     assert read_snapshot(table.store, table.paths).schema == {"n": "BIGINT"}
 
