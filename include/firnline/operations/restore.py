@@ -245,6 +245,13 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
                 f"part {lost}, which stays, was replaced by somebody else meanwhile",
                 next_step="run it again when no other run maintains these partitions",
             )
+        brought = _brought_since(snapshot, plan)
+        if brought is not None:
+            # Another restore may have brought back the very rows that this one does.
+            raise CommitConflictError(
+                f"part {brought} was brought by somebody else meanwhile",
+                next_step="run it again when no other run maintains these partitions",
+            )
 
     return Change(
         op="restore",
@@ -263,6 +270,14 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
         refuse=refuse,
         why=f"to {plan.to}",
     )
+
+
+def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
+    """A live part of the partitions that a transaction after the plan's base has brought."""
+    # Log files of transactions stay for the grace, so each of them is among the names.
+    times = {t for t, seq in snapshot.times if seq > plan.seq}
+    parts = (m for name in plan.partitions for m in snapshot.partitions.get(name, ()))
+    return next((m.p for m in parts if m.t in times), None) if times else None
 
 
 def _discard(table: Table, keys: Sequence[str]) -> None:
