@@ -111,6 +111,9 @@ class Oracle:
     def _apply(self, key: str) -> int:
         self.applied.add(key)
         header, content = self.committed[key]
+        for marker in content.markers:
+            if marker.t == header.t and marker.p not in self.part_rows:
+                raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
         world = self.world
         listed = world.listed.get(header.run.run_id, 0)
         self.ledger.transaction(header, content, world.step, listed, self.snapshot)
