@@ -49,8 +49,8 @@ class StackOptions:
 def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[str, object]]:
     """Airflow's settings: quick to start, quick to notice, quiet to the outside."""
     url = f"http://127.0.0.1:{port}"
-    # SQLite takes one writer at a time; its own 5 s of waiting are too few on a busy machine.
-    database: dict[str, object] = {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60"}
+    # SQLite takes one writer at a time, and its own 5 s of waiting are too few on a busy machine.
+    database: dict[str, object] = {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=600"}
     if options.database is not None:
         names = ("sql_alchemy_conn", "sql_alchemy_conn_async")
         database = dict.fromkeys(names, f"postgresql+psycopg://{options.database}")

@@ -20,6 +20,7 @@ from firnline_dev.airflow_home import StackOptions
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import S3Server
+from tests.dags.databases import metadata_database
 from tests.dags.filled import fill
 
 if TYPE_CHECKING:
@@ -194,20 +195,27 @@ def maintained(
     for name in ("wide.merge", "wide.cleanup", "unsafe.merge"):
         pools[name]["slots"] = 2
     (home / "pools.json").write_text(json.dumps(pools))
-    options = StackOptions(
+    with (
+        metadata_database() as database,
+        AirflowStack(home / "home", _options(settings_file, home, database)) as stack,
+    ):
+        found = Maintained(stack, settings_file, server)
+        stack.api.call("POST", "/connections", store_connection(server))
+        for name, appends in FILLED.items():
+            fill(found.table(name), appends)
+        yield found
+
+
+def _options(settings_file: Path, home: Path, database: str | None) -> StackOptions:
+    return StackOptions(
         dags=DAGS,
         env={"FIRNLINE_TABLES": str(settings_file)},
         connections={"spark_default": SPARK},
         pools=home / "pools.json",
         schedules=True,
         triggerer=True,
+        database=database,
     )
-    with AirflowStack(home / "home", options) as stack:
-        found = Maintained(stack, settings_file, server)
-        stack.api.call("POST", "/connections", store_connection(server))
-        for name, appends in FILLED.items():
-            fill(found.table(name), appends)
-        yield found
 
 
 @pytest.fixture(scope="session")

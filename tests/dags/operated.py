@@ -25,6 +25,7 @@ from firnline_dev.airflow_home import Config, StackOptions
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO
 from tests.dags.conftest import SPARK, Run
+from tests.dags.databases import metadata_database
 
 _A_PERSON_S = 2.0
 """Seconds until the quickest of them answers."""
@@ -138,14 +139,16 @@ def running(
     folder.mkdir()
     settings_file.write_text(tables.format(folder=folder))
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
-    options = StackOptions(
-        dags=REPO / "dags",
-        env={"FIRNLINE_TABLES": str(settings_file), **(env or {})},
-        connections={"spark_default": SPARK},
-        pools=home / "pools.json",
-        schedules=True,
-        config=config or {},
-        **more,
-    )
-    with AirflowStack(home / "home", options) as stack:
-        yield Operated(stack, settings_file)
+    with metadata_database(more.pop("database", None)) as database:
+        options = StackOptions(
+            dags=REPO / "dags",
+            env={"FIRNLINE_TABLES": str(settings_file), **(env or {})},
+            connections={"spark_default": SPARK},
+            pools=home / "pools.json",
+            schedules=True,
+            config=config or {},
+            database=database,
+            **more,
+        )
+        with AirflowStack(home / "home", options) as stack:
+            yield Operated(stack, settings_file)

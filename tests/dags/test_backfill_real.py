@@ -115,6 +115,7 @@ def test_a_run_of_the_clock_rewrites_nothing_and_can_be_backfilled_nevertheless(
 
     assert wait_until(lambda: bool(scheduled()), 300)
     run = Run(rewritten.stack, DAG_ID, scheduled()[0]["dag_run_id"]).ended()
+    assert run.state == "success", run.note
     assert run.tasks == {"plan": "success", "rewrite_partitions": "skipped", "report": "skipped"}
     assert "only a backfill, or a run by hand, rewrites anything" in run.log("plan")
     day = scheduled()[0]["logical_date"][:10]
