@@ -273,11 +273,15 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
 
 
 def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
-    """A live part of the partitions that a transaction after the plan's base has brought."""
+    """A live part that a transaction after the plan's base has brought where it restores."""
     # Log files of transactions stay for the grace, so each of them is among the names.
     times = {t for t, seq in snapshot.times if seq > plan.seq}
-    parts = (m for name in plan.partitions for m in snapshot.partitions.get(name, ()))
-    return next((m.p for m in parts if m.t in times), None) if times else None
+    if not times:
+        return None
+    parts = (
+        m for name, markers in snapshot.partitions.items() if plan.concerns(name) for m in markers
+    )
+    return next((m.p for m in parts if m.t in times), None)
 
 
 def _discard(table: Table, keys: Sequence[str]) -> None:

@@ -303,6 +303,24 @@ def test_two_restores_at_once_bring_a_dropped_partition_back_once() -> None:
     assert ids(world) == Counter(range(24))
 
 
+def test_what_another_restore_brings_to_a_partition_that_was_to_stay_goes_again() -> None:
+    world = filled()
+    base = take_base(world.table)
+    old = base.snapshot.partitions["day=1"][0]
+    brought = msgspec.structs.replace(
+        old, p=world.table.paths.data_part("day=1", "brought"), o=old.order()
+    )
+    world.store.copy(old.p, brought.p)
+    commit(world.table, base, Change("import", (), (brought,), Counts()), RUN)  # 1
+    counts = Counts(rows_in=old.n or 0, rows_deleted=old.n or 0)
+    commit(world.table, take_base(world.table), Change("drop", (brought.p,), (), counts), RUN)
+    drop(world, "day=0")
+    store = Beside(world.store, what="put t/_txn", act=lambda: restore(world, 1, "day=1"))
+    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    assert report.replans == 1
+    assert ids(world) == Counter(range(24))
+
+
 def test_an_append_beside_it_is_no_reason_to_plan_again() -> None:
     world = filled()
     drop(world, "day=0")
