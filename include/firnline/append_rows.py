@@ -16,6 +16,7 @@ from firnline.arrow_types import conform, from_arrow, to_arrow
 from firnline.errors import PartSchemaError, UsageError
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
+from firnline.widening import as_known
 
 _SOURCE = "the rows to append"
 
@@ -30,7 +31,7 @@ class Conformed:
 
 
 def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
-    """Rows in the types of the table.
+    """Rows in the types of the table; a narrower type that loses nothing is widened.
 
     Args:
         rows: as they came.
@@ -40,11 +41,11 @@ def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
     Raises:
         UsageError: no columns.
         PartSchemaError: columns or values that a part cannot hold.
-        SchemaConflictError: a column has another type in the table.
+        SchemaConflictError: a column has a type that the table's does not hold exactly.
     """
     if rows.num_columns == 0:
         raise UsageError("the rows have no columns", next_step="append rows with columns")
-    columns = from_arrow(rows.schema, known.columns)
+    columns = as_known(from_arrow(rows.schema, known.columns), known.columns)
     known.add(_SOURCE, columns, next_step=CAST)
     schema = to_arrow(columns)
     arrays = [

@@ -15,6 +15,7 @@ from firnline.arrow_types import from_arrow
 from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
 from firnline.parquet_io import UNREADABLE, read_local_footer, unreadable
 from firnline.schema import SchemaUnion
+from firnline.widening import as_known
 
 Rows: TypeAlias = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or anything with
@@ -97,7 +98,7 @@ def check_files(paths: Sequence[Path], known: SchemaUnion) -> int:
         footer = read_local_footer(path)
         rows += footer.num_rows
         try:
-            columns = from_arrow(_file_schema(path), union.columns)
+            columns = as_known(from_arrow(_file_schema(path), union.columns), union.columns)
         except PartSchemaError as error:
             raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
         union.add(f"file {path}", columns, next_step=CAST)

@@ -18,6 +18,7 @@ from firnline.arrow_types import conform, to_arrow
 from firnline.errors import PartSchemaError, UsageError
 from firnline.schema import SchemaUnion
 from firnline.table import Table
+from firnline.widening import as_known
 
 Given: TypeAlias = Any
 """One row as a dictionary, a list of them, or whatever ``firnline.append.Rows`` allows."""
@@ -132,7 +133,8 @@ class Intake:
         version = self._columns.version
         known = self._columns.read()
         for columns in self._waiting():
-            known.add("rows that wait to be written", columns)
+            # They are cast when they are written, if the table's type has become wider since.
+            known.add("rows that wait to be written", as_known(columns, known.columns))
         self._take(known)
         self._version = version
 

@@ -55,10 +55,14 @@ def time_of(table: Table, seq: int) -> int:
     for header in _headers(table, [paths.txn(seq or 1)]):
         return header.t if seq else header.t - 1
     numbers = [paths.parse_txn(meta.key) for meta in table.store.list(paths.txn_dir)]
-    if seq > max(numbers, default=0):
+    if not numbers:
         raise UsageError(
-            f"table {table.settings.name} has no transaction {seq}, the newest is "
-            f"{max(numbers, default=0)}",
+            f"table {table.settings.name} has no transaction at all",
+            next_step="there is nothing to go back to yet; see `firnline history`",
+        )
+    if seq > max(numbers):
+        raise UsageError(
+            f"table {table.settings.name} has no transaction {seq}, the newest is {max(numbers)}",
             next_step="see them with `firnline history`",
         )
     raise SnapshotExpiredError(

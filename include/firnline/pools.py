@@ -29,6 +29,7 @@ _POOL_OF_OPERATION: Mapping[str, str] = {
     "rewrite_partitions": _MERGE,
     "delete_where": _MERGE,
     "replace": _MERGE,
+    "restore": _MERGE,
     "erase": _MERGE,
     "tombstone_cleanup": _CLEANUP,
     "orphan_sweep": _CLEANUP,

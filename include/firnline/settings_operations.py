@@ -17,6 +17,7 @@ Operation = Literal[
     "rewrite_partitions",
     "delete_where",
     "replace",
+    "restore",
     "erase",
     "orphan_sweep",
     "verify",

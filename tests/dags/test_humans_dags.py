@@ -10,7 +10,9 @@ import pytest
 
 from tests.dags.parsing import parse
 
-OPERATIONS = "remove_partitions, rewrite_partitions, delete_where, replace, erase, orphan_sweep"
+OPERATIONS = (
+    "remove_partitions, rewrite_partitions, delete_where, replace, restore, erase, orphan_sweep"
+)
 TABLES = f"""
 defaults: {{operations: [{OPERATIONS}]}}
 tables:
@@ -24,6 +26,7 @@ CHAINS = {
     "erase": ["plan", "approve", "erase", "report"],
     "delete_where": ["plan", "delete_where", "report"],
     "replace": ["plan", "replace", "report"],
+    "restore": ["plan", "restore"],
     "rewrite_partitions": ["plan", "rewrite_partitions", "report"],
 }
 
@@ -33,7 +36,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
-def test_every_table_has_its_six_dags_and_no_file_fails(parsed: Any) -> None:
+def test_every_table_has_its_seven_dags_and_no_file_fails(parsed: Any) -> None:
     assert parsed["errors"] == {}
     assert parsed["ids"] == sorted(
         f"{operation}__{table}"
@@ -83,7 +86,7 @@ def test_a_rewrite_has_the_data_interval_of_its_partitions(parsed: Any) -> None:
 
 
 def test_what_a_person_starts_has_no_schedule_and_a_sweep_may_have_one(parsed: Any) -> None:
-    for operation in ("remove_partitions", "delete_where", "replace", "erase"):
+    for operation in ("remove_partitions", "delete_where", "replace", "restore", "erase"):
         assert "NullTimetable" in json.dumps(parsed["dags"][f"{operation}__daily"]["timetable"])
     times = [
         parsed["dags"][f"orphan_sweep__{table}"]["timetable"] for table in ("daily", "monthly")

@@ -38,6 +38,9 @@ def test_a_rule_that_is_switched_off_is_found(rule: str) -> None:
         [*command, "--seeds", "100", "--break", rule], capture_output=True, text=True, check=False
     )
     assert told.returncode == 1, told.stderr
+    assert told.stdout.startswith("VIOLATION in seed "), (
+        "a mutation that itself fails proves nothing"
+    )
 
 
 def test_a_log_that_is_lost_is_rebuilt_in_some_worlds() -> None:

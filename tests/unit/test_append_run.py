@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firnline.append import Appender
+from firnline.arrow_types import parse_type
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,
@@ -18,6 +20,7 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from firnline.snapshot import read_snapshot
 from tests.support.appends import TABLE, breakable, clock_of, down, keys, make, unknown
 
 
@@ -45,6 +48,30 @@ def test_rows_that_do_not_fit_are_refused_before_any_put(
         appender.append(rows)
     assert table.store.counters.put == puts
     assert appender.append(pa.table({"a": [2]})).rows == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        (pa.array([1, None], pa.int8()), "BIGINT"),
+        (pa.array([1, None], pa.uint32()), "BIGINT"),
+        (pa.array([0.1, None], pa.float32()), "DOUBLE"),
+        (pa.array([1, None], pa.int32()).cast(pa.decimal128(12, 2)), "DECIMAL(18,4)"),
+        (pa.array([1, None], pa.int32()).cast(pa.date32()), "TIMESTAMP"),
+    ],
+    ids=str,
+)
+def test_a_narrower_type_that_loses_nothing_is_cast_to_the_table_s(
+    given: pa.Array, known: str
+) -> None:
+    table = make()
+    appender = Appender(table, known_schema={"a": known, "b": "INTEGER"})
+    result = appender.append(pa.table({"a": given, "b": pa.array([1, 2], pa.int16())}))
+    footer = pq.read_schema(pa.BufferReader(table.store.get(result.parts[0].key)))
+    assert (footer.field("a").type, footer.field("b").type) == (parse_type(known), pa.int32())
+    assert read_snapshot(table.store, table.paths).schema == {"a": known, "b": "INTEGER"}
+    with pytest.raises(SchemaConflictError, match="'b' is INTEGER"):
+        appender.append(pa.table({"b": [1]}))  # wider
 
 
 def test_text_that_is_no_utf8_is_refused() -> None:

@@ -14,7 +14,10 @@ import pyarrow as pa
 import pytest
 
 from firnline.append import Appender as OneAppend
+from firnline.append_columns import KnownColumns
 from firnline.appender import Appender
+from firnline.appender_buffer import Buffer
+from firnline.appender_intake import Intake
 from firnline.errors import (
     AppenderFullError,
     CommitUnknownError,
@@ -268,6 +271,18 @@ def test_a_column_that_another_writer_named_since_keeps_that_writers_type() -> N
             appender.append({"w": 1})
         appender.append({"w": "y"})
     assert read_snapshot(table.store, table.paths).schema == {"n": "BIGINT", "w": "VARCHAR"}
+
+
+def test_rows_that_wait_while_their_column_becomes_wider_stand_in_nobody_s_way() -> None:
+    table = make()
+    waiting = Buffer(opened_ms=0)
+    waiting.add_table(pa.table({"n": pa.array([1], pa.int32())}), {"n": "INTEGER"})
+    intake = Intake(table, KnownColumns(table, {"n": "BIGINT"}), lambda: [waiting.columns])
+    intake.look([{"n": 2**40}])(waiting)
+    batches = [batch for rows in waiting.freeze() for batch in rows.to_batches()]
+    written = OneAppend(table, known_schema={"n": "BIGINT"}).append(batches)
+    assert written.rows == 2
+    assert read_snapshot(table.store, table.paths).schema == {"n": "BIGINT"}
 
 
 def test_many_threads_lose_and_double_nothing(tmp_path: Path) -> None:

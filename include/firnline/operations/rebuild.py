@@ -113,6 +113,17 @@ def _refuse_undecided(table: Table, remains: Remains) -> None:
         )
 
 
+def _landed(marker: Marker, t: int) -> Marker:
+    """A part is in the table since ``t`` at the latest, whatever its writer's clock said.
+
+    Else what is committed next would tombstone it before its time, and a restore take it for
+    appended since. Its place in the order of insertion stays.
+    """
+    if marker.t <= t:
+        return marker
+    return msgspec.structs.replace(marker, t=t, o=marker.order())
+
+
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     history, plan, listing = remains.history, remains.plan, remains.log.listing
     logs = [item.name for item in listing.values()]
@@ -123,7 +134,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     content = LogContent(
         t=t,
         schema=remains.schema,
-        markers=[*plan.live, *plan.dead, *lost],
+        markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
         other=sorted(remains.other),

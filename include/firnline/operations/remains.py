@@ -12,7 +12,8 @@ from firnline.errors import LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete
-from firnline.plan.rebuild import Choice, History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.plan.rebuild_choice import Choice
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions

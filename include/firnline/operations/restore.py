@@ -245,6 +245,13 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
                 f"part {lost}, which stays, was replaced by somebody else meanwhile",
                 next_step="run it again when no other run maintains these partitions",
             )
+        brought = _brought_since(snapshot, plan)
+        if brought is not None:
+            # Another restore may have brought back the very rows that this one does.
+            raise CommitConflictError(
+                f"part {brought} was brought by somebody else meanwhile",
+                next_step="run it again when no other run maintains these partitions",
+            )
 
     return Change(
         op="restore",
@@ -263,6 +270,18 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
         refuse=refuse,
         why=f"to {plan.to}",
     )
+
+
+def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
+    """A live part that a transaction after the plan's base has brought where it restores."""
+    # Log files of transactions stay for the grace, so each of them is among the names.
+    times = {t for t, seq in snapshot.times if seq > plan.seq}
+    if not times:
+        return None
+    parts = (
+        m for name, markers in snapshot.partitions.items() if plan.concerns(name) for m in markers
+    )
+    return next((m.p for m in parts if m.t in times), None)
 
 
 def _discard(table: Table, keys: Sequence[str]) -> None:

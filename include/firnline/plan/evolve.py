@@ -11,19 +11,8 @@ from firnline.plan.schema_target import Target, known_type, storable
 from firnline.schema import normalise
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
-from firnline.sql_types import fold_name, parse_sql_type
-
-_WIDER = {
-    "TINYINT": ("SMALLINT", "INTEGER", "BIGINT"),
-    "SMALLINT": ("INTEGER", "BIGINT"),
-    "INTEGER": ("BIGINT",),
-    "UTINYINT": ("USMALLINT", "UINTEGER", "UBIGINT", "SMALLINT", "INTEGER", "BIGINT"),
-    "USMALLINT": ("UINTEGER", "UBIGINT", "INTEGER", "BIGINT"),
-    "UINTEGER": ("UBIGINT", "BIGINT"),
-    "FLOAT": ("DOUBLE",),
-    "DATE": ("TIMESTAMP",),
-}
-"""Type -> types that hold each of its values exactly and order them alike."""
+from firnline.sql_types import fold_name
+from firnline.widening import WIDER, widens
 
 
 class Evolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,15 +83,9 @@ def _known(column: str, schema: Mapping[str, str]) -> str:
 def _check_wider(column: str, kind: str, wanted: str) -> None:
     if kind == wanted:
         return  # a part may still hold it otherwise
-    old, new = parse_sql_type(kind), parse_sql_type(wanted)
-    if old is not None and new is not None:
-        if wanted in _WIDER.get(kind, ()):
-            return
-        if old.name == new.name == "DECIMAL":
-            (precision, scale), (other, other_scale) = old.numbers, new.numbers
-            if other_scale >= scale and other - other_scale >= precision - scale:
-                return
-    wider = ", ".join(_WIDER.get(kind, ())) or "none"
+    if widens(kind, wanted):
+        return
+    wider = ", ".join(WIDER.get(kind, ())) or "none"
     raise UsageError(
         f"{wanted} is not wider than {kind}, which column {column!r} has",
         next_step=f"choose from: {wider}; `firnline schema fix --all-parts` gives a column any "

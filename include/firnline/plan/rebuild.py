@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -18,6 +17,8 @@ from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker, stats_json
 from firnline.part_metadata import PartMetadata
 from firnline.paths import TablePaths
+from firnline.plan.rebuild_choice import Choice
+from firnline.plan.rebuild_copies import copies_of
 from firnline.settings import TableSettings
 from firnline.store.base import ObjectMeta
 
@@ -98,27 +99,6 @@ class RebuildPlan:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the user decides of objects that nobody names: globs over keys or file names."""
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-
-    def includes(self, key: str) -> bool:
-        """Whether an undecided object goes in."""
-        return _matches(key, self.include)
-
-    def excludes(self, key: str) -> bool:
-        """Whether it stays out."""
-        return _matches(key, self.exclude)
-
-
-def _matches(key: str, globs: Iterable[str]) -> bool:
-    name = key.rpartition("/")[2]
-    return any(fnmatchcase(key, glob) or fnmatchcase(name, glob) for glob in globs)
-
-
 def plan_rebuild(
     history: History,
     objects: Mapping[str, ObjectMeta],
@@ -141,7 +121,8 @@ def plan_rebuild(
     alive = [m for m in named.values() if m.tmb is None]
     live = [m for m in alive if m.p in objects]
     dead = [m for m in named.values() if m.tmb is not None and _is_kept(m, history, objects)]
-    judge = _Judge(history, objects, paths, settings, choice)
+    copies = copies_of(named.values(), footers, paths)
+    judge = _Judge(history, objects, paths, settings, choice, copies)
     verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
     replaced = _replaced_by_included(verdicts, paths)
     piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
@@ -186,6 +167,7 @@ class _Judge:
     paths: TablePaths
     settings: TableSettings
     choice: Choice
+    copies: Mapping[str, str]
 
     def own(self, facts: FooterFacts) -> PartMetadata | None:
         """What the footer says, when a writer of this very table wrote it."""
@@ -233,6 +215,8 @@ class _Judge:
         """A part of an append, or of a client that writes no footer of ours."""
         if self.paths.may_be_another_tables(meta.key):
             return "ask", "lies where somebody may keep another table"
+        if part is not None and meta.key in self.copies:
+            return "ask", f"looks like a copy of {self.copies[meta.key]} that a restore has left"
         began = part.o[0] if part is not None else time_of(meta)
         who = "an append" if part is not None else "another client (or an import)"
         latest = began + self.settings.append.ttl + self.settings.commit_ttl + SLACK_MS

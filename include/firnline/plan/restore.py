@@ -86,6 +86,12 @@ class RestorePlan:
     """That change."""
     undone: tuple[int, ...]
     """Transactions whose effect on these partitions is undone."""
+    globs: tuple[str, ...] = ()
+    """Partitions that were asked for; none: all."""
+
+    def concerns(self, partition: str) -> bool:
+        """Whether the partition is to be as it was then, changed by this plan or not."""
+        return _matches(partition, self.globs)
 
     @property
     def nothing_to_do(self) -> bool:
@@ -164,7 +170,12 @@ def plan_restore(
             for h in since.headers
             if h.op not in _STAYS and (not h.partitions or not changed.isdisjoint(h.partitions))
         ),
+        globs=tuple(globs),
     )
+
+
+def _matches(partition: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(partition, glob) for glob in globs)
 
 
 def _sort_out(
@@ -200,11 +211,7 @@ def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[s
                 f"no partition of the table matches {glob!r}, dropped ones included",
                 next_step=f"write one of its names, such as {', '.join(list(parts)[:5]) or 'none'}",
             )
-    return {
-        name: markers
-        for name, markers in parts.items()
-        if not globs or any(fnmatchcase(name, glob) for glob in globs)
-    }
+    return {name: markers for name, markers in parts.items() if _matches(name, globs)}
 
 
 def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:

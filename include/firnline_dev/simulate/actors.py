@@ -21,6 +21,7 @@ from firnline.operations import (
     erase,
     merge,
     replace,
+    restore,
     rewrite,
     sweep,
     verify,
@@ -28,13 +29,14 @@ from firnline.operations import (
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.simulate.oracle import Hides, Oracle
-from firnline_dev.simulate.rows import ARROW, RowEngine
+from firnline_dev.simulate.kinds import KINDS, Kind, is_tombstone
+from firnline_dev.simulate.ledger import Hides, Restores
+from firnline_dev.simulate.oracle import Oracle
+from firnline_dev.simulate.rows import RowEngine
 from firnline_dev.simulate.store import SimStore
 from firnline_dev.simulate.world import (
     GRACE,
     KEY_STEP,
-    SCHEMA,
     TICK,
     Actor,
     SimClock,
@@ -43,7 +45,7 @@ from firnline_dev.simulate.world import (
     World,
 )
 
-PARTITIONS, USERS = "xy", "uvw"
+PARTITIONS = "xy"
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,14 @@ class Stage:
         """The actor's chance."""
         return self.actor.r
 
+    @property
+    def kind(self) -> Kind:
+        """Of the table."""
+        return KINDS[self.world.mix.kind]
+
     def engine(self) -> Engine:
         """A kernel for this actor."""
-        return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor))
+        return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
 
 
 def stage_of(world: World, oracle: Oracle, actor: Actor) -> Stage:
@@ -77,13 +84,15 @@ def append(stage: Stage) -> None:
     """One append of a few rows in one or both partitions."""
     r, world = stage.r, stage.world
     rows: list[dict[str, Any]] = [
-        {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(USERS)}
+        {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(stage.kind.users)}
         for _ in range(r.randint(1, 5))
     ]
+    if "d" in stage.kind.schema:
+        rows = [row | {"d": is_tombstone(row["k"])} for row in rows]
     stage.actor.tell(f"begins: {len(rows)} rows")
     stage.oracle.append_begins(row["k"] for row in rows)
-    data = pa.Table.from_pylist(rows, schema=ARROW)
-    Appender(stage.table, writer="sim", known_schema=SCHEMA).append(data)
+    data = pa.Table.from_pylist(rows, schema=stage.kind.arrow)
+    Appender(stage.table, writer="sim", known_schema=stage.kind.schema).append(data)
 
 
 def merge_parts(stage: Stage) -> None:
@@ -104,7 +113,7 @@ def drop_partition(stage: Stage) -> None:
 def delete_rows(stage: Stage) -> None:
     """A delete, eager or lazy as the table is."""
     hides, sql = condition(stage)
-    stage.oracle.intents[stage.run.run_id] = hides
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: {sql}")
     delete.run_delete(stage.table, stage.engine, delete.DeleteOptions(where=sql), stage.run)
 
@@ -113,7 +122,7 @@ def erase_users(stage: Stage) -> None:
     """An erase of all rows of some users."""
     users = stage.r.choice(["u", "v", "uv"])
     stage.actor.tell(f"begins: users {users}")
-    stage.oracle.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
+    stage.oracle.ledger.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
     options = erase.EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
     erase.run_erase(stage.table, stage.engine, options, stage.run)
 
@@ -121,7 +130,7 @@ def erase_users(stage: Stage) -> None:
 def rewrite_rows(stage: Stage) -> None:
     """A rewrite that keeps what a condition does not name."""
     hides, sql = condition(stage)
-    stage.oracle.intents[stage.run.run_id] = hides
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
@@ -133,13 +142,14 @@ def replace_interval(stage: Stage) -> None:
     newest = world.next_id()
     first = r.randint(max(0, newest - 40), newest)
     keys = range(first * KEY_STEP, (first + r.choice([1, 8, 40])) * KEY_STEP)
-    user = r.choice([*USERS, None])
+    user = r.choice([*stage.kind.users, None])
     # Between the keys of appends, and of no other replace.
     names = [keys.start + world.next_id() for _ in range(r.randint(0, 3))]
-    rows = [{"k": k, "p": r.choice(PARTITIONS), "u": user or r.choice(USERS)} for k in names]
-    stage.oracle.brought.update(names)
-    hides = Hides(frozenset(PARTITIONS), frozenset(user or USERS), keys)
-    stage.oracle.intents[stage.run.run_id] = hides
+    users = stage.kind.users
+    rows = [{"k": k, "p": r.choice(PARTITIONS), "u": user or r.choice(users)} for k in names]
+    stage.oracle.ledger.brought.update(names)
+    hides = Hides(frozenset(PARTITIONS), frozenset(user or users), keys)
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: keys {keys.start} to {keys.stop} of {user or 'all'}, new {names}")
     options = replace.ReplaceOptions(
         column="k",
@@ -148,8 +158,23 @@ def replace_interval(stage: Stage) -> None:
         equal={"u": user} if user else {},
         nothing=not rows,
     )
-    data = pa.Table.from_pylist(rows, schema=ARROW) if rows else None
+    data = pa.Table.from_pylist(rows, schema=stage.kind.arrow) if rows else None
     replace.run_replace(stage.table, stage.engine, options, stage.run, data=data)
+
+
+def restore_partitions(stage: Stage) -> None:
+    """One partition or all as they were after one of the newest transactions."""
+    r, world = stage.r, stage.world
+    newest = max((header.seq for header, _ in stage.oracle.committed.values()), default=0)
+    to = max(0, newest - r.choice([1, 1, 2, 3, 6]))
+    partitions = frozenset(r.choice([*PARTITIONS, PARTITIONS]))
+    wanted = Restores(to, partitions, r.random() < 0.2, world.step)
+    stage.oracle.ledger.restores[stage.run.run_id] = wanted
+    stage.actor.tell(f"begins: {' '.join(sorted(partitions))} as after transaction {to}")
+    options = restore.RestoreOptions(
+        to=to, partitions=tuple(f"p={p}" for p in sorted(partitions)), exact=wanted.exact
+    )
+    restore.run_restore(stage.table, options, stage.run)
 
 
 def clean_up(stage: Stage) -> None:
@@ -191,7 +216,7 @@ def read_past(stage: Stage) -> None:
         return  # who reads the first of those parts is told that it is gone
     seen = set(stage.oracle.shown_by(past))
     right = stage.oracle.past_rows(time_ms, began)
-    young = {k for k, step in stage.oracle.born_at.items() if step >= began}
+    young = stage.oracle.young(began)
     if all(seen - young != rows - young for rows in right):
         raise Violation(
             f"a reader as of {time_ms} saw rows {sorted(seen)}, and they were {sorted(right[0])}"
@@ -216,7 +241,10 @@ def condition(stage: Stage) -> tuple[Hides, str]:
     sql = f"u IN ({names})"
     if len(partitions) == 1:
         sql += f" AND p = '{min(partitions)}'"
-    return Hides(partitions, users), sql
+    if not stage.oracle.keyed or r.random() < 0.6:
+        return Hides(partitions, users), sql
+    keys = range((stage.world.next_id() - r.choice([0, 8, 30])) * KEY_STEP)
+    return Hides(partitions, users, keys), f"{sql} AND k < {keys.stop}"
 
 
 OPERATIONS: dict[str, Callable[[Stage], None]] = {
@@ -227,6 +255,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "erase": erase_users,
     "rewrite": rewrite_rows,
     "replace": replace_interval,
+    "restore": restore_partitions,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,

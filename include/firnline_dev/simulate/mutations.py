@@ -11,7 +11,6 @@ not add up, count as found: the product caught itself.
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -26,18 +25,13 @@ from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
 from firnline.store import create
-
-
-def _set(module: types.ModuleType, name: str, value: Any) -> None:
-    """Replace a function of a module; unknown names are mistakes."""
-    if name not in module.__dict__:
-        raise AttributeError(f"{module.__name__} has no {name}")
-    module.__dict__[name] = value
+from firnline_dev.simulate.breaking import put
+from firnline_dev.simulate.mutations_keys import MORE
 
 
 def _no_conflict_check() -> None:
-    _set(transaction, "_refuse_conflict", lambda _snapshot, _change: None)
-    _set(invariants, "INVARIANTS", ())
+    put(transaction, "_refuse_conflict", lambda *_: None)
+    put(invariants, "INVARIANTS", ())
 
 
 def _append_q_from_log() -> None:
@@ -60,11 +54,11 @@ def _zombie_publisher() -> None:
         return True
 
     for module in (base, transaction):
-        _set(module, "publish", publish)
+        put(module, "publish", publish)
 
 
 def _no_commit_ttl() -> None:
-    _set(transaction, "_age_ms", lambda _table, _base: 0)
+    put(transaction, "_age_ms", lambda _table, _base: 0)
 
 
 def _no_append_ttl() -> None:
@@ -78,12 +72,12 @@ def _raw_carry() -> None:
     def carried(snap: Any, keys: Any, own: Any, _purged: int) -> list[Any]:
         return [m for key in keys for m in snap.contents[key].markers if m.p not in own]
 
-    _set(fold, "_carried", carried)
-    _set(invariants, "INVARIANTS", ())
+    put(fold, "_carried", carried)
+    put(invariants, "INVARIANTS", ())
 
 
 def _purge_ignores_inputs() -> None:
-    _set(fold, "_listed_alive", lambda _snapshot, _paths: set())
+    put(fold, "_listed_alive", lambda _snapshot, _paths: set())
 
 
 def _own_sequence() -> None:
@@ -92,11 +86,11 @@ def _own_sequence() -> None:
     def marker(*args: Any, **named: Any) -> Any:
         return msgspec.structs.replace(real(*args, **named), q=None)
 
-    _set(merge_tasks, "_marker", marker)
+    put(merge_tasks, "_marker", marker)
 
 
 def _drop_deletes_early() -> None:
-    _set(fold, "delete_is_over", lambda *_: True)
+    put(fold, "delete_is_over", lambda *_: True)
 
 
 def _grace_from_tombstone() -> None:
@@ -109,8 +103,8 @@ def _grace_from_tombstone() -> None:
 
         return buried
 
-    _set(plan_cleanup, "_dead_parts", by_tombstone(real_dead))
-    _set(plan_cleanup, "_folded_logs", by_tombstone(real_logs))
+    put(plan_cleanup, "_dead_parts", by_tombstone(real_dead))
+    put(plan_cleanup, "_folded_logs", by_tombstone(real_logs))
 
 
 def _horizon_unconfirmed() -> None:
@@ -118,7 +112,7 @@ def _horizon_unconfirmed() -> None:
         times = [m.tmb for p, m in snap.parts.items() if m.tmb is not None and p in confirmed]
         return int(max([snap.purged, *times]))
 
-    _set(cleanup, "purge_horizon", horizon)
+    put(cleanup, "purge_horizon", horizon)
 
 
 def _sweep_reads_the_log_only() -> None:
@@ -126,12 +120,12 @@ def _sweep_reads_the_log_only() -> None:
         read = snapshot.read_snapshot(table.store, table.paths, everything=True)
         return base.Base(read, table.clock.elapsed_ms())
 
-    _set(sweep, "take_base", take_base)
+    put(sweep, "take_base", take_base)
 
 
 def _no_orphan_floor() -> None:
-    _set(plan_sweep, "FLOOR_MS", 0)
-    _set(sweep, "_grace", lambda _table, _options: 0)
+    put(plan_sweep, "FLOOR_MS", 0)
+    put(sweep, "_grace", lambda _table, _options: 0)
 
 
 def _reader_skips_what_is_gone() -> None:
@@ -141,18 +135,18 @@ def _reader_skips_what_is_gone() -> None:
                 contents[key] = codec.decode(key, data, paths)
         return True
 
-    _set(reader, "_fetch", fetch)
+    put(reader, "_fetch", fetch)
 
 
 def _exists_is_a_rival() -> None:
-    def put(store: Any, key: str, data: bytes, **_: Any) -> bytes | None:
+    def created(store: Any, key: str, data: bytes, **_: Any) -> bytes | None:
         try:
             store.put_new(key, data)
         except ObjectExistsError:
             return b"somebody else's"
         return None
 
-    _set(transaction, "create", put)
+    put(transaction, "create", created)
 
 
 def _unknown_is_a_failure() -> None:
@@ -164,12 +158,12 @@ def _unknown_is_a_failure() -> None:
         except CommitUnknownError as error:
             raise CommitExpiredError("gave up", next_step="") from error
 
-    _set(transaction, "_create_transaction", attempt)
+    put(transaction, "_create_transaction", attempt)
 
 
 def _time_is_the_clocks() -> None:
-    _set(transaction, "time_after", lambda _names, now_ms: now_ms)
-    _set(invariants, "INVARIANTS", ())
+    put(transaction, "time_after", lambda _names, now_ms: now_ms)
+    put(invariants, "INVARIANTS", ())
 
 
 def _alive_beats_dead() -> None:
@@ -179,11 +173,11 @@ def _alive_beats_dead() -> None:
         made = real(a, b)
         return made if None not in (a.tmb, b.tmb) else msgspec.structs.replace(made, tmb=None)
 
-    _set(union, "combine", combine)
+    put(union, "combine", combine)
 
 
 def _checkpoint_always_usable() -> None:
-    _set(checkpoint, "is_usable", lambda _checkpoint, _listing: True)
+    put(checkpoint, "is_usable", lambda _checkpoint, _listing: True)
 
 
 def _replace_under_itself() -> None:
@@ -195,7 +189,7 @@ def _replace_under_itself() -> None:
         adds = [msgspec.structs.replace(m, q=0) if m.p in own else m for m in made.adds]
         return dataclasses.replace(made, adds=tuple(adds))
 
-    _set(replace, "_with_new_rows", with_new_rows)
+    put(replace, "_with_new_rows", with_new_rows)
 
 
 def _replace_without_record() -> None:
@@ -204,7 +198,7 @@ def _replace_without_record() -> None:
     def change(snap: Any, found: Any, plan: Any, _records: Any, op: str) -> Any:
         return real(snap, found, plan, [], op)
 
-    _set(replace, "change", change)
+    put(replace, "change", change)
 
 
 MUTATIONS: dict[str, Callable[[], None]] = {
@@ -229,5 +223,6 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "new rows of a replace lie under its record": _replace_under_itself,
     "a replace leaves no record": _replace_without_record,
     "a checkpoint is used whatever became of its log files": _checkpoint_always_usable,
+    **MORE,
 }
 """Name of the rule that is broken -> what breaks it."""

@@ -8,27 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
-from firnline.log.records import LogContent
+from firnline.log.records import LogContent, Marker
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.checkpoints import Checkpoints
+from firnline_dev.simulate.keyed import Keyed, Row, in_order
+from firnline_dev.simulate.kinds import KINDS
+from firnline_dev.simulate.ledger import Ledger
 from firnline_dev.simulate.v1 import v1_live
 from firnline_dev.simulate.words import in_words
 from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
-
-
-@dataclass(frozen=True)
-class Hides:
-    """A condition on rows: those of these partitions and users, of an interval of keys."""
-
-    partitions: frozenset[str]
-    users: frozenset[str]
-    keys: range | None = None
-
-    def row(self, k: int, partition: str, user: str) -> bool:
-        """Whether it is true for a row."""
-        inside = self.keys is None or k in self.keys
-        return inside and partition in self.partitions and user in self.users
 
 
 @dataclass(frozen=True)
@@ -44,35 +33,33 @@ class Oracle:
     """Follows what becomes visible and compares it with what the table shows."""
 
     world: World
-    intents: dict[str, Hides] = field(default_factory=dict)
-    """Run id -> what a delete or rewrite takes away."""
     contents: dict[str, LogContent] = field(default_factory=dict)
     began_at: dict[int, int] = field(default_factory=dict)
     """Row -> newest transaction that was committed when its append began."""
-    brought: set[int] = field(default_factory=set)
-    """Rows of replaces, which come with a transaction and not with an append."""
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
-    born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
-    """Row -> data sequence of its append, partition, user."""
-    born_at: dict[int, int] = field(default_factory=dict)
-    """Row -> step in which its append landed."""
-    gone: set[int] = field(default_factory=set)
-    deletes: dict[str, tuple[int, Hides]] = field(default_factory=dict)
-    """Delete id -> sequence, condition; of what is published."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
     """By the key of the log file."""
     applied: set[str] = field(default_factory=set)
     readers: list[Reader] = field(default_factory=list)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
     """(step, rows that the table had from then on)."""
-    part_rows: dict[str, tuple[tuple[int, str, str], ...]] = field(default_factory=dict)
+    part_rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     stats: Counter[str] = field(default_factory=Counter)
     past_from: int = START_MS
     """Since when what the table says of its past is compared, unix ms."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    keyed: Keyed | None = None
+    """Of a table with a primary key."""
+    ledger: Ledger = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings = KINDS[self.world.mix.kind].settings
+        if "primary_key" in settings:
+            self.keyed = Keyed("version" in settings, self.part_rows)
+        self.ledger = Ledger(self.part_rows, self.keyed)
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -103,50 +90,34 @@ class Oracle:
         name = self.world.paths.parse_log(key)
         if name.kind == "append":
             for marker in content.markers:
-                for k, p, u in self.part_rows.get(marker.p, ()):
-                    if (marker.q or 0) < self.began_at[k]:
-                        raise Violation(
-                            f"an append that began after transaction {self.began_at[k]} says that "
-                            f"it began after {marker.q}"
-                        )
-                    self.born[k] = marker.q or 0, p, u
-                    self.born_at[k] = self.world.step
+                self._appended(marker)
             self.stats["append"] += 1
             return f"{len(content.markers)} appended parts become visible"
         if key in self.applied:
             return "publishes what had been published already"
+        return f"publishes transaction {self._apply(key)}"
+
+    def _appended(self, marker: Marker) -> None:
+        for k, p, u in self.part_rows.get(marker.p, ()):
+            if (marker.q or 0) < self.began_at[k]:
+                raise Violation(
+                    f"an append that began after transaction {self.began_at[k]} says that "
+                    f"it began after {marker.q}"
+                )
+            self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
+        if self.keyed is not None:
+            self.keyed.landed(self.snapshot(), marker)
+
+    def _apply(self, key: str) -> int:
         self.applied.add(key)
         header, content = self.committed[key]
-        self._transaction(header, content)
-        return f"publishes transaction {header.seq}"
-
-    def _transaction(self, header: txn_file.TxnHeader, content: LogContent) -> None:
-        intent = self.intents.get(header.run.run_id)
-        for delete in content.deletes:
-            if delete.seq == header.seq and intent is not None:
-                self.deletes[delete.id] = header.seq, intent
-        if header.op == "replace" and intent is not None:
-            self.deletes[header.txn] = header.seq, intent  # whatever record it wrote
-            self._new_rows(header, content)
-        if header.op not in {"drop", "ttl", "rewrite"}:
-            return
         for marker in content.markers:
-            if marker.tmb == header.t:
-                found = self.part_rows[marker.p]
-                self.gone |= {
-                    k
-                    for k, p, u in found
-                    if header.op != "rewrite" or intent is None or intent.row(k, p, u)
-                }
-
-    def _new_rows(self, header: txn_file.TxnHeader, content: LogContent) -> None:
-        """What a replace brought lies above all that was committed before it."""
-        for marker in content.markers:
-            if marker.tmb is None and marker.t == header.t:
-                for k, p, u in self.part_rows[marker.p]:
-                    if k in self.brought:
-                        self.born[k] = header.seq, p, u
-                        self.born_at[k] = self.world.step
+            if marker.t == header.t and marker.p not in self.part_rows:
+                raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
+        world = self.world
+        listed = world.listed.get(header.run.run_id, 0)
+        self.ledger.transaction(header, content, world.step, listed, self.snapshot)
+        return header.seq
 
     def forgive_past(self, time_ms: int) -> None:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
@@ -158,25 +129,17 @@ class Oracle:
         So may be an append that failed before its log file.
         """
         for key in sorted(self.committed.keys() - self.applied):
-            self.applied.add(key)
-            self._transaction(*self.committed[key])
-        for path, marker in self.snapshot().live.items():
+            self._apply(key)
+        snapshot = self.snapshot()
+        for path, marker in snapshot.live.items():
             for k, p, u in self.part_rows[path]:
-                if k not in self.born:
-                    self.born[k] = marker.q or 0, p, u
-                    self.born_at[k] = self.world.step
+                if k not in self.ledger.born:
+                    self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
                     self.stats["rows of failed appends found"] += 1
+        if self.keyed is not None:
+            self.keyed.adopt(snapshot)
 
     # --- what must hold ---------------------------------------------------------------------------
-
-    def expected(self) -> set[int]:
-        """Rows that the table must show."""
-        return {
-            k
-            for k, (q, p, u) in self.born.items()
-            if k not in self.gone
-            and not any(seq > q and hides.row(k, p, u) for seq, hides in self.deletes.values())
-        }
 
     def snapshot(self) -> Snapshot:
         """The table as a reader of every log file sees it at this moment."""
@@ -216,18 +179,24 @@ class Oracle:
 
     def shown_by(self, snapshot: Snapshot) -> list[int]:
         """The same, whether or not the objects are still there."""
-        shown: list[int] = []
-        for path, marker in snapshot.live.items():
-            q, applied = snapshot.sequence_of(marker), marker.d or ()
-            hiding = [
-                self.deletes[d.id][1]
-                for d in snapshot.deletes.values()
-                if d.seq > q and d.id not in applied
-            ]
-            shown += [
-                k for k, p, u in self.part_rows[path] if not any(h.row(k, p, u) for h in hiding)
-            ]
-        return shown
+        if self.keyed is None:
+            return [k for m in snapshot.live.values() for k, _, _ in self._visible(snapshot, m)]
+        return [
+            k
+            for name in snapshot.partitions
+            for k in self.keyed.shown(
+                self._visible(snapshot, m) for m in in_order(snapshot, name.removeprefix("p="))
+            )
+        ]
+
+    def _visible(self, snapshot: Snapshot, marker: Marker) -> list[Row]:
+        """Rows of a part that no delete hides."""
+        deletes = self.ledger.deletes
+        q, applied = snapshot.sequence_of(marker), marker.d or ()
+        hiding = [
+            deletes[d.id][1] for d in snapshot.deletes.values() if d.seq > q and d.id not in applied
+        ]
+        return [row for row in self.part_rows[marker.p] if not any(h.row(*row) for h in hiding)]
 
     def check(self) -> None:
         """Compare. Raises Violation."""
@@ -237,7 +206,7 @@ class Oracle:
             return
         self._checked = world.version
         snapshot = self.snapshot()
-        shown, right = self.rows_of(snapshot), self.expected()
+        shown, right = self.rows_of(snapshot), self.ledger.expected()
         if len(shown) != len(set(shown)):
             twice = [k for k, n in Counter(shown).items() if n > 1]
             raise Violation(f"rows shown twice: {twice[:5]}")
@@ -271,6 +240,10 @@ class Oracle:
                 raise Violation(f"a v1 reader sees part {path}, whose object is gone")
         if self.world.mix.deletes:
             return
+        if self.keyed is not None:
+            if live.keys() != self.snapshot().live.keys():
+                raise Violation("a v1 reader sees other parts")
+            return
         shown = [k for path in live for k, _, _ in self.part_rows[path]]
         if sorted(shown) != sorted(right):
             raise Violation(
@@ -288,8 +261,17 @@ class Oracle:
         But for appends that landed since: a listing of several pages is no single moment, and
         may miss one of those whose name lies on a page that was read already.
         """
-        new = {k for k, step in self.born_at.items() if step >= since_step}
+        new = self.young(since_step)
         before = [state for step, state in self.history if step <= since_step][-1:]
         after = [state for step, state in self.history if step > since_step]
         states = [*before, *after] if before else [frozenset[int](), *after]
         return any(state - new == seen - new for state in states)
+
+    def young(self, since_step: int) -> set[int]:
+        """Rows of appends that landed since a step; with a primary key all rows of their keys."""
+        new = {k for k, step in self.ledger.born_at.items() if step >= since_step}
+        if self.keyed is None:
+            return new
+        born = self.ledger.born
+        keys = {born[k][1:] for k in new}
+        return {k for k, (_, *key) in born.items() if tuple(key) in keys}

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,14 @@ import pyarrow.parquet as pq
 
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.model import KernelInput, KernelResult, KernelTask
+from firnline.kernel.touched import metadata_of
 from firnline.part import Stats, WrittenPart
 from firnline.stats import from_table
+from firnline_dev.simulate.kinds import Kind, is_tombstone
 from firnline_dev.simulate.store import SimStore
 from firnline_dev.simulate.world import SimClock, SimIds
 
 Row = dict[str, Any]
-ARROW = pa.schema([("k", pa.int64()), ("p", pa.string()), ("u", pa.string())])
 
 
 def encode(rows: Sequence[Row], metadata: Mapping[str, str]) -> bytes:
@@ -54,9 +57,14 @@ def unchecked(_scratch: Path) -> AbstractContextManager[_Unchecked]:
     return nullcontext(_Unchecked())
 
 
-def stats_of(rows: Sequence[Row], columns: Sequence[str]) -> Stats:
+def one_by_one(keys: Sequence[str], one: Callable[[str], None]) -> Iterator[None]:
+    """In place of ``transfer.each``, which uses threads."""
+    return map(one, keys)
+
+
+def stats_of(rows: Sequence[Row], columns: Sequence[str], schema: pa.Schema) -> Stats:
     """As a kernel reports them."""
-    return from_table(pa.Table.from_pylist(list(rows), schema=ARROW), list(columns))
+    return from_table(pa.Table.from_pylist(list(rows), schema=schema), list(columns))
 
 
 _SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
@@ -78,8 +86,8 @@ class RowEngine:
     store: SimStore
     ids: SimIds
     clock: SimClock
+    kind: Kind
     application_id: str = "sim"
-    hidden: dict[str, int] = field(default_factory=dict)
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """See ``Engine.run``."""
@@ -101,49 +109,106 @@ class RowEngine:
 
     def _merged(self, task: KernelTask) -> KernelResult:
         users = self._users(task)
-        kept: list[Row] = []
-        untouched: list[str] = []
-        hidden: dict[str, int] = {}
-        rows_in = deleted = 0
-        for source in task.inputs:
-            rows = [
-                dict(zip("kpu", row, strict=True)) for row in decode(self.store.get(source.key))
-            ]
-            visible = [row for row in rows if not _hides(source, users, row)]
-            left = [row for row in visible if _keeps(task, row)]
-            if task.only_touched and len(left) == len(rows):
-                untouched.append(source.key)
-                continue
-            rows_in += len(rows)
-            deleted += len(rows) - len(visible)
-            hidden[source.key] = len(rows) - len(left)
-            kept += left
+        read = [_Read(source, self._rows(source.key)) for source in task.inputs]
+        for one in read:
+            one.visible = [row for row in one.rows if not _hides(one.source, users, row)]
+            one.left = one.visible
+            if not task.keep_winners:
+                one.left = [row for row in one.visible if _keeps(task, row)]
+        kept = _winning(task, read)
+        taken = [not task.only_touched or len(one.left) < len(one.rows) for one in read]
+        if task.primary_key:
+            taken = [any(taken) or kept.removed > 0] * len(read)
+        touched = list(compress(read, taken))
+        rows_in = sum(len(one.rows) for one in touched)
+        if not task.primary_key:
+            kept = _Kept([row for one in touched for row in one.left])
+        if not touched:
+            kept = _Kept([])
+        deleted = sum(len(one.rows) - len(one.visible) for one in touched)
         return KernelResult(
             group=task.group,
-            parts=(self._write(task, kept),) if kept else (),
+            parts=tuple(
+                self._write(task, rows, metadata_of(task, taken))
+                for rows in _pieces(task, kept.rows)
+                if rows
+            ),
             rows_in=rows_in,
             rows_deleted=deleted,
-            rows_removed=rows_in - deleted - len(kept),
-            untouched=tuple(untouched),
-            rows_hidden=hidden if task.only_touched else {},
+            rows_deduplicated=kept.superseded,
+            rows_removed=rows_in - deleted - len(kept.rows) - kept.superseded,
+            untouched=tuple(one.source.key for one in compress(read, map(not_, taken))),
+            rows_hidden={one.source.key: len(one.rows) - len(one.left) for one in touched}
+            if task.only_touched
+            else {},
         )
+
+    def _rows(self, key: str) -> list[Row]:
+        found = decode(self.store.get(key))
+        if "d" in self.kind.schema:
+            return [{"k": k, "p": p, "u": u, "d": is_tombstone(k)} for k, p, u in found]
+        return [{"k": k, "p": p, "u": u} for k, p, u in found]
 
     def _users(self, task: KernelTask) -> frozenset[str]:
         if task.keys is None:
             return frozenset()
         return _users_of(self.store.get(task.keys.key))
 
-    def _write(self, task: KernelTask, rows: list[Row]) -> WrittenPart:
+    def _write(self, task: KernelTask, rows: list[Row], metadata: Mapping[str, str]) -> WrittenPart:
         key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
-        data = encode(rows, {**task.metadata, "firnline.rows": str(len(rows))})
+        data = encode(rows, {**metadata, "firnline.rows": str(len(rows))})
         self.store.put_data(key, data)
         return WrittenPart(
             key=key,
             partition=task.partition,
             bytes=len(data),
             rows=len(rows),
-            stats=stats_of(rows, task.stats_columns),
+            stats=stats_of(rows, task.stats_columns, self.kind.arrow),
         )
+
+
+@dataclass
+class _Read:
+    """An input."""
+
+    source: KernelInput
+    rows: list[Row]
+    visible: list[Row] = field(default_factory=list)
+    left: list[Row] = field(default_factory=list)
+
+
+@dataclass
+class _Kept:
+    rows: list[Row]
+    superseded: int = 0
+    removed: int = 0
+
+
+def _winning(task: KernelTask, read: Sequence[_Read]) -> _Kept:
+    """One row of each key, unless it goes all the same."""
+    rows = [(row, one.source.forget) for one in read for row in one.left]
+    best: dict[str, tuple[Row, bool]] = {}
+    for row, forget in rows:
+        known = best.get(row["u"])
+        if known is None or task.version is None or row["k"] > known[0]["k"]:
+            best[row["u"]] = row, forget
+    stay = [row for row, forget in best.values() if not (forget and row["d"])]
+    kept = [
+        row for row in stay if not task.keep_winners or row["d"] or _keeps(task, row)
+    ] if task.primary_key else []  # fmt: skip
+    return _Kept(kept, len(rows) - len(stay), len(stay) - len(kept))
+
+
+def _pieces(task: KernelTask, rows: list[Row]) -> list[list[Row]]:
+    """The outputs: ranges that do not overlap, where the table is clustered."""
+    cluster = task.cluster
+    if cluster is None:
+        return [rows]
+    ordered = sorted(rows, key=lambda row: tuple(row[c] for c in cluster.columns))
+    count = min(cluster.outputs, len(ordered))
+    return [
+        ordered[len(ordered) * i // count : len(ordered) * (i + 1) // count] for i in range(count)
+    ]
 
 
 @lru_cache(maxsize=64)

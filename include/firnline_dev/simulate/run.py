@@ -16,22 +16,19 @@ from types import ModuleType
 import greenlet
 
 from firnline import append_run, fold
-from firnline.operations import remains, replace_rows
-from firnline.settings import TableSettings
+from firnline.operations import remains, replace_rows, restore
 from firnline.store.probe import forget
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, stage_of
 from firnline_dev.simulate.chance import Chance, Event
 from firnline_dev.simulate.disaster import lose_the_log, read_footers, try_to_rebuild
+from firnline_dev.simulate.kinds import KINDS, settings_of
+from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.world import (
-    GRACE,
-    ROOT,
     TICK,
-    TTL,
     Actor,
     Crashed,
-    Mix,
     Violation,
     World,
 )
@@ -69,25 +66,6 @@ class Played:
     """What happened by chance."""
 
 
-def settings_of(mix: Mix) -> TableSettings:
-    """The table's settings in a seed."""
-    return TableSettings.model_validate(
-        {
-            "name": "t",
-            "root": ROOT,
-            "partition_by": ["p"],
-            "sort_by": ["u", "k"],
-            "deletes": "lazy" if mix.lazy else "eager",
-            "append": {"ttl": f"{TTL}ms"},
-            "commit_ttl": f"{TTL}ms",
-            "cleanup": {"grace": f"{GRACE}ms"},
-            "orphan_grace": "24h",
-            "merge": {"min_inputs": 2, "commit_every": "0s", "max_parts_per_group": 4},
-            "rewrite": {"max_removed_fraction": 1},
-        }
-    )
-
-
 def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     """Run one seed to its end or its first violation; of its events only those that are kept."""
     chance = Chance(seed, kept)
@@ -112,6 +90,7 @@ def _light(mix: Mix) -> Iterator[None]:
         (append_run, "write_part", rows.write_part),
         (remains, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
+        (restore, "each", rows.one_by_one),
         (fold, "TIER", mix.tier),
     ]
     real = [(module, name, module.__dict__[name]) for module, name, _ in put]
@@ -222,7 +201,8 @@ class _Cast:
 
 
 def _play(world: World, oracle: Oracle) -> None:
-    weights = world.mix.weights
+    left_out = KINDS[world.mix.kind].without
+    weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
     try:
         steps = range(world.mix.steps)

@@ -153,10 +153,12 @@ class SimStore:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Page by page, each of its own moment."""
-        last = start_after
+        last, world = start_after, self.actor.world
         while True:
             what = f"list {prefix} after {last}"
             self.actor.request(what)
+            if prefix == world.paths.log_dir and last == start_after:
+                world.listed[self.actor.name] = world.step
             self.counters.list += 1
             if self._fails(0.5):
                 raise self._unavailable(what)

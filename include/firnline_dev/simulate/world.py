@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import greenlet
 
@@ -16,6 +16,7 @@ from firnline.ids import format_uuid7
 from firnline.paths import TablePaths
 from firnline.settings import TableSettings
 from firnline_dev.simulate.chance import Chance
+from firnline_dev.simulate.mix import Mix
 
 TICK = 123_429
 """Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
@@ -27,8 +28,6 @@ SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
 """Key, partition, user."""
 
 
-REMOVING = ("delete", "rewrite", "erase", "replace")
-"""What a reader of version 1 does not see in full."""
 KEY_STEP = 100_000
 """Between the keys of two appended rows."""
 
@@ -39,72 +38,6 @@ class Violation(Exception):  # noqa: N818 - a finding, not a fault of the progra
 
 class Crashed(BaseException):
     """What a crash feels like to the code that it hits."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """What this seed is like (a swarm: every seed has its own mix)."""
-
-    steps: int
-    busy: int
-    """Actors at once, but for those that stand still."""
-    crash: float
-    pause: float
-    nap: float
-    """Chance of a long pause right behind a commit, before it is published."""
-    jump: float
-    """Chance of a leap of time, at each step."""
-    fault: float
-    """Chance of an error or a lost answer, at each request."""
-    lost_log: float
-    """Chance that the whole log is lost, at each step."""
-    tier: float
-    """``fold.TIER``: which log files are folded is never a matter of correctness."""
-    lazy: bool
-    deletes: bool
-    weights: dict[str, float]
-
-    @classmethod
-    def of(cls, r: random.Random, operations: list[str]) -> Mix:
-        """Drawn from a seed."""
-        deletes = r.random() < 0.6
-        weights = {name: r.choice([0.0, 0.5, 1.0, 3.0]) for name in operations}
-        if not deletes:
-            weights |= {name: 0.0 for name in REMOVING if name in weights}
-        weights["append"] = r.choice([1.0, 3.0])
-        weights["cleanup"] = r.choice([0.0, 1.0, 3.0])
-        found = cls(
-            steps=r.choice([100, 200, 300, 500, 900]),
-            busy=r.choice([2, 4, 7]),
-            crash=r.choice([0.0, 0.01, 0.03]),
-            pause=r.choice([0.0, 0.02, 0.1]),
-            nap=r.choice([0.0, 0.0, 0.3]),
-            tier=r.choice([2.0, 2.0, 0.5, 0.1]),
-            jump=r.choice([0.002, 0.006, 0.02, 0.06]),
-            fault=r.choice([0.0, 0.0, 0.02, 0.06]),
-            lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
-            lazy=r.random() < 0.6,
-            deletes=deletes,
-            weights=weights,
-        )
-        return found._sleepy() if r.random() < 0.2 else found
-
-    def _sleepy(self) -> Mix:
-        """Little goes wrong but that processes sleep while others clean up behind them."""
-        weights = {name: weight / 4 for name, weight in self.weights.items()}
-        weights |= {"append": 1.0, "merge": 1.0, "drop": 0.7, "cleanup": 1.5}
-        return replace(
-            self,
-            steps=900,
-            busy=2,
-            crash=0.0,
-            fault=0.0,
-            pause=0.01,
-            nap=0.2,
-            jump=0.02,
-            lost_log=0.0,
-            weights=weights,
-        )
 
 
 @dataclass
@@ -149,6 +82,8 @@ class World:
     late: list[LatePut] = field(default_factory=list)
     calm: bool = False
     """Nothing goes wrong any more."""
+    listed: dict[str, int] = field(default_factory=dict)
+    """Actor -> step in which it last began to list the log."""
     _ids: int = 0
 
     @property

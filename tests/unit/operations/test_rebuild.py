@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,14 +14,17 @@ from firnline.base import take_base
 from firnline.errors import CommitConflictError, FindingsError, LogCorruptError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from tests.support import histories
+from tests.support.beside import Beside
 from tests.support.histories import RUN, append, filled, ids_of, lose_log, merge, state
 from tests.support.log_tables import v1_live
+from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import MemoryStore, World
+from tests.support.world import Crashed, MemoryStore, World
 
 
 def rebuild(world: World, **options: object) -> RebuildReport:
@@ -243,6 +247,51 @@ def test_an_append_older_than_a_transaction_that_would_name_it_is_asked_about(
     assert "left-over" in plan.undecided[0].reason
     rebuild(world, exclude=tuple(j.key for j in plan.undecided))
     assert ids_of(world) == dict.fromkeys(range(30), 1)
+
+
+def test_copies_that_a_dead_restore_has_left_bring_no_dropped_row_back() -> None:
+    world = filled(2)
+    histories.drop(world, "day=0")
+
+    def die() -> None:
+        raise Crashed("before the commit")
+
+    table = replace(world.table, store=Beside(world.store, what="put t/_txn", act=die))
+    with pytest.raises(Crashed):
+        run_restore(table, RestoreOptions(to=0), RUN)
+    lose_log(world)
+    asked = preview(world.table, RebuildOptions(dry_run=True)).undecided
+    assert [judged.key.split("/")[2] for judged in asked] == ["day=0", "day=0"]
+    assert "looks like a copy of" in asked[0].reason
+    rebuild(world, exclude=tuple(judged.key for judged in asked))
+    assert visible_ids(world.table) == Counter(range(1, 12, 2))
+
+
+def test_parts_of_a_writer_whose_clock_was_ahead_are_there_since_the_rebuild_at_the_latest() -> (
+    None
+):
+    world = filled(1)
+    world.clock.advance(10_000_000)
+    append(world, 6)
+    world.clock.advance(-10_000_000)
+    lose_log(world)
+    rebuild(world)  # 1
+    histories.drop(world, "day=0")  # 2
+    assert visible_ids(world.table) == Counter([1, 3, 5, 7, 9, 11])
+    # Dated after the drop, they would count as appended since, and be brought back.
+    assert run_restore(world.table, RestoreOptions(to=2), RUN).transaction is None
+    assert visible_ids(world.table) == Counter([1, 3, 5, 7, 9, 11])
+
+
+def test_of_two_parts_that_nobody_names_the_younger_may_be_a_copy() -> None:
+    world = filled(1)
+    (key,) = (k for k in world.store.objects if "day=0" in k)
+    world.clock.advance(10)
+    world.store.copy(key, world.table.paths.data_part("day=0", world.ids.uuid7(world.clock.now)))
+    lose_log(world)
+    (asked,) = preview(world.table, RebuildOptions(dry_run=True)).undecided
+    assert asked.key > key
+    assert key in asked.reason
 
 
 def test_a_whole_log_is_not_rebuilt() -> None:

@@ -81,6 +81,13 @@ def test_a_dropped_partition_comes_back_under_fresh_names() -> None:
     assert newest.counts.rows_removed == -12
 
 
+def test_a_table_without_transactions_says_that_there_is_nothing_to_undo() -> None:
+    world = filled()
+    for number in (0, 3):
+        with pytest.raises(UsageError, match="no transaction"):
+            restore(world, number)
+
+
 def test_a_second_restore_finds_nothing_to_do() -> None:
     world = filled()
     drop(world, "day=0")
@@ -285,6 +292,42 @@ def test_a_rival_that_changes_what_was_to_stay_makes_it_plan_again() -> None:
     assert report.replans == 1
     assert ids(world) == Counter(range(24))
     assert len(keys(world)) == 8 + 4 + 4
+
+
+def test_two_restores_at_once_bring_a_dropped_partition_back_once() -> None:
+    world = filled()
+    drop(world, "day=0")
+    store = Beside(world.store, what="put t/_txn", act=lambda: restore(world, 0))
+    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    assert report.replans == 1
+    assert ids(world) == Counter(range(24))
+
+
+def test_what_another_restore_brings_to_a_partition_that_was_to_stay_goes_again() -> None:
+    world = filled()
+    base = take_base(world.table)
+    old = base.snapshot.partitions["day=1"][0]
+    brought = msgspec.structs.replace(
+        old, p=world.table.paths.data_part("day=1", "brought"), o=old.order()
+    )
+    world.store.copy(old.p, brought.p)
+    commit(world.table, base, Change("import", (), (brought,), Counts()), RUN)  # 1
+    counts = Counts(rows_in=old.n or 0, rows_deleted=old.n or 0)
+    commit(world.table, take_base(world.table), Change("drop", (brought.p,), (), counts), RUN)
+    drop(world, "day=0")
+    store = Beside(world.store, what="put t/_txn", act=lambda: restore(world, 1, "day=1"))
+    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    assert report.replans == 1
+    assert ids(world) == Counter(range(24))
+
+
+def test_an_append_beside_it_is_no_reason_to_plan_again() -> None:
+    world = filled()
+    drop(world, "day=0")
+    store = Beside(world.store, what="put t/_txn", act=lambda: append(world, 100))
+    report = run_restore(replace(world.table, store=store), RestoreOptions(to=0), RUN)
+    assert report.replans == 0
+    assert ids(world) == Counter([*range(24), *range(100, 106)])
 
 
 def test_a_rival_that_never_stops_ends_it_with_nothing_left_behind(tmp_path: Path) -> None:

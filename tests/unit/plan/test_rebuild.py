@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from firnline.footers import FooterFacts
 from firnline.log.records import Marker
 from firnline.part_metadata import PartMetadata
 from firnline.paths import TablePaths
 from firnline.plan.rebuild import (
-    Choice,
     History,
     RebuildPlan,
     first_of_run,
     plan_rebuild,
 )
+from firnline.plan.rebuild_choice import Choice
 from firnline.settings import TableSettings
 from firnline.store.base import ObjectMeta
 
@@ -147,7 +148,10 @@ def test_a_part_of_another_table_counts_as_a_foreign_one() -> None:
 
 def test_all_parts_of_an_append_have_one_time() -> None:
     names = ["00000000-0001-7000-8000-000000000001", "00000000-0009-7000-8000-000000000002"]
-    parts = [footer(name, writer="w", append="id", o=(NOW, NOW)) for name in names]
+    parts = [
+        replace(footer(name, writer="w", append="id", o=(NOW, NOW)), bytes=size)
+        for size, name in enumerate(names)
+    ]
     assert {m.t for m in plan(history(), *parts).live} == {9}
 
 

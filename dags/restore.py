@@ -1,0 +1,40 @@
+"""### Undo what transactions did to some partitions of a table.
+
+One DAG for each table of the settings file, started by hand, after a wrong drop, rewrite, delete,
+replace or merge. It only plans unless `dry_run` is switched off.
+
+        airflow dags trigger restore__<table> --conf \
+          '{"to": 41, "partitions": ["ts_day=2024-03-05"], "dry_run": false}'
+
+- `to` is the last transaction after which all was well, as `firnline history <table>` numbers them
+  (0: before the first). All transactions after it are undone in these partitions.
+- `partitions` are globs, `["*"]` is the whole table.
+- What was appended since stays, unless `exact`.
+
+1. `plan` reads the table's log and the transactions since then, and says what comes back, what goes
+   for it, and which transactions are undone. With nothing to do the run ends here.
+2. `restore` plans again on the newest state, copies parts within the store and commits in one
+   transaction, while it holds the only slot of the pool `<table>.merge`. No JVM starts. It is in
+   the history as any other, and can be undone itself.
+
+Parts that the clean-up has deleted do not come back, nor what an erase took away: such a run fails
+and says to which transaction one can still go back.
+
+**When it fails,** the end of the task's log says what, and what to do next. The table is as it was
+or all of it is restored, nothing between. Errors that may pass (the store cannot be reached, a
+rival was faster) are tried again three times, all others fail at once.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.dags import operation_dag, plan_then_run
+from firnline.airflow.restore import RestoreWork
+from firnline.airflow.tables import tables_of
+
+RESTORE = RestoreWork()
+
+for table in tables_of(RESTORE.operation):
+    with operation_dag(
+        RESTORE, table, doc=__doc__, title=f"Undo transactions in partitions of {table.name}"
+    ):
+        plan_then_run(RESTORE, table)

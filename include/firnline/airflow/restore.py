@@ -1,0 +1,103 @@
+"""Undoing transactions in some partitions, as work of a DAG. ``dags/restore.py`` makes the DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from firnline.airflow.params import flag_param, partition_globs, partitions_param
+from firnline.airflow.work import InTaskWork
+from firnline.errors import UsageError
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.restore import RestoreOptions, RestoreReport
+    from firnline.plan.restore import RestorePlan
+    from firnline.table import Table
+
+_SHOWN = 20
+
+
+class RestoreWork(InTaskWork["RestoreOptions", "RestoreReport"]):
+    """Partitions hold again what they held after a transaction."""
+
+    operation = "restore"
+    noun = "a restore"
+    destructive = True
+
+    def params(self) -> dict[str, Param]:
+        """Which state, and of what."""
+        return {
+            "to": Param(
+                None,
+                type="integer",  # without a value it is refused: a run needs one
+                minimum=0,
+                title="Transaction",
+                description_md="Its number in `firnline history`: the last one after which all was "
+                "well. 0: before the first.",
+            ),
+            "partitions": partitions_param("They are needed, `*` is all."),
+            "exact": flag_param("Exact", "Also take away what was appended since."),
+        }
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:
+        """Raises UsageError: no partitions."""
+        from firnline.operations.restore import RestoreOptions
+
+        partitions = partition_globs(params.get("partitions"))
+        if not partitions:
+            raise UsageError(
+                "a restore needs partitions, and none was named",
+                next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
+            )
+        return RestoreOptions(
+            to=params["to"],
+            partitions=partitions,
+            exact=bool(params.get("exact")),
+            dry_run=dry_run,
+        )
+
+    def preview(self, table: Table, options: RestoreOptions) -> RestorePlan:
+        """What comes back, and what goes for it."""
+        from firnline.operations.restore import preview
+
+        return preview(table, options)
+
+    def run(
+        self,
+        table: Table,
+        options: RestoreOptions,
+        run: RunIdentity,
+        on_progress: Callable[[object], None],
+    ) -> RestoreReport:
+        """Copy within the store, and commit once."""
+        from firnline.operations.restore import run_restore
+
+        return run_restore(table, options, run, on_progress)
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """What comes back, what goes, which transactions are undone, and where."""
+        undone = ", ".join(map(str, figures["undone"])) or "none"
+        names = [name or "(none)" for name in figures["partitions"]]
+        more = figures.get("partitions_in_all", len(names)) - _SHOWN
+        return [
+            f"as of transaction {figures['seq']}, back to {figures['to']}; undone: {undone}",
+            f"comes back: {_figures(figures['restored'])}",
+            f"goes: {_figures(figures['removed'])}",
+            f"stays: {figures['kept_parts']} parts",
+            *(f"in {name}" for name in names[:_SHOWN]),
+            *([f"and {more} partitions more"] if more > 0 else []),
+        ]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """What came back and what went."""
+        plan = figures["plan"]
+        back, gone = _figures(plan["restored"]), _figures(plan["removed"])
+        return [f"restored: {back}; removed: {gone}; transaction {figures['transaction']}"]
+
+
+def _figures(found: Mapping[str, Any]) -> str:
+    return f"{found['parts']} parts of {found['rows']} rows ({about_size(found['bytes'])})"

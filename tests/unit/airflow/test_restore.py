@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from firnline.airflow.restore import RestoreWork
+from firnline.errors import UsageError
+from firnline.operations.restore import RestoreOptions
+from tests.support.airflow_context import run_context
+from tests.support.histories import RUN, drop, filled
+from tests.support.reading import visible_ids
+
+RESTORE = RestoreWork()
+WHERE = {"to": 0, "partitions": ["day=0"]}
+
+
+def asked(**conf: Any) -> RestoreOptions:
+    return RESTORE.asked(run_context(RESTORE, {**WHERE, **conf}))
+
+
+def test_a_restore_by_hand_only_plans_unless_told_otherwise() -> None:
+    assert asked() == RestoreOptions(to=0, partitions=("day=0",), dry_run=True)
+    assert asked(to=41, exact=True, dry_run=False) == RestoreOptions(
+        to=41, partitions=("day=0",), exact=True
+    )
+
+
+def test_the_whole_table_is_restored_only_where_somebody_says_so() -> None:
+    nothings: tuple[list[str] | None, ...] = (None, [])
+    for nothing in nothings:
+        with pytest.raises(UsageError, match="a restore needs partitions"):
+            asked(partitions=nothing)
+    assert asked(partitions=["*"]).partitions == ("*",)
+
+
+@pytest.mark.parametrize(("name", "value"), [("to", None), ("to", -1), ("to", "41"), ("exact", 1)])
+def test_a_value_of_the_wrong_form_is_refused_before_there_is_a_run(name: str, value: Any) -> None:
+    with pytest.raises(ParamValidationError):
+        RESTORE.all_params()[name].resolve(value)
+
+
+def test_plan_and_report_say_what_comes_back() -> None:
+    world = filled()
+    drop(world, "day=0")
+    plan = RESTORE.preview(world.table, asked())
+    said = RESTORE.plan_lines(RESTORE.plan_figures(plan))
+    assert said[0] == "as of transaction 1, back to 0; undone: 1"
+    assert said[1].startswith("comes back: 4 parts of 12 rows (")
+    assert said[2].startswith("goes: 0 parts of 0 rows")
+    assert said[3:] == ["stays: 0 parts", "in day=0"]
+    report = RESTORE.run(world.table, asked(dry_run=False), RUN, lambda _: None)
+    (line,) = RESTORE.report_lines(report.to_json())
+    assert line.startswith("restored: 4 parts of 12 rows")
+    assert line.endswith("transaction 2")
+    assert visible_ids(world.table).total() == 24
