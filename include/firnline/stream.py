@@ -8,11 +8,8 @@ What is gone before it was read is an error, never a gap.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-
-import msgspec
 
 from firnline.errors import (
     ObjectNotFoundError,
@@ -27,10 +24,10 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.schema_lines import folded_by_ours
 from firnline.moment import At, Moment, no_table, parse_moment
 from firnline.plan import stream as plan
-from firnline.plan.read import ReadOptions, ReadPlan, plan_read
+from firnline.plan import stream_parts as parts
+from firnline.plan.read import ReadOptions, ReadPlan
 from firnline.plan.stream import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
 from firnline.snapshot import Snapshot, read_snapshot
-from firnline.sql_types import fold_name
 from firnline.table import Table
 
 _AT_ONCE = 64
@@ -120,12 +117,12 @@ class AppendStream:
         self._contents.clear()
         view = self._view(start, snapshot)
         if start.initial is not None:
-            parts = self._initial(start, start.initial, view, snapshot)
-            taken = bounds.fitting((1, marker.b) for marker in parts)
-            if taken < len(parts):
-                rest = replace(start.initial, after=parts[taken - 1].p)
+            left = self._initial(start, start.initial, view, snapshot)
+            taken = bounds.fitting((1, marker.b) for marker in left)
+            if taken < len(left):
+                rest = replace(start.initial, after=left[taken - 1].p)
                 return replace(start, initial=rest)
-            if parts:
+            if left:
                 return replace(start, initial=None)
             start = replace(start, initial=None)
         waiting = plan.pending(start, view)
@@ -153,15 +150,17 @@ class AppendStream:
         snapshot = self._look()
         view = self._view(start, snapshot)
         markers: list[Marker] = []
+        settings, now = self.table.settings, self.table.clock.now_ms()
+        forgotten = parts.forgotten_before(view.folds, settings, now)
         if start.initial is not None:
             until = None if end.initial is None else end.initial.after
             found = self._initial(start, start.initial, view, snapshot)
-            markers += (m for m in found if until is None or m.p <= until)
+            found = [m for m in found if until is None or m.p <= until]
+            markers += (parts.checked(m, forgotten) for m in found)
         names = plan.delivered(start, end, view.folds)
         for name, content in zip(names, self._in_order(names, snapshot), strict=True):
-            _check_columns(name, content, snapshot)
-            markers += (_state(snapshot, marker) for marker in content.markers)
-        return _planned(self.table, snapshot, markers, wanted(snapshot.schema))
+            markers += parts.of_append(name, content, snapshot, forgotten)
+        return parts.planned(snapshot, markers, settings, wanted(snapshot.schema))
 
     def _look(self) -> Snapshot:
         """The newest state."""
@@ -210,6 +209,7 @@ class AppendStream:
         self, offset: Offset, initial: Initial, view: View, snapshot: Snapshot
     ) -> list[Marker]:
         """Parts of the state at the beginning that are left, by key."""
+        parts.check_initial(view.folds)
         try:
             then = snapshot.at(initial.t)
         except SnapshotExpiredError as error:
@@ -251,43 +251,3 @@ class AppendStream:
 def _keys(snapshot: Snapshot, kind: str) -> set[str]:
     """Log files of one kind."""
     return {key for key, item in snapshot.listing.items() if item.name.kind == kind}
-
-
-def _state(snapshot: Snapshot, marker: Marker) -> Marker:
-    """What became of a part that an append brought."""
-    state = snapshot.parts.get(marker.p)
-    if state is None or (state.tmb is not None and state.tmb <= snapshot.purged):
-        raise StreamBehindError(
-            f"part {marker.p} was merged or dropped and deleted before this stream has read it: "
-            "the stream is behind by more than cleanup.grace",
-            next_step=ANEW,
-        )
-    return state
-
-
-def _check_columns(name: str, content: LogContent, snapshot: Snapshot) -> None:
-    known = {fold_name(column) for column in snapshot.schema}
-    gone = [column for column in content.schema if fold_name(column) not in known]
-    if gone:
-        raise StreamBehindError(
-            f"append {name} has the column {gone[0]}, which was renamed or dropped before this "
-            "stream has read it",
-            next_step=ANEW,
-        )
-
-
-def _planned(
-    table: Table, snapshot: Snapshot, markers: Iterable[Marker], options: ReadOptions
-) -> ReadPlan:
-    """A read of these parts alone, dead or alive, every row of them that no delete hides."""
-    paths, globs = table.paths, options.partitions
-    alive = {
-        marker.p: msgspec.structs.replace(marker, tmb=None)
-        for marker in markers
-        if not globs or any(fnmatchcase(paths.parse_part(marker.p).partition, g) for g in globs)
-    }
-    return plan_read(
-        replace(snapshot, parts=alive),
-        table.settings,
-        replace(options, dedup=False, partitions=()),
-    )

@@ -354,12 +354,46 @@ def test_rows_that_a_delete_hides_are_not_delivered() -> None:
     put_append(world)
     where = msgspec.Raw(b'{"op":"=","column":"v","value":1}')
     record = Delete(id=world.ids.uuid7(0), seq=0, t=0, where=where)
+    base = take_base(world.table)
     change = Change(op="delete", replaces=(), adds=(), counts=Counts(), deletes=(record,))
-    commit(world.table, take_base(world.table), change, RunIdentity(run_id="r"))
+    commit(world.table, base, change, RunIdentity(run_id="r"))
     end = reader.stream.latest(reader.offset, ALL)
     task = reader.stream.batch(reader.offset, end, lambda _: ReadOptions()).task
     assert [part.hidden for part in task.parts] == [0]
     assert task.hidden == ("((\"v\" = CAST('1' AS INTEGER)))",)
+
+
+def test_rows_of_deletes_that_may_be_forgotten_are_not_delivered_either() -> None:
+    """Nobody cleans up, so the part is there; the record that hid rows of it may not be."""
+    world = make_world(cleanup={"grace": "1h"}, append={"ttl": "1h"})
+    put_append(world)
+    reader, whole = Reader(world, "now"), Reader(world)
+    keys = put_append(world)
+    drop(world, [*keys, live(world)[0]])
+    world.clock.advance(3 * HOUR)
+    end = reader.stream.latest(reader.offset, ALL)
+    assert reader.batch(end) == keys
+    commit(
+        world.table,
+        take_base(world.table),
+        Change(op="erase", replaces=(), adds=(), counts=Counts()),
+        RunIdentity(run_id="r"),
+    )
+    for one in (reader, whole):
+        with pytest.raises(StreamBehindError, match="before this stream has read it"):
+            one.drain()
+
+
+def test_a_change_of_columns_ends_what_is_left_of_the_first_state() -> None:
+    world = make_world()
+    held = [put_append(world, f"d={n}") for n in range(3)]
+    drop(world, held[0])
+    reader = Reader(world)
+    assert reader.poll(Bounds(parts=1)) == held[1]
+    change = Change(op="evolve", replaces=(), adds=(), counts=Counts())
+    commit(world.table, take_base(world.table), change, RunIdentity(run_id="r"))
+    with pytest.raises(StreamBehindError, match="transaction 2 has changed the table's columns"):
+        reader.poll()
 
 
 def test_a_part_whose_columns_were_renamed_is_not_read_as_nulls() -> None:
