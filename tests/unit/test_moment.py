@@ -51,6 +51,7 @@ def test_a_transaction_stands_for_the_state_right_after_it_whoever_asks() -> Non
     (first,) = put_append(world)
     (second,) = put_append(world)
     do_merge(world, [first, second])
+    world.clock.advance(10)  # an append of the transaction's own millisecond would count with it
     put_append(world)
     assert len(snapshot_at(world.table, 1).live) == 1
     assert len(snapshot_at(world.table, "0").live) == 2
