@@ -53,8 +53,8 @@ def partition_of(number: int) -> str:
     return f"ts_day=2026-{month:02d}-{day - past + 1:02d}"
 
 
-def make_log(folder: Path) -> Path:
-    """The table folder ``t`` under ``folder``; written once."""
+def make_log(folder: Path, merged: int = MERGED) -> Path:
+    """The table folder ``t`` under ``folder``; written once. ``merged``: parts besides appends."""
     table, done = folder / "t", folder / "complete"
     if done.exists():
         return table
@@ -63,11 +63,11 @@ def make_log(folder: Path) -> Path:
     paths = TablePaths("t")
     txn = format_uuid7(START_MS, 1)
     mark = TxnMark(seq=1, txn=txn, op="merge", purged=0)
-    _write(table, paths.txn_log(START_MS, 1, txn), START_MS, 0, MERGED, mark)
+    _write(table, paths.txn_log(START_MS, 1, txn), START_MS, 0, merged, mark)
     for index in range(APPENDS):
         t = START_MS + (index + 1) * 1000
         key = paths.append_log(t, f"host-{format_uuid7(t, index)}")
-        _write(table, key, t, MERGED + index * PER_APPEND, PER_APPEND, None)
+        _write(table, key, t, merged + index * PER_APPEND, PER_APPEND, None)
     done.touch()
     return table
 

@@ -56,6 +56,13 @@ A table of a million parts in a hundred partitions: a log file of 970,000 parts,
 firnline ttl is the whole process, from start to end; no JVM starts.
 """,
     ),
+    "lazy": (
+        "Lazy delete of one user",
+        """
+The table of "Removal and TTL": 1 M parts, each of which may hold the user's rows. A delete is a
+record in one transaction; the first folds 300 appends besides. From the start of the call.
+""",
+    ),
     "cluster": (
         "What filters read of clustered tables",
         """

@@ -119,6 +119,10 @@ class SnapshotExpiredError(UsageError):
     """The snapshot asked for lies at or before the purge horizon: parts of it are deleted."""
 
 
+class StreamBehindError(UsageError):
+    """A streaming read cannot say any more what it has not delivered yet, or cannot read it."""
+
+
 class SnapshotUnstableError(FirnlineError):
     """The log kept changing under the reader for every attempt."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import msgspec
@@ -70,6 +71,25 @@ def time_of(table: Table, seq: int) -> int:
         f"the oldest that is kept is {min(numbers)}",
         next_step="give a time instead, or a later transaction",
     )
+
+
+def newest_at(table: Table, time_ms: int) -> int:
+    """The newest transaction at or before a time (unix ms); 0 where there is none.
+
+    Requests: 1 LIST and one ranged GET per halving of what it shows.
+
+    Raises SnapshotExpiredError where the record of that transaction is past its retention.
+    """
+    keys = sorted(meta.key for meta in table.store.list(table.paths.txn_dir))
+    found = bisect_right(keys, time_ms, key=lambda key: _headers(table, [key])[0].t)
+    if found:
+        return table.paths.parse_txn(keys[found - 1])
+    if keys and table.paths.parse_txn(keys[0]) > 1:
+        raise SnapshotExpiredError(
+            f"the records of table {table.settings.name} before {keys[0]} are past their retention",
+            next_step="give a later time",
+        )
+    return 0
 
 
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:

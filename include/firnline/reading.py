@@ -7,7 +7,6 @@ table with a primary key there is one row per key, as after a merge of everythin
 
 from __future__ import annotations
 
-import datetime
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firnline.errors import EnvironmentFaultError, ObjectNotFoundError, UsageError
-from firnline.log import txn_file
+from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.moment import At, snapshot_at
 from firnline.plan.read import ReadOptions, ReadPlan, plan_read
 from firnline.predicate import Predicate
 from firnline.predicate_sql import parse_sql
 from firnline.settings import find_table
-from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 
@@ -34,10 +32,6 @@ if TYPE_CHECKING:
 
 MEMORY = 2**30
 """Bytes of DuckDB's buffers in ``arrow_reader``, ``to_arrow`` and ``polars``; it spills beyond."""
-_FIRST_MS = 10**10
-"""A smaller number is a transaction; a larger one, from April 1970, is milliseconds since 1970."""
-
-At = datetime.datetime | str | int
 
 
 def scan(
@@ -181,57 +175,6 @@ class Scan:
         """Rows as dictionaries, for a look at few of them."""
         for batch in self.arrow_reader():
             yield from batch.to_pylist()
-
-
-def snapshot_at(table: Table, at: At | None) -> Snapshot:
-    """The newest state of a table, or that of a time or transaction.
-
-    Raises:
-        UsageError: there is no table, time or transaction of that kind.
-        SnapshotExpiredError: parts of that time are deleted.
-    """
-    snapshot = read_snapshot(table.store, table.paths)
-    if not snapshot.listing:
-        raise UsageError(
-            f"there is no table at {table.settings.root}: it has no log file",
-            next_step="correct the name or root, or make the table with `firnline append`",
-        )
-    return snapshot if at is None else snapshot.at(_time_ms(table, at))
-
-
-def _time_ms(table: Table, at: At) -> int:
-    if isinstance(at, bool):
-        raise UsageError(f"{at} is no time", next_step="give a datetime, a text or a number")
-    if isinstance(at, str):
-        try:
-            at = int(at) if at.strip().isdecimal() else datetime.datetime.fromisoformat(at.strip())
-        except ValueError:
-            raise UsageError(
-                f"{at!r} is not a time", next_step="write it as 2026-01-31T12:00:00Z"
-            ) from None
-    if isinstance(at, datetime.datetime):
-        if at.tzinfo is None:
-            raise UsageError(f"the time {at} has no zone", next_step="give it one, such as UTC")
-        at = round(at.timestamp() * 1000)
-    elif at < _FIRST_MS:
-        return _committed_ms(table, at)
-    if at > table.clock.now_ms():
-        # The answer would change with every append until then.
-        raise UsageError(f"the time {at} lies in the future", next_step="leave it out for now")
-    return at
-
-
-def _committed_ms(table: Table, seq: int) -> int:
-    """When a transaction was committed: one GET."""
-    key = table.paths.txn(seq)
-    try:
-        header, _ = txn_file.decode(key, table.store.get(key), table.paths)
-    except ObjectNotFoundError:
-        raise UsageError(
-            f"table {table.settings.name} has no transaction {seq} in its history",
-            next_step="see `firnline history`, or give the time instead",
-        ) from None
-    return header.t
 
 
 def _names(given: Iterable[str], what: str) -> tuple[str, ...]:

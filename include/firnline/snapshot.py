@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -197,12 +198,14 @@ def read_snapshot(
     everything: bool = False,
     tolerant: bool = False,
     checkpoint_above: int = CHECKPOINT_ABOVE,
+    known: Mapping[str, LogContent] = MappingProxyType({}),
 ) -> Snapshot:
     """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
 
     Above ``checkpoint_above`` bytes of log files one LIST and normally one GET besides are for the
     newest checkpoint. Not with ``everything`` or ``tolerant``: who asks for those, as every
     transaction does, goes by single log files, and a checkpoint does not tell which said what.
+    ``known``: contents of an earlier snapshot of this process, which are not fetched again.
 
     Raises SchemaConflictError besides, unless ``tolerant``: see ``build``.
     """
@@ -217,7 +220,7 @@ def read_snapshot(
 
         return checkpoint.newest_usable(store, paths, listing, found)
 
-    log = read_log(store, paths, find=find)
+    log = read_log(store, paths, find=find, known=known)
     try:
         return build(paths, log)
     except LogCorruptError:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from firnline.cli.common import parse_time
-from firnline.errors import UsageError
 from tests.support.cli import START_MS, LogOnlyTable, Outcome, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -60,12 +58,6 @@ def test_what_is_no_time_is_wrong_usage(
     shown = firnline("snapshot", table.root, f"--at={text}")
     assert shown.code == 2
     assert said in shown.sentence
-
-
-def test_an_answer_that_would_still_change_is_refused() -> None:
-    assert parse_time("1000", now_ms=1000) == 1000
-    with pytest.raises(UsageError, match="future"):
-        parse_time("1001", now_ms=1000)
 
 
 def test_where_no_table_is_the_root_is_named(firnline: Firnline, table: LogOnlyTable) -> None:

@@ -213,6 +213,37 @@ def test_a_batch_of_a_stream_is_there_once_however_often_it_is_tried(
     assert len(stored(table)) == 40, "another query is another query"
 
 
+def test_a_stream_reads_every_append_once_over_restarts_and_merges(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = local(spark, tmp_path)
+    table = filled(opened(root), 2)
+    merge(table, tmp_path / "scratch")
+    filled(table, 1, first=8)
+    place, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+
+    def run() -> list[int]:
+        """What the sink has after another run of the query."""
+        rows = spark.readStream.format("firnline").option("maxPartsPerBatch", 2)
+        query = (
+            rows.load(table.settings.root)
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start(str(place))
+        )
+        query.awaitTermination()
+        return ids(spark.read.parquet(str(place)))
+
+    assert run() == list(range(12))
+    filled(table, 2, first=12)
+    # The driver dies after the batch was planned, and its appends are merged meanwhile.
+    forget_the_end_of_the_last_batch(checkpoint)
+    merge(table, tmp_path / "scratch")
+    filled(table, 1, first=20)
+    assert run() == list(range(24))
+
+
 def stored(table: Table) -> list[int]:
     return sorted(firnline.scan(table).to_arrow()["id"].to_pylist())
 

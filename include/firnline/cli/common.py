@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,10 +90,6 @@ def command(
 
 
 _LAST = ("as_json", "debug", "settings")
-_SEQUENCE = re.compile(r"\d{1,9}")
-"""Milliseconds with so few digits were in January 1970."""
-_MILLISECONDS = re.compile(r"\d{1,15}")
-_TIME_STEP = "write a time as 2026-01-31T12:00:00Z, with its zone, or as unix milliseconds"
 
 
 def settings_of(target: str, path: Path | None) -> TableSettings:
@@ -126,13 +120,9 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
         UsageError: ``at`` is no time and no transaction, or there is no table at the root.
         SnapshotExpiredError: parts of that time are deleted.
     """
-    from firnline.snapshot import read_snapshot
+    from firnline.moment import snapshot_at
 
-    time_ms = None if at is None else moment(table, at)
-    snapshot = read_snapshot(table.store, table.paths)
-    if not snapshot.listing:
-        raise _no_table(table)
-    return snapshot if time_ms is None else snapshot.at(time_ms)
+    return snapshot_at(table, at)
 
 
 def moment(table: Table, text: str) -> int:
@@ -140,42 +130,14 @@ def moment(table: Table, text: str) -> int:
 
     Raises UsageError; SnapshotExpiredError for a transaction whose record is gone.
     """
-    from firnline.history import time_of
+    from firnline.moment import time_ms
 
-    if _SEQUENCE.fullmatch(text.strip()):
-        return time_of(table, int(text))
-    return parse_time(text, table.clock.now_ms())
+    return time_ms(table, text)
 
 
 def require_table(table: Table) -> None:
     """One LIST that finds a log file. Raises UsageError when there is none."""
     if next(iter(table.store.list(table.paths.log_dir)), None) is None:
-        raise _no_table(table)
+        from firnline.moment import no_table
 
-
-def _no_table(table: Table) -> UsageError:
-    return UsageError(
-        f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or make the table with `firnline append`; if its log "
-        "was lost, `firnline rebuild` writes it anew",
-    )
-
-
-def parse_time(text: str, now_ms: int) -> int:
-    """Unix milliseconds of ISO 8601 with a zone, or of plain milliseconds. Raises UsageError."""
-    if _MILLISECONDS.fullmatch(text.strip()):
-        time_ms = int(text)
-    else:
-        try:
-            moment = datetime.fromisoformat(text.strip())
-        except ValueError:
-            raise UsageError(f"{text!r} is not a time", next_step=_TIME_STEP) from None
-        if moment.tzinfo is None:
-            raise UsageError(f"the time {text!r} has no zone", next_step=_TIME_STEP)
-        time_ms = round(moment.timestamp() * 1000)
-    if time_ms > now_ms:
-        # The answer would change with every append until then.
-        raise UsageError(
-            f"the time {text!r} lies in the future", next_step="leave --at out for the newest state"
-        )
-    return time_ms
+        raise no_table(table)

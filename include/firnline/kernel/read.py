@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 import msgspec
@@ -29,6 +30,8 @@ BATCH_ROWS = 65_536
 """Rows of an Arrow batch at most."""
 _FORMATS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 _files: WeakKeyDictionary[Connection, PartFiles] = WeakKeyDictionary()
+_unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
+"""Streams that may hold a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
     with faults(connection, limits):
         source = relation(task, store, connection).to_arrow_reader(BATCH_ROWS)
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Generator[pa.RecordBatch]:
         try:
             while True:
                 with faults(connection, limits):
@@ -106,7 +109,21 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
         finally:
             connection.close()
 
-    return pa.RecordBatchReader.from_batches(source.schema, batches())
+    rows = batches()
+    _unfinished.add(rows)
+    return pa.RecordBatchReader.from_batches(source.schema, rows)
+
+
+@atexit.register
+def close_unfinished() -> None:
+    """End the reads that somebody still holds when the process ends.
+
+    Once Python has begun to finish, Arrow does not let go of the iterator of a reader any more, and
+    its connection would never be closed: DuckDB reports what it then finds on standard error.
+    """
+    for rows in list(_unfinished):
+        with suppress(ValueError):  # another thread is reading it at this moment
+            rows.close()
 
 
 def texts(

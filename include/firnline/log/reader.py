@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
@@ -100,6 +101,7 @@ def read_log(
     *,
     everything: bool = False,
     find: FindCheckpoint = lambda _: None,
+    known: Mapping[str, LogContent] = MappingProxyType({}),
 ) -> LogRead:
     """Read the log of a table.
 
@@ -111,6 +113,7 @@ def read_log(
         paths: of the table.
         everything: fetch folded log files too (clean-up needs to know who still lists what).
         find: looks for a checkpoint; not with ``everything``.
+        known: log files that this process has read before: they never change, and are not fetched.
 
     Raises:
         LogCorruptError, ForeignPathError: see ``codec.decode``.
@@ -120,7 +123,8 @@ def read_log(
     for _ in range(ATTEMPTS):
         listing, ignored = list_log(store, paths)
         checkpoint = find(listing)
-        contents = _fetch_all(store, paths, listing, checkpoint, everything=everything)
+        fetch = _Fetch(store, paths, listing, known)
+        contents = _fetch_all(fetch, checkpoint, everything=everything)
         if contents is None:
             continue
         log = LogRead(listing, contents, ignored, checkpoint)
@@ -149,16 +153,39 @@ def _unlisted(log: LogRead) -> set[int]:
     return {*newest.standing}.difference(item.name.seq for item in log.listing.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """Where log files are fetched from."""
+
+    store: Store
+    paths: TablePaths
+    listing: Mapping[str, LogObject]
+    known: Mapping[str, LogContent]
+
+    def __call__(self, keys: list[str], contents: dict[str, LogContent]) -> bool:
+        """Fetch and decode ``keys`` into ``contents``; False when one of them is gone."""
+        contents.update((key, self.known[key]) for key in keys if key in self.known)
+        complete = True
+        for key, data in self.store.get_many([key for key in keys if key not in contents]):
+            if data is None:
+                complete = False
+            elif complete:
+                if len(data) != self.listing[key].size:
+                    raise LogCorruptError(
+                        f"log file {key} has {self.listing[key].size} bytes in the listing "
+                        f"and {len(data)} when read",
+                        next_step="look for a cache or proxy between here and the store",
+                    )
+                contents[key] = codec.decode(key, data, self.paths)
+        return complete
+
+
 def _fetch_all(
-    store: Store,
-    paths: TablePaths,
-    listing: Mapping[str, LogObject],
-    checkpoint: Checkpoint | None,
-    *,
-    everything: bool,
+    fetch: _Fetch, checkpoint: Checkpoint | None, *, everything: bool
 ) -> dict[str, LogContent] | None:
     contents: dict[str, LogContent] = {}
     folded: set[str] = set()  # or covered: there is nothing in them that is not known already
+    listing = fetch.listing
     if checkpoint is not None:
         folded |= checkpoint.covered | checkpoint.folded
     ours = [key for key, item in listing.items() if item.name.seq]
@@ -167,31 +194,8 @@ def _fetch_all(
         # One after the other: each says which of the older ones need no request at all, and
         # O(log N) of them are left.
         if key not in folded:
-            if not _fetch(store, paths, listing, [key], contents):
+            if not fetch([key], contents):
                 return None
             folded.update(stone.p for stone in contents[key].tombstones)
     rest = [key for key in listing if key not in contents and key not in folded]
-    return contents if _fetch(store, paths, listing, rest, contents) else None
-
-
-def _fetch(
-    store: Store,
-    paths: TablePaths,
-    listing: Mapping[str, LogObject],
-    keys: list[str],
-    contents: dict[str, LogContent],
-) -> bool:
-    """Fetch and decode ``keys`` into ``contents``; False when one of them is gone."""
-    complete = True
-    for key, data in store.get_many(keys):
-        if data is None:
-            complete = False
-        elif complete:
-            if len(data) != listing[key].size:
-                raise LogCorruptError(
-                    f"log file {key} has {listing[key].size} bytes in the listing "
-                    f"and {len(data)} when read",
-                    next_step="look for a cache or proxy between here and the store",
-                )
-            contents[key] = codec.decode(key, data, paths)
-    return complete
+    return contents if fetch(rest, contents) else None

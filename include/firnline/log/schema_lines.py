@@ -14,10 +14,10 @@ def standing(log: LogRead) -> list[str]:
     what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
     """
     read = log.contents
-    return sorted(read.keys() - _folded_by_ours(log))
+    return sorted(read.keys() - folded_by_ours(log))
 
 
-def _folded_by_ours(log: LogRead) -> set[str]:
+def folded_by_ours(log: LogRead) -> set[str]:
     """Log files that transactions of ours among those that were read have folded."""
     read = log.contents
     ours = (key for key, item in log.listing.items() if item.name.seq and key in read)
@@ -31,7 +31,7 @@ def schema_of(log: LogRead, *, tolerant: bool) -> tuple[dict[str, str], SchemaCo
     """
     lines = [(name, log.contents[name].schema) for name in standing(log)]
     if log.checkpoint is not None:
-        folded = _folded_by_ours(log)
+        folded = folded_by_ours(log)
         lines = sorted([*lines, *log.checkpoint.schema_lines(folded)], key=lambda line: line[0])
     try:
         return schemas.union(lines), None

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
-from firnline.reading import snapshot_at
+from firnline.moment import snapshot_at
 from firnline.spark.ship import is_connect, ship
 from firnline.spark.source_options import Opened, flag_option, list_option, opened
 from firnline.spark.source_types import spark_schema
@@ -73,6 +74,12 @@ class FirnlineSource(DataSource):
 
         make = PushingReader if flag_option(self.options, "pushfilters") else Reader
         return make(self._opened(), self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's
+        """The table's rows and then its appends, each once."""
+        from firnline.spark.source_stream import StreamReader
+
+        return StreamReader(self._opened(), self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
         """An append; with ``mode("overwrite")`` the replacement of an interval."""

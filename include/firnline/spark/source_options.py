@@ -24,6 +24,7 @@ KNOWN = {
     *("path", "table", "settings", "columns", "where", "at", "dedup", "partitions"),
     *("bytespertask", "memory", "partition", "queryid", "checkpointlocation"),
     *("replacecolumn", "replacestart", "replaceend", "replaceequal", "mode", "pushfilters"),
+    *("startingat", "maxpartsperbatch", "maxbytesperbatch"),
 }
 """In lower case: Spark forgets how a user wrote them."""
 BYTES_PER_TASK = 128 * 2**20

@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 from firnline.errors import UsageError
 from firnline.kernel.read import Limits, stream
 from firnline.kernel.read_model import ReadTask
+from firnline.moment import snapshot_at
 from firnline.plan.read import ReadOptions, ReadPlan, plan_read
 from firnline.predicate import And, Predicate
 from firnline.predicate_sql import parse_sql
-from firnline.reading import snapshot_at
 from firnline.spark.source_options import (
     BYTES_PER_TASK,
     MEMORY,
@@ -40,49 +40,50 @@ class Piece(InputPartition):
     """A ReadTask as JSON."""
 
 
-class Reader(DataSourceReader):
-    """One read; made on the driver, carried to the tasks."""
+class Pieces:
+    """A read in groups of parts; made on the driver, carried to the tasks.
+
+    Args:
+        table: the table.
+        options: of the reader.
+        schema: what Spark expects.
+    """
 
     def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
-        self._table = table
-        self._options = {name.lower(): value for name, value in options.items()}
+        self.table = table
+        self.options = {name.lower(): value for name, value in options.items()}
         self._schema = schema
-        self._pushed: Predicate | None = None
         self._memory = size_option(options, "memory", MEMORY)
         self._bytes = size_option(options, "bytespertask", BYTES_PER_TASK)
 
-    def partitions(self) -> list[InputPartition]:
+    def wanted(self, columns: Mapping[str, str], more: Predicate | None = None) -> ReadOptions:
+        """What the options say, of a table with these columns (column -> SQL type)."""
+        where = self.options.get("where")
+        trees = [parse_sql(where, columns)] if where else []
+        trees += [more] if more is not None else []
+        return ReadOptions(
+            columns=tuple(self._schema.names),
+            where=And(tuple(trees)) if trees else None,
+            dedup=flag_option(self.options, "dedup"),
+            partitions=list_option(self.options, "partitions"),
+        )
+
+    def of(self, plan: ReadPlan) -> list[InputPartition]:
         """Groups of parts of about ``bytesPerTask``; with one row per key whole partitions."""
-        tasks = (self._cast(task) for task in self._plan().tasks(self._bytes))
+        tasks = (self._cast(task) for task in plan.tasks(self._bytes))
         return [Piece(msgspec.json.encode(task)) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+    def read(self, piece: Piece) -> Iterator[RecordBatch]:
         """The rows of one group. Memory: ``memory`` bytes for DuckDB and a batch beside it."""
-        if not isinstance(partition, Piece):
-            return  # Spark's stand-in for no partition at all
-        table = self._table.table()
+        table = self.table.table()
         name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
         limits = Limits(memory=self._memory, threads=1, spill=scratch() / name)
         wanted = to_arrow_schema(self._schema, timezone="UTC")
-        task = msgspec.json.decode(partition.task, type=ReadTask)
+        task = msgspec.json.decode(piece.task, type=ReadTask)
         for batch in stream(task, table.store, limits):
             # Names inside of lists and maps are all that differs.
             rows = pa.Table.from_batches([batch]).cast(wanted)
             yield from rows.combine_chunks().to_batches()
-
-    def _plan(self) -> ReadPlan:
-        options, table = self._options, self._table.table()
-        snapshot = snapshot_at(table, options.get("at"))
-        where = options.get("where")
-        asked = [parse_sql(where, snapshot.schema)] if where else []
-        trees = [*asked, *([self._pushed] if self._pushed is not None else [])]
-        wanted = ReadOptions(
-            columns=tuple(self._schema.names),
-            where=And(tuple(trees)) if trees else None,
-            dedup=flag_option(options, "dedup"),
-            partitions=list_option(options, "partitions"),
-        )
-        return plan_read(snapshot, table.settings, wanted)
 
     def _cast(self, task: ReadTask) -> ReadTask:
         """With the types that Spark expects."""
@@ -95,6 +96,26 @@ class Reader(DataSourceReader):
         )
 
 
+class Reader(DataSourceReader):
+    """One batch read."""
+
+    def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
+        self._pieces = Pieces(table, options, schema)
+        self._pushed: Predicate | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """What the tasks read."""
+        pieces, table = self._pieces, self._pieces.table.table()
+        snapshot = snapshot_at(table, pieces.options.get("at"))
+        wanted = pieces.wanted(snapshot.schema, self._pushed)
+        return pieces.of(plan_read(snapshot, table.settings, wanted))
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """In a task."""
+        if isinstance(partition, Piece):  # else Spark's stand-in for no partition at all
+            yield from self._pieces.read(partition)
+
+
 class PushingReader(Reader):
     """A read to which Spark hands its filters, for a data frame that one query uses.
 
@@ -104,7 +125,8 @@ class PushingReader(Reader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's
         """Take what the table filters by exactly as Spark would; the rest stays with Spark."""
-        columns = snapshot_at(self._table.table(), self._options.get("at")).schema
+        at = self._pieces.options.get("at")
+        columns = snapshot_at(self._pieces.table.table(), at).schema
         self._pushed, left = pushed(filters, columns)
         return left
 

@@ -1,0 +1,90 @@
+"""What a streaming read still can read of the parts that appends brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from firnline.errors import StreamBehindError
+from firnline.log.records import LogContent, Marker
+from firnline.plan.read import ReadOptions, ReadPlan, plan_read
+from firnline.plan.stream import ANEW, Folds
+from firnline.settings import TableSettings
+from firnline.snapshot import Snapshot
+from firnline.sql_types import fold_name
+
+_HIDE = {"delete", "erase", "replace"}
+"""Operations that commit delete records."""
+
+
+def forgotten_before(folds: Mapping[int, Folds], settings: TableSettings, now_ms: int) -> int:
+    """Deletes that applied to parts tombstoned at or before this time (unix ms) may be forgotten.
+
+    Their parts are still there where nobody cleans up; rows that must not be seen are in them.
+    """
+    if not any(one.op in _HIDE for one in folds.values()):
+        return 0
+    return now_ms - settings.append.ttl - settings.cleanup.grace
+
+
+def of_append(
+    name: str, content: LogContent, snapshot: Snapshot, forgotten_ms: int
+) -> Iterator[Marker]:
+    """The parts of an append as they stand now. Raises StreamBehindError."""
+    known = {fold_name(column) for column in snapshot.schema}
+    gone = [column for column in content.schema if fold_name(column) not in known]
+    if gone:
+        raise StreamBehindError(
+            f"append {name} has the column {gone[0]}, which was renamed or dropped before this "
+            "stream has read it",
+            next_step=ANEW,
+        )
+    for marker in content.markers:
+        state = snapshot.parts.get(marker.p)
+        if state is None or (state.tmb is not None and state.tmb <= snapshot.purged):
+            raise _behind(marker, "and deleted ")
+        yield checked(state, forgotten_ms)
+
+
+def checked(state: Marker, forgotten_ms: int) -> Marker:
+    """The part itself. Raises StreamBehindError: see ``forgotten_before``."""
+    if state.tmb is not None and state.tmb <= forgotten_ms:
+        raise _behind(state, "")
+    return state
+
+
+def check_initial(folds: Mapping[int, Folds]) -> None:
+    """Raise StreamBehindError where parts of the first state may have other columns by now."""
+    for seq, one in folds.items():
+        if one.op in ("evolve", "schema-fix"):
+            raise StreamBehindError(
+                f"transaction {seq} has changed the table's columns before the state that this "
+                "stream began with was delivered",
+                next_step=ANEW,
+            )
+
+
+def planned(
+    snapshot: Snapshot, markers: Iterable[Marker], settings: TableSettings, options: ReadOptions
+) -> ReadPlan:
+    """A read of these parts alone, dead or alive, every row of them that no delete hides."""
+    paths, globs = snapshot.paths, options.partitions
+    alive = {
+        marker.p: msgspec.structs.replace(marker, tmb=None)
+        for marker in markers
+        if not globs or any(fnmatchcase(paths.parse_part(marker.p).partition, g) for g in globs)
+    }
+    return plan_read(
+        replace(snapshot, parts=alive), settings, replace(options, dedup=False, partitions=())
+    )
+
+
+def _behind(marker: Marker, deleted: str) -> StreamBehindError:
+    return StreamBehindError(
+        f"part {marker.p} was merged or dropped {deleted}before this stream has read it: the "
+        "stream is behind by more than cleanup.grace",
+        next_step=ANEW,
+    )
