@@ -23,7 +23,7 @@ from firnline.errors import (
 )
 from firnline.history import time_of
 from firnline.log import codec, txn_file
-from firnline.log.records import Marker
+from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.plan.restore import RestorePlan, Since, plan_restore
 from firnline.snapshot import Snapshot
@@ -155,6 +155,7 @@ def read_since(table: Table, seq: int, newest: int) -> Since:
     headers: list[TxnHeader] = []
     born: set[str] = set()
     buried: set[str] = set()
+    deletes: dict[str, Delete] = {}
     keys = [table.paths.txn(number) for number in range(seq + 1, newest + 1)]
     for key, data in table.store.get_many(keys):
         if data is None:
@@ -164,14 +165,18 @@ def read_since(table: Table, seq: int, newest: int) -> Since:
             )
         header, log_file = txn_file.decode(key, data, table.paths)
         headers.append(header)
+        content = codec.decode(header.log, log_file, table.paths)
+        deletes.update((delete.id, delete) for delete in content.deletes)
         # Its own markers are those of its own time: every log file that it folded is older.
-        for marker in codec.decode(header.log, log_file, table.paths).markers:
+        for marker in content.markers:
             if marker.tmb == header.t:
                 buried.add(marker.p)
             elif marker.t == header.t:
                 born.add(marker.p)
     headers.sort(key=lambda header: header.seq)
-    return Since(seq, t, tuple(headers), frozenset(born), frozenset(buried))
+    return Since(
+        seq, t, tuple(headers), frozenset(born), frozenset(buried), tuple(deletes.values())
+    )
 
 
 def _execute(

@@ -17,7 +17,7 @@ import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log.parts_view import Totals, summed
-from firnline.log.records import Marker, with_unknown
+from firnline.log.records import Delete, Marker, with_unknown
 from firnline.log.txn_file import TxnHeader
 from firnline.snapshot import Snapshot
 
@@ -45,6 +45,8 @@ class Since:
     """Parts that they brought."""
     buried: frozenset[str]
     """Parts that they tombstoned."""
+    deletes: tuple[Delete, ...]
+    """Whose records their log files carry, forgotten by now or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +217,15 @@ def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[s
 
 
 def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:
-    """Ids of the deletes since then that would apply to the part; those of an erase stay."""
+    """Ids of the deletes since then that would apply to the part; those of an erase stay.
+
+    Forgotten ones too: a record stands in its folded log file for the grace, and for a rebuild in
+    its transaction, and would hide rows of the copy from those who read there.
+    """
+    known = {d.id: d for d in (*since.deletes, *snapshot.deletes.values())}
     return [
         d.id
-        for d in snapshot.deletes.values()
+        for d in known.values()
         if d.seq > max(since.seq, snapshot.sequence_of(marker)) and d.seq not in erased
     ]
 

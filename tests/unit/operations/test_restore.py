@@ -26,6 +26,8 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
 from firnline.operations import restore as restoring
 from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.rebuild import run_rebuild
+from firnline.operations.remains import RebuildOptions
 from firnline.operations.restore import RestoreOptions, RestoreReport, preview, run_restore
 from firnline.transaction import Change, commit
 from tests.support.beside import Beside
@@ -36,7 +38,9 @@ from tests.support.histories import (
     delete_lazily,
     drop,
     filled,
+    lose_log,
     merge,
+    state,
     table_world,
 )
 from tests.support.reading import visible_by_partition, visible_ids
@@ -189,6 +193,26 @@ def test_an_undone_delete_does_not_apply_to_appends_made_before_it_either(
         delete_eagerly(world, tmp_path, "id < 27")
     restore(world, 1)
     assert ids(world) == Counter([*range(0, 24, 2), *range(24, 30)])
+
+
+def test_a_delete_whose_record_was_forgotten_since_does_not_apply_to_the_copies(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    delete_eagerly(world, tmp_path, "id < 8")  # 1
+    policy = world.settings
+    world.clock.advance(policy.append.ttl + policy.cleanup.grace + 1000)
+    append(world, 24)
+    merge(world, tmp_path)  # 2: folds the log file of 1, and nothing needs its record any more
+    assert not take_base(world.table).snapshot.deletes
+    restore(world, 0)
+    assert ids(world) == Counter(range(30))
+    # Its log file is still there, and a rebuild finds the record in the transaction.
+    assert state(world).deletes
+    assert sum(map(len, visible_by_partition(world.table, state(world)).values())) == 30
+    lose_log(world)
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    assert ids(world) == Counter(range(30))
 
 
 def test_a_delete_that_commits_while_parts_are_copied_applies_to_the_copies() -> None:
