@@ -101,6 +101,8 @@ class Ledger:
                 self.deletes[delete.id] = header.seq, intent
         if header.op == "erase":
             self.erases.add(header.seq)
+        if header.op == "rebuild":  # what it finds is there since then at the latest
+            self.born_t = {k: min(t, header.t) for k, t in self.born_t.items()}
         old = [m for m in content.markers if m.tmb == header.t]
         new = [m for m in content.markers if m.tmb is None and m.t == header.t]
         if header.op == "replace" and intent is not None:
