@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from firnline.errors import LogCorruptError
+from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
 from firnline.part import Stats
+from firnline.predicate import columns_of, parse_json
 from firnline.scalars import canonical
 from firnline.schema import normalise
 from firnline.sql_types import fold_name
@@ -90,6 +91,10 @@ AS_IT_IS = PartColumns()
 def split(deletes: Iterable[Delete]) -> tuple[dict[str, Delete], tuple[SchemaChange, ...]]:
     """Deletes by id, and apart from them the changes of the schema, by sequence.
 
+    A delete that names a column which a later change renamed or dropped is over: else that change
+    had been refused. A checkpoint of before, or a rebuild, may still bring its record, which nobody
+    could understand any more; it is left out.
+
     Raises LogCorruptError for a change that this version does not understand.
     """
     rows: dict[str, Delete] = {}
@@ -100,7 +105,25 @@ def split(deletes: Iterable[Delete]) -> tuple[dict[str, Delete], tuple[SchemaCha
             rows[record.id] = record
         else:
             changes[record.id] = SchemaChange(record.id, record.seq, record.t, what)
-    return rows, tuple(sorted(changes.values(), key=lambda c: (c.seq, c.id)))
+    known = tuple(sorted(changes.values(), key=lambda c: (c.seq, c.id)))
+    if known:
+        rows = {key: delete for key, delete in rows.items() if not _outlived(delete, known)}
+    return rows, known
+
+
+def _outlived(delete: Delete, changes: Sequence[SchemaChange]) -> bool:
+    gone = {
+        fold_name(column)
+        for change in changes
+        if change.seq > delete.seq
+        for column in (*change.what.rename, *change.what.drop)
+    }
+    if not gone:
+        return False
+    try:
+        return any(fold_name(name) in gone for name in columns_of(parse_json(delete.where)))
+    except UsageError:
+        return False  # whoever has to apply it says so
 
 
 def record(change_id: str, what: Evolved) -> Delete:

@@ -84,6 +84,23 @@ def test_a_record_is_one_of_a_delete_that_hides_no_row() -> None:
     assert record_of(change).seq == 7
 
 
+def test_a_delete_by_a_column_that_got_another_name_since_was_over_by_then() -> None:
+    change = SchemaChange("x", 7, 9, Evolved(rename={"b": "c"}, drop=("d",)))
+    trees = {"b": 3, "D": 6, "c": 3, "late": 3}
+    records = [
+        Delete(
+            id=name,
+            seq=seq,
+            t=4,
+            where=msgspec.Raw(b'{"op":"is_null","column":"%s"}' % name.encode()),
+        )
+        for name, seq in trees.items()
+    ]
+    again = Delete(id="again", seq=8, t=9, where=records[0].where)
+    rows, _ = split([*records, again, record_of(change)])
+    assert set(rows) == {"c", "late", "again"}
+
+
 @pytest.mark.parametrize(
     "where",
     [b'{"op":"schema","move":{}}', b'{"op":"schema","drop":7}', b'{"op":"schema"', b'["schema"]'],

@@ -12,6 +12,7 @@ import pytest
 from firnline import checkpoint
 from firnline.base import take_base
 from firnline.errors import FirnlineError, UsageError
+from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.downgrade import DowngradeOptions, run_downgrade
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
@@ -79,6 +80,27 @@ def test_checkpoints_say_what_the_log_says() -> None:
     put(world, columns_of(2))
     lazily(world, rename={"remark": "word"}, drop=("note",))
     same()
+
+
+def test_a_checkpoint_that_remembers_a_delete_by_the_old_name_is_of_use_all_the_same(
+    tmp_path: Path,
+) -> None:
+    world = world_of(2)
+    options = DeleteOptions(where="note = 'n0'", mode="lazy")
+    run_delete(world.table, engine(world, tmp_path), options, RUN)
+    merged(world, tmp_path)
+    assert checkpoint.write(world.table, take_base(world.table).snapshot)
+    world.clock.advance(2 * DAY)
+    put(world, columns_of(2))
+    put(world, columns_of(3))
+    clean_up(world)
+    merged(world, tmp_path)
+    assert not read_snapshot(world.store, world.table.paths).deletes
+    lazily(world, **CHANGED)
+    found = read_snapshot(world.store, world.table.paths, checkpoint_above=0)
+    log = read_snapshot(world.store, world.table.paths)
+    assert (dict(found.live), found.deletes) == (dict(log.live), {})
+    rows_are(world, rows_of(4)[1:])
 
 
 def test_a_lost_log_is_rebuilt_with_the_record() -> None:
