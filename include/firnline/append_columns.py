@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from firnline.errors import SchemaConflictError
-from firnline.log.codec import Head
+from firnline.log.head import Head
 from firnline.log.heads import read_schemas
 from firnline.schema import SchemaUnion
 from firnline.table import Table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from firnline.errors import CommitConflictError
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts
 from firnline.snapshot import Snapshot
@@ -49,3 +50,25 @@ class Change:
     """For the history: what ``op`` does not say."""
     checkpoint: bool = True
     """Whether a checkpoint is written afterwards when one is due (clean-up writes its own)."""
+
+
+def refuse_other_columns(snapshot: Snapshot, change: Change, planned: int) -> None:
+    """Raise CommitConflictError where a rival changed the schema since a change was planned.
+
+    What speaks of columns speaks of the old ones. A merge does not: its outputs have the sequence
+    of their base, so what the rival did applies to them.
+
+    Args:
+        snapshot: what is committed on.
+        change: what is to be committed.
+        planned: newest transaction when it was planned.
+    """
+    speaks = change.deletes or change.columns is not None or change.mend is not None
+    if not speaks and all(m.q is not None for m in change.adds):
+        return
+    newer = next((c for c in snapshot.changes if c.seq > planned), None)
+    if newer is not None:
+        raise CommitConflictError(
+            f"transaction {newer.seq} changed the table's columns while this {change.op} ran",
+            next_step="run it again: it plans on the columns that are there now",
+        )

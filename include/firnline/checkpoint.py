@@ -192,7 +192,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
     keys = standing(log)
     lines: dict[tuple[tuple[str, str], ...], int] = {}
     covered = [
-        Covered(key, lines.setdefault(tuple(snapshot.contents[key].schema.items()), len(lines)))
+        Covered(key, lines.setdefault(tuple(snapshot.line(key).items()), len(lines)))
         for key in keys
     ]
     ours = snapshot.log_tombstones.keys() - _folded_by_others(snapshot)
@@ -202,7 +202,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
         covered=covered,
         schemas=[dict(line) for line in lines],
         stones=[Stone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
-        deletes=list(snapshot.deletes.values()),
+        deletes=list(snapshot.records.values()),
         other=sorted(line.decode() for line in snapshot.other),
         mark=log.mark,
     )

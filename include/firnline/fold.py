@@ -8,7 +8,7 @@ copy would win). Pure functions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -109,6 +109,7 @@ def fold(
             if stone.p in snapshot.listing and stone.p not in open_still:
                 stones[stone.p] = snapshot.log_tombstones[stone.p]
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
+    stay = frozenset(open_still)
     other = (line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
@@ -117,7 +118,7 @@ def fold(
         deletes=tuple(
             delete
             for delete in deletes.values()
-            if not delete_is_over(snapshot, delete, delete_cutoff, purged)
+            if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay)
         ),
         other=tuple(without_superseded(other)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
@@ -160,8 +161,17 @@ def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
     return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))
 
 
-def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int, purged: int) -> bool:
+def delete_is_over(
+    snapshot: Snapshot,
+    delete: Delete,
+    cutoff: int,
+    purged: int,
+    stay: frozenset[str] | None = None,
+) -> bool:
     """No append that began before the delete can still land, and no part needs it.
+
+    The record may also be a change of the schema: that is needed by every part that does not show
+    it, whenever a reader asks for it, and by schema lines that would say something else without.
 
     A dead part needs it as long as a reader may ask for a time at which the part was live and the
     delete was there: without the record its rows would come back in that past.
@@ -171,14 +181,32 @@ def delete_is_over(snapshot: Snapshot, delete: Delete, cutoff: int, purged: int)
         delete: the record.
         cutoff: it must have been visible since before this time, unix ms.
         purged: purge horizon from then on.
+        stay: log files whose schema lines count from then on; None: those that count now.
     """
     if visible_since(snapshot, delete.id) > cutoff:
         return False
+    if any(change.id == delete.id for change in snapshot.changes):
+        return _change_is_over(snapshot, delete.id, purged, stay)
     start, latest = len(snapshot.paths.data_dir), max(purged, delete.t)
     return not any(
         delete in snapshot.pending_deletes(marker, path[start : max(start, path.rfind("/"))])
         for path, marker in snapshot.parts.items()
         if marker.tmb is None or marker.tmb > latest
+    )
+
+
+def _change_is_over(
+    snapshot: Snapshot, change_id: str, purged: int, stay: frozenset[str] | None
+) -> bool:
+    lines = standing(_log(snapshot)) if stay is None else stay
+    without = replace(snapshot, changes=tuple(c for c in snapshot.changes if c.id != change_id))
+    if any(dict(snapshot.line(key)) != dict(without.line(key)) for key in lines):
+        return False
+    return not any(
+        change.id == change_id
+        for marker in snapshot.parts.values()
+        if marker.tmb is None or marker.tmb > purged
+        for change in snapshot.pending_changes(marker)
     )
 
 

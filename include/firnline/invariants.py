@@ -7,12 +7,13 @@ file had to get right; a mistake there becomes an error here and not a damaged t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firnline import schema
 from firnline.errors import InvariantError, RowCountMismatchError, SchemaConflictError
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent
+from firnline.log.schema_changes import split
 from firnline.log.txn_file import Counts
 from firnline.paths import TablePaths
 from firnline.snapshot import Snapshot, standing
@@ -33,6 +34,14 @@ class Candidate:
     """Log files it carries."""
     gone: frozenset[str] = frozenset()
     """Columns that it takes out of the schema, by ``fold_name``."""
+
+    @property
+    def after(self) -> Snapshot:
+        """The base with the changes of the schema that will be known afterwards."""
+        base, carried = self.base, list(self.content.deletes)
+        for key in standing(LogRead(base.listing, base.contents)):
+            carried += base.contents[key].deletes if key not in self.folds else ()
+        return replace(base, changes=split(carried)[1])
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
@@ -116,8 +125,8 @@ def folded_log_files_were_read(c: Candidate) -> bool:
 
 def folded_columns_are_carried(c: Candidate) -> bool:
     """Else a column is lost with the log file that named it."""
-    carried = {fold_name(name) for name in c.content.schema}
-    named = {name for key in c.folds for name in c.base.contents[key].schema}
+    carried, base = {fold_name(name) for name in c.content.schema}, c.after
+    named = {name for key in c.folds for name in base.line(key)}
     return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 
 
@@ -127,7 +136,7 @@ def schema_lines_go_together(c: Candidate) -> bool:
         return True
     stay = [k for k in standing(LogRead(c.base.listing, c.base.contents)) if k not in c.folds]
     try:
-        schema.union([*((k, c.base.contents[k].schema) for k in stay), ("", c.content.schema)])
+        schema.union([*((k, c.after.line(k)) for k in stay), ("", c.content.schema)])
     except SchemaConflictError:
         return False
     return True

@@ -11,7 +11,6 @@ holds it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -31,11 +30,13 @@ from firnline.errors import (
 from firnline.log.parts_view import PartsView
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_changes import PartColumns, SchemaChange, split
 from firnline.log.schema_lines import schema_of, standing
 from firnline.log.union import combine, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
 from firnline.predicate_logic import Pruner
+from firnline.state_columns import StateColumns
 from firnline.store.base import Store
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ __all__ = ["Snapshot", "build", "bury", "combine", "read_snapshot", "standing", 
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(StateColumns):
     """One consistent state of a table, and the log files it was made from."""
 
     paths: TablePaths
@@ -56,6 +57,7 @@ class Snapshot:
     log_tombstones: Mapping[str, int]
     """Folded log file -> when it was first folded."""
     deletes: Mapping[str, Delete]
+    """Records that hide rows, by id."""
     other: frozenset[bytes]
     """Extension records of kinds that this version does not know."""
     schema: Mapping[str, str]
@@ -71,6 +73,13 @@ class Snapshot:
     """Log files that a checkpoint stood for."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
     """Why the schema lines do not go together, where that is tolerated."""
+    changes: tuple[SchemaChange, ...] = ()
+    """Of the schema, that parts may not show yet; by sequence. Also of a state of the past: its
+    columns are those of today."""
+    _columns: dict[tuple[str, ...], PartColumns] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """By the ids of changes, made once."""
     _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
     """By delete id, made once: a delete may name 100,000 keys, and a table has many parts."""
 
@@ -112,33 +121,26 @@ class Snapshot:
         """Largest ``t`` among the names of the log files; 0 for an empty table."""
         return max((item.name.t for item in self.listing.values()), default=0)
 
-    def sequence_of(self, marker: Marker) -> int:
-        """Data sequence of a part; for markers without one, the newest transaction below ``t``."""
-        if marker.q is not None:
-            return marker.q
-        index = bisect_left(self.times, (marker.t, 0))
-        return self.times[index - 1][1] if index else 0
-
     def pending_deletes(self, marker: Marker, partition: str) -> list[Delete]:
         """Deletes that may still hide rows of a part, by sequence, partition and statistics."""
         if not self.deletes:
             return []
         q, applied = self.sequence_of(marker), marker.d or ()
-        pending = [
+        found = [
             d
             for d in self.deletes.values()
             if d.seq > q and d.id not in applied and _covers(d, partition)
         ]
         if self.conflict is not None:
-            return pending  # a predicate cannot be bound to columns that nobody agrees on
-        stats = marker.stats() if pending else {}
-        return [d for d in pending if not self._pruner(d).matches_nothing(stats)]
+            return found  # a predicate cannot be bound to columns that nobody agrees on
+        stats = self.stats_of(marker) if found else {}
+        return [d for d in found if not self._pruner(d).matches_nothing(stats)]
 
     def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
         """Whether statistics prove that one of the part's pending deletes hides all of its rows."""
         if self.conflict is not None:
             return False
-        stats = marker.stats()
+        stats = self.stats_of(marker)
         return any(self._pruner(delete).matches_all(stats) for delete in deletes)
 
     def _pruner(self, delete: Delete) -> Pruner:
@@ -255,21 +257,24 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
-    schema, conflict = schema_of(log, tolerant=tolerant)
+    times = tuple(sorted(known))
+    rows, changes = split(deletes.values())
+    schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
     return Snapshot(
         paths=paths,
         listing=log.listing,
         contents=log.contents,
         parts=union_parts(contents) if base is None else base.with_newer(contents),
         log_tombstones=tombstones,
-        deletes=deletes,
+        deletes=rows,
         other=frozenset(other),
         schema=schema,
         seq=max((item.name.seq for item in log.listing.values()), default=0),
         purged=newest.purged if newest is not None else 0,
-        times=tuple(sorted(known)),
+        times=times,
         covered=frozenset() if base is None else base.covered,
         conflict=conflict,
+        changes=changes,
     )
 
 

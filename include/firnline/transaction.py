@@ -16,7 +16,7 @@ import msgspec
 
 from firnline import fold, invariants
 from firnline.base import ATTEMPTS, Base, publish, take_base
-from firnline.change import Change, Mended
+from firnline.change import Change, Mended, refuse_other_columns
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -28,6 +28,7 @@ from firnline.errors import (
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import LogContent, Marker, TxnMark, marker_json
+from firnline.log.schema_changes import line_now, split
 from firnline.log.txn_file import RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_between
 from firnline.schema import SchemaUnion
@@ -35,6 +36,7 @@ from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
 from firnline.store.create import create
 from firnline.table import Table
+from firnline.widening import as_known
 
 __all__ = ["Change", "Committed", "Mended", "commit"]
 
@@ -84,11 +86,13 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     Raises what ``change.refuse`` raises besides; then nothing was committed.
     """
     invariants.rows_are_accounted_for(change.counts)
+    planned = base.seq
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
         if change.refuse is not None:
             change.refuse(base.snapshot)
         _refuse_conflict(base.snapshot, table.settings, change)
+        refuse_other_columns(base.snapshot, change, planned)
         _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
@@ -249,11 +253,13 @@ def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
     if change.columns is None:
-        return snapshot.schema
+        # Of a change of the schema it is the first line that shows it.
+        return line_now(split(change.deletes)[1], snapshot.schema, -1)
     known = SchemaUnion()
     known.add("the table", snapshot.schema)
     step = "run it again: it looks at the rows anew"  # an append was quicker to name the column
-    known.add(f"the rows of this {change.op}", change.columns, next_step=step)
+    columns = as_known(change.columns, known.columns)
+    known.add(f"the rows of this {change.op}", columns, next_step=step)
     return known.columns
 
 

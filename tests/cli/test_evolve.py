@@ -23,8 +23,8 @@ def root(firnline: Firnline, tmp_path: Path) -> str:
 
 
 def columns(firnline: Firnline, root: str) -> list[tuple[str, str]]:
-    shown = firnline("schema", "show", root).out.splitlines()[2:]
-    return [(line.split()[0], line.split()[1]) for line in shown]
+    shown = firnline("schema", "show", root, "--json").data["columns"]
+    return [(column["column"], column["type"]) for column in shown]
 
 
 def test_columns_are_widened_and_renamed_in_one_transaction(firnline: Firnline, root: str) -> None:
@@ -43,6 +43,22 @@ def test_a_drop_needs_a_yes(firnline: Firnline, root: str) -> None:
     assert len(columns(firnline, root)) == 2
     assert firnline("evolve", root, "--drop", "b", "--yes", "--json").data["transaction"] == 1
     assert columns(firnline, root) == [("a", "INTEGER")]
+
+
+def test_lazily_nothing_is_read_and_readers_see_it_at_once(firnline: Firnline, root: str) -> None:
+    asked = ("evolve", root, "--widen", "a=BIGINT", "--rename", "b=note", "--lazy")
+    planned = firnline(*asked, "--dry-run")
+    assert "a would be BIGINT; b would be note, for every reader" in " ".join(planned.out.split())
+    assert columns(firnline, root) == [("a", "INTEGER"), ("b", "VARCHAR")]
+    assert firnline(*asked, "--json").code == 2
+    done = firnline(*asked, "--yes")
+    assert done.out.splitlines()[0].split(None, 1)[1] == "a is BIGINT; b is note"
+    assert columns(firnline, root) == [("a", "BIGINT"), ("note", "VARCHAR")]
+    assert "1 of 1 parts" in firnline("schema", "show", root).out
+    read = firnline("read", root, "--where", "note = 'y'", "--output", "-")
+    assert read.out.split() == ["a,note", "2,y"]
+    again = firnline("evolve", root, "--widen", "a=BIGINT", "--lazy", "--yes")
+    assert "have these types already" in again.out
 
 
 @pytest.mark.parametrize(

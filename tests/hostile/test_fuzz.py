@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from firnline.append import Appender
 from firnline.log import codec, txn_file
+from firnline.log.head import decode_head
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.key_files import key_set, read_keys
 from firnline.partition import span_of
@@ -134,7 +135,7 @@ def cuts(draw: st.DrawFn, data: bytes) -> bytes:
 @given(log_files() | st.binary(max_size=80))
 def test_any_log_file_reads_or_is_named(data: bytes) -> None:
     content = reading(KEY, codec.decode, KEY, data, PATHS)
-    reading(KEY, codec.decode_head, KEY, data, tombstones=True)
+    reading(KEY, decode_head, KEY, data, tombstones=True)
     if content is None:
         return
     assert all(m.p.startswith("t/_data/") for m in content.markers)

@@ -28,10 +28,10 @@ def refused(group: Group, keys: list[str], columns: dict[str, str], **changed: A
 @pytest.mark.parametrize(
     ("written", "wanted", "kind"),
     [
-        (pa.int32(), "BIGINT", "INTEGER"),
+        (pa.int32(), "DOUBLE", "INTEGER"),
         (pa.int64(), "INTEGER", "BIGINT"),
-        (pa.float32(), "DOUBLE", "FLOAT"),
-        (pa.decimal128(9, 2), "DECIMAL(10,2)", "DECIMAL(9,2)"),
+        (pa.float64(), "FLOAT", "DOUBLE"),
+        (pa.decimal128(9, 2), "DECIMAL(9,3)", "DECIMAL(9,2)"),
         (pa.timestamp("us"), "TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
         (pa.string(), "BLOB", "VARCHAR"),
         (pa.list_(pa.int32()), "BIGINT[]", "INTEGER[]"),

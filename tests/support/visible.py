@@ -149,7 +149,8 @@ def by_every_path(scan: Scan) -> dict[str, list[Row]]:
         ],
     }
     task = scan.plan.task
-    if not task.primary_key and all(part.hidden < 0 for part in task.parts):
+    # What a dataset cannot express it refuses.
+    if not task.primary_key and all(part.hidden < 0 > part.sources for part in task.parts):
         found["dataset"] = scan.arrow_dataset().to_table().to_pylist()
     return found
 

@@ -18,6 +18,7 @@ from firnline.cli.common import (
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.delete import EngineOption, ScratchOption
 from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.evolve_lazily import change_lazily
 from firnline.cli.merge import MasterOption
 from firnline.cli.schema import mend
 from firnline.errors import UsageError
@@ -31,6 +32,7 @@ commands = typer.Typer()
     [
         "firnline evolve flights --widen dep_delay=BIGINT --dry-run",
         "firnline evolve flights --rename carrier_name=airline --drop notes --yes",
+        "firnline evolve flights --rename carrier_name=airline --lazy --yes",
     ],
 )
 def evolve(  # noqa: PLR0913, PLR0917 - one per option
@@ -49,6 +51,13 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
         list[str] | None,
         typer.Option("--drop", metavar="COLUMN", help="Its values go; may be repeated."),
     ] = None,
+    lazy: Annotated[
+        bool,
+        typer.Option(
+            "--lazy",
+            help="Touch no part now: readers see the change at once, merges write the parts anew.",
+        ),
+    ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     engine: EngineOption = EngineKind.LOCAL,
@@ -67,13 +76,15 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     from firnline.operations.schema_fix import SchemaFixOptions, preview
     from firnline.plan.evolve import Evolution
 
-    options = SchemaFixOptions(
-        evolution=Evolution(
-            widen=_pairs("--widen", widen or []),
-            rename=_pairs("--rename", rename or []),
-            drop=tuple(drop or ()),
-        )
+    evolution = Evolution(
+        widen=_pairs("--widen", widen or []),
+        rename=_pairs("--rename", rename or []),
+        drop=tuple(drop or ()),
     )
+    if lazy:
+        change_lazily(opened, evolution, yes=yes, dry_run=dry_run, as_json=as_json)
+        return
+    options = SchemaFixOptions(evolution=evolution)
     with engine_for(opened, engine, master, scratch) as factory:
         if dry_run or not yes:
             if not dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from firnline.operations.schema_fix import SchemaFixOptions
     from firnline.plan.schema_target import ColumnFix
     from firnline.settings import TableSettings
+    from firnline.snapshot import Snapshot
     from firnline.table import Table
 
 
@@ -89,8 +91,26 @@ def show(
             }
             for said in found
         ],
+        "changes": _changes(state),
     }
     output.show(data, as_json, schema_output.schema)
+
+
+def _changes(state: Snapshot) -> list[dict[str, Any]]:
+    """Lazy changes of the columns, and how many parts merges have still to write anew."""
+    waiting = Counter(c.id for marker in state.live.values() for c in state.pending_changes(marker))
+    return [
+        {
+            "transaction": change.seq,
+            "t": change.t,
+            "widen": change.what.widen,
+            "rename": change.what.rename,
+            "drop": list(change.what.drop),
+            "parts": waiting[change.id],
+            "of_parts": len(state.live),
+        }
+        for change in state.changes
+    ]
 
 
 def uses(settings: TableSettings, column: str) -> list[str]:

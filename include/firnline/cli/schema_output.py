@@ -21,6 +21,13 @@ def schema(data: dict[str, Any]) -> None:
         types = dict.fromkeys(said["type"] for said in found["types"])
         rows.append([found["column"], " or ".join(types), ", ".join(found["used_for"])])
     output.table(columns, rows)
+    for change in data["changes"]:
+        output.line()
+        output.line(
+            f"Transaction {output.number(change['transaction'])}: {evolution(change, 'is')}; "
+            f"{output.number(change['parts'])} of {output.number(change['of_parts'])} parts have "
+            "it otherwise, until a merge writes them anew."
+        )
     if not data["conflicts"]:
         return
     output.line()
@@ -124,6 +131,13 @@ def plan(data: dict[str, Any]) -> None:
         f"{about_size(data['bytes_in'])}), {number(data['log_file_count'])} log files corrected, "
         f"with at most {number(data['requests'])} requests besides reading the log."
     )
+
+
+def evolution(plan: dict[str, Any], verb: str) -> str:
+    """A change of columns in a few words."""
+    said = [f"{column} {verb} {kind}" for column, kind in plan["widen"].items()]
+    said += [f"{old} {verb} {new}" for old, new in plan["rename"].items()]
+    return "; ".join([*said, *(f"{column} {verb} gone" for column in plan["drop"])])
 
 
 def _wish(columns: list[dict[str, Any]], verb: str) -> str:

@@ -9,9 +9,10 @@ import duckdb
 
 from firnline.errors import PartSchemaError
 from firnline.kernel.faults import first_line
-from firnline.kernel.inputs import Converted, Inputs, Staged, scan
+from firnline.kernel.fit import Converted
+from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.stage import InputError
-from firnline.sql_types import parse_sql_type, quote_name
+from firnline.sql_types import parse_sql_type
 
 _WHOLE = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
@@ -37,15 +38,14 @@ def check_values(
     """
     for group in inputs.staged:
         for made in group.converted.values():
-            if made.stored != made.wanted:
+            if made.stored != made.wanted and not made.exact:
                 _check(connection, group, made, keys)
 
 
 def _check(
     connection: duckdb.DuckDBPyConnection, group: Staged, made: Converted, keys: Mapping[str, str]
 ) -> None:
-    value = quote_name(made.column)
-    rows = f"SELECT {value} AS v, filename AS f FROM {scan(group.paths, 'filename')}"
+    rows = f"SELECT {made.value} AS v, filename AS f FROM {scan(group.paths, 'filename')}"
     query = (
         f"SELECT f, count(*), min(CAST(v AS VARCHAR)) FROM ({rows}) "
         f"WHERE v IS NOT NULL AND ({_changed(made)}) GROUP BY f ORDER BY f LIMIT 1"

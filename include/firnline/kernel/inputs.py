@@ -13,33 +13,14 @@ import duckdb
 from firnline.errors import PartSchemaError
 from firnline.kernel.culprit import culprit
 from firnline.kernel.duck import quote_list, quote_text
-from firnline.kernel.model import KernelTask
+from firnline.kernel.fit import Converted, fit, sql_type
+from firnline.kernel.model import KernelTask, Source
 from firnline.kernel.stage import InputError
 from firnline.schema import normalise
 from firnline.sql_types import fold_name, quote_name
 
 _Shape = tuple[tuple[object, ...], ...]
-_REWRITE = (
-    "see with `firnline verify --deep` whether other parts are like it; `firnline schema fix` with "
-    "--all-parts mends a column, `firnline drop` drops the partition"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A column of files that becomes one of another type or name."""
-
-    column: str
-    """In the files."""
-    stored: str
-    """Its type there."""
-    wanted: str
-    """The type it gets, as DuckDB spells it."""
-
-    @property
-    def sql(self) -> str:
-        """The new value of a row."""
-        return f"CAST({quote_name(self.column)} AS {self.wanted})"
+_Form = tuple[_Shape, tuple[Source, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +83,18 @@ def read_footers(
     path = paths[0].parent / "types.parquet"
     wanted = stored_types(connection, task.columns, path)
     path.unlink()
-    groups: dict[tuple[_Shape, str | None], list[Path]] = defaultdict(list)
+    groups: dict[tuple[_Form, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
-        groups[shapes[str(path)], source.where_hidden].append(path)
-    columns: dict[_Shape, tuple[frozenset[str], dict[str, Converted]]] = {}
-    for (shape, _), members in groups.items():
-        if shape not in columns:
+        groups[(shapes[str(path)], source.sources), source.where_hidden].append(path)
+    columns: dict[_Form, tuple[frozenset[str], Mapping[str, Converted]]] = {}
+    for (form, _), members in groups.items():
+        if form not in columns:
             key = keys[str(members[0])]
             described = _describe(connection, members[0], key)
-            converted = _converted(connection, task, described)
-            dropped = {fold_name(name) for name in task.dropped}
-            kept = [(n, kind) for n, kind in described if fold_name(n) not in dropped]
-            columns[shape] = _check(key, kept, wanted, converted), converted
+            columns[form] = fit(connection, task, key, described, form[1], wanted)
     staged = tuple(
-        Staged(tuple(members), columns[shape][0], hidden, columns[shape][1])
-        for (shape, hidden), members in groups.items()
+        Staged(tuple(members), columns[form][0], hidden, columns[form][1])
+        for (form, hidden), members in groups.items()
     )
     return Inputs(staged, {Path(path): count for path, count in rows}, wanted)
 
@@ -205,61 +183,6 @@ def stored_types(
         fold_name(name): (name, stored[1])
         for (name, _), stored in zip(columns, described, strict=True)
     }
-
-
-def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> str:
-    """DuckDB's own spelling of a type from a log file, which is text that anybody may write.
-
-    Raises:
-        PartSchemaError: it is not a type.
-    """
-    try:
-        return str(connection.sqltype(kind))
-    except duckdb.Error as error:
-        raise PartSchemaError(
-            f"column {column!r} has the type {kind!r} in the table's schema, which DuckDB "
-            f"{duckdb.__version__} does not know",
-            next_step="see `firnline schema show` for what the table has, and give the column "
-            "another type with `firnline schema fix --all-parts`",
-        ) from error
-
-
-def _converted(
-    connection: duckdb.DuckDBPyConnection, task: KernelTask, described: list[tuple[str, str]]
-) -> dict[str, Converted]:
-    """The task's conversions of columns that a file has. Raises PartSchemaError."""
-    kinds, table = {fold_name(name): (name, kind) for name, kind in described}, dict(task.columns)
-    return {
-        fold_name(each.name): Converted(
-            *kinds[fold_name(each.column)], sql_type(connection, each.name, table[each.name])
-        )
-        for each in task.conversions
-        if fold_name(each.column) in kinds
-    }
-
-
-def _check(
-    key: str,
-    columns: list[tuple[str, str]],
-    wanted: dict[str, tuple[str, str]],
-    converted: Mapping[str, Converted],
-) -> frozenset[str]:
-    """Raise InputError for the first column that does not fit; returns those it has."""
-    seen: dict[str, str] = {}
-    targets = {made.column: (folded, made.stored) for folded, made in converted.items()}
-    for name, kind in columns:
-        folded, expected = targets.get(name, (fold_name(name), ""))
-        if folded in seen:
-            problem = f"has the columns {seen[folded]!r} and {name!r}, which are one name in SQL"
-        elif folded not in wanted:
-            problem = f"has a column {name!r} ({kind}) that the table's schema does not have"
-        elif normalise(kind) != normalise(expected or wanted[folded][1]):
-            problem = f"has column {name!r} as {kind}, the table has it as {wanted[folded][1]}"
-        else:
-            seen[folded] = name
-            continue
-        raise InputError(key, PartSchemaError(f"part {key} {problem}", next_step=_REWRITE))
-    return frozenset(seen)
 
 
 def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -> str:

@@ -16,6 +16,16 @@ class SortKey(msgspec.Struct, frozen=True):
     descending: bool = False
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of the table that a part holds under other names, or does not show."""
+
+    column: str
+    """Of the table."""
+    names: tuple[str, ...]
+    """In the part; of several the first that has a value counts. None: every row has a null, and
+    what the part holds as ``column`` is not looked at."""
+
+
 class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     """One part to read."""
 
@@ -28,6 +38,8 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[int, int] | None = None
     """Its insertion order, unix ms; needed with ``only_touched``, where the kernel decides of what
     the output is made."""
+    sources: tuple[Source, ...] = ()
+    """Of columns that are not found under their own names; ``log.schema_changes`` says which."""
     forget: bool = False
     """Key tombstones of this part that win go too: nothing older is left for them to hide."""
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from firnline.errors import FirnlineError, KernelError, PartUnreadableError, UsageError
 from firnline.kernel.duck import quote_text
 from firnline.kernel.faults import first_line, scratch_full
-from firnline.kernel.inputs import sql_type
+from firnline.kernel.fit import sql_type
 from firnline.kernel.read_files import PartFiles
 from firnline.kernel.read_model import ReadTask
 from firnline.kernel.read_sql import RESERVED, read_query

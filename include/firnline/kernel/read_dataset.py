@@ -37,6 +37,13 @@ def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
             "which a pyarrow dataset cannot express",
             next_step=f"{_INSTEAD}, or merge the table first",
         )
+    renamed = sum(part.sources >= 0 for part in task.parts)
+    if renamed:
+        raise UsageError(
+            f"{renamed} of {len(task.parts)} parts have columns of before a change of the schema, "
+            "which a pyarrow dataset would look for under their new names",
+            next_step=f"{_INSTEAD}, or merge the table first",
+        )
     if task.primary_key:
         raise UsageError(
             "a pyarrow dataset cannot choose one row per primary key",

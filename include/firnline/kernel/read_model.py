@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+Sources = tuple[tuple[str, tuple[str, ...]], ...]
+"""(column of the table, its names in a part), of those that are not found under their own name. Of
+several names the first that has a value counts; none: the part does not show the column."""
+
 
 class ReadPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One part to read."""
@@ -16,6 +20,8 @@ class ReadPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Number of its partition: rows of one key in two partitions are two rows, as for merges."""
     hidden: int = -1
     """Which of ``ReadTask.hidden`` hides rows of it; -1: none."""
+    sources: int = -1
+    """Which of ``ReadTask.sources`` says what its columns are called; -1: all as in the table."""
 
 
 class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +41,7 @@ class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
     columns of the key only."""
     hidden: tuple[str, ...] = ()
     """DuckDB conditions, true for rows that deletes hide."""
+    sources: tuple[Sources, ...] = ()
     primary_key: tuple[str, ...] = ()
     """One row per value of these, in each partition; empty: all rows."""
     version: str | None = None

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from firnline.kernel.duck import quote_text
-from firnline.kernel.read_model import ReadPart, ReadTask
+from firnline.kernel.read_model import ReadPart, ReadTask, Sources
 from firnline.predicate import opaque
 from firnline.sql_types import quote_name
 
@@ -34,11 +34,11 @@ def read_query(
     if not task.parts:
         nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quote_name(n)}" for n, kind in task.columns)
         return f"SELECT {nulls} WHERE false"
-    groups: dict[int, list[ReadPart]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[ReadPart]] = defaultdict(list)
     for part in task.parts:
-        groups[part.hidden].append(part)
+        groups[part.hidden, part.sources].append(part)
     rows = " UNION ALL ".join(
-        _visible(task, [url(part) for part in parts], hidden) for hidden, parts in groups.items()
+        _visible(task, [url(part) for part in parts], *which) for which, parts in groups.items()
     )
     if task.primary_key:
         rows = _last_of_each_key(task, rows, partition_of)
@@ -58,8 +58,8 @@ def _outputs(task: ReadTask) -> list[str]:
     return outputs
 
 
-def _visible(task: ReadTask, urls: Sequence[str], hidden: int) -> str:
-    """Rows of parts of which the same deletes hide rows."""
+def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> str:
+    """Rows of parts of which the same deletes hide rows, and that call their columns alike."""
     names = [quote_name(name) for name, _ in task.needed]
     early = task.where
     if task.primary_key:
@@ -72,10 +72,27 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int) -> str:
         # Three-valued logic: a row for which the condition is null stays.
         conditions.append(f"({task.hidden[hidden]}) IS NOT TRUE")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {', '.join(names)} FROM {_scan(task, urls)}{where}"
+    rows = _scan(task.needed, urls) if sources < 0 else _renamed(task, urls, task.sources[sources])
+    return f"SELECT {', '.join(names)} FROM {rows}{where}"
 
 
-def _scan(task: ReadTask, urls: Sequence[str]) -> str:
+def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources) -> str:
+    """Files that call some columns otherwise than the table."""
+    other = dict(sources)
+    held: list[tuple[str, str]] = []
+    columns = list(RESERVED) if task.primary_key else []
+    for column, kind in task.needed:
+        names = other.get(column, (column,))
+        held += [(name, kind) for name in names]
+        quoted = [quote_name(name) for name in names]
+        value = f"COALESCE({', '.join(quoted)})" if len(quoted) > 1 else "".join(quoted)
+        columns.append(f"{value or f'CAST(NULL AS {kind})'} AS {quote_name(column)}")
+    # A column that no file has: without any DuckDB has nothing to say how many rows there are by.
+    scanned = _scan(held or [(_free_name("no column of any part", task), "BOOLEAN")], urls)
+    return f"(SELECT {', '.join(columns)} FROM {scanned})"
+
+
+def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
     """With the schema stated, so that no footer is read before its part is.
 
     A file's columns are found by name, and its values cast, when the file is opened.
@@ -83,7 +100,7 @@ def _scan(task: ReadTask, urls: Sequence[str]) -> str:
     fields = ", ".join(
         f"{quote_text(name)}: {{name: {quote_text(name)}, type: {quote_text(kind)}, "
         "default_value: NULL}"
-        for name, kind in task.needed
+        for name, kind in columns
     )
     files = ", ".join(map(quote_text, urls))
     return f"read_parquet([{files}], schema = MAP {{{fields}}}, hive_partitioning = false)"

@@ -37,13 +37,6 @@ _RESTORE = (
 )
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What stands before the markers of a log file."""
-
-    schema: dict[str, str]
-    tombstones: list[LogTombstone]
-
-
 class _Sum(msgspec.Struct, frozen=True):
     crc32: int
 
@@ -114,20 +107,20 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         ForeignPathError: a marker or tombstone points outside the table.
     """
     header = decode_header(key, data)
-    lines, end = _first_lines(data, header.f)
+    lines, end = first_lines(data, header.f)
     if len(lines) < header.f:
         raise corrupt(key, 1, f"it states {header.f} lines before the markers, the file has fewer")
     _check_sections(key, header, data, lines)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
-    tombstones = _tombstones(key, header, lines)
-    deletes, other = _extensions(key, (header.ext or 0) + 1, ext)
+    tombstones = tombstone_lines(key, header, lines)
+    deletes, other = extension_lines(key, (header.ext or 0) + 1, ext)
     markers = _markers(key, header.f, memoryview(data)[end:])
     if header.ext is None:
         _check_numbers(key, header, tombstones, markers)
     _check_paths(key, data, tombstones, markers, paths)
     return LogContent(
         t=header.t,
-        schema=_schema(key, header.sch, lines[header.sch]),
+        schema=schema_line(key, header.sch, lines[header.sch]),
         markers=markers,
         tombstones=tombstones,
         deletes=deletes,
@@ -168,7 +161,7 @@ def _check_paths(
         ) from None
 
 
-def _first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
+def first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
     """The first lines, and where the rest begins; the rest, most of the file, is not copied."""
     lines: list[bytes] = []
     start = 0
@@ -198,24 +191,8 @@ def decode_header(key: str, data: bytes) -> Header:
     return header
 
 
-def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
-    """Schema, and tombstones when asked for, from the first bytes of a log file.
-
-    None when the bytes end before what is asked for does. The checksum is not looked at: it covers
-    the whole file.
-    """
-    if b"\n" not in head:
-        return None
-    header = decode_header(key, head)
-    needed = header.f if tombstones else header.sch + 1
-    lines, end = _first_lines(head, needed)
-    if len(lines) < needed or end > len(head):
-        return None
-    schema = _schema(key, header.sch, lines[header.sch])
-    return Head(schema, _tombstones(key, header, lines) if tombstones else [])
-
-
-def _schema(key: str, number: int, line: bytes) -> dict[str, str]:
+def schema_line(key: str, number: int, line: bytes) -> dict[str, str]:
+    """Columns of a schema line. Raises LogCorruptError."""
     try:
         return _SCHEMA.decode(line)
     except UNREADABLE as error:
@@ -234,7 +211,8 @@ def _check_sections(key: str, header: Header, data: bytes, lines: Sequence[bytes
     check_seal(key, 3, head, sealed, memoryview(data)[len(head) + len(sealed) + 2 :])
 
 
-def _tombstones(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTombstone]:
+def tombstone_lines(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTombstone]:
+    """Log tombstones of the lines before the markers. Raises LogCorruptError."""
     if header.tmb is None:
         return []
     found = []
@@ -246,7 +224,10 @@ def _tombstones(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTom
     return found
 
 
-def _extensions(key: str, number: int, lines: Sequence[bytes]) -> tuple[list[Delete], list[bytes]]:
+def extension_lines(
+    key: str, number: int, lines: Sequence[bytes]
+) -> tuple[list[Delete], list[bytes]]:
+    """Delete records and others, of extension lines. Raises LogCorruptError."""
     deletes: list[Delete] = []
     other: list[bytes] = []
     for offset, line in enumerate(lines):
@@ -267,13 +248,14 @@ def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:
     except UNREADABLE:
         # Rare: a key we do not know, or a broken line. Only now go line by line.
         return [
-            _marker(key, first + offset, line)
+            marker_line(key, first + offset, line)
             for offset, line in enumerate(bytes(rest).split(b"\n"))
             if line
         ]
 
 
-def _marker(key: str, number: int, line: bytes) -> Marker:
+def marker_line(key: str, number: int, line: bytes) -> Marker:
+    """One marker, also with keys that are not known. Raises LogCorruptError."""
     try:
         return _MARKER.decode(line)
     except UNREADABLE as error:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import codec
-from firnline.log.codec import Head
+from firnline.log.head import UNREAD, Head, decode_head
 from firnline.log.reader import ATTEMPTS, LogObject, list_log
+from firnline.log.schema_changes import line_now, split
+from firnline.log.schema_lines import line_sequence
 from firnline.paths import TablePaths
 from firnline.store.base import Store
 
@@ -23,8 +27,10 @@ _GROWTH = 16
 
 def read_schemas(
     store: Store, paths: TablePaths, known: dict[str, Head] | None = None
-) -> list[tuple[str, dict[str, str]]]:
+) -> list[tuple[str, Mapping[str, str]]]:
     """(log file, schema line) of every log file that no transaction of ours has folded.
+
+    The line in the words of today: as it would be stated after every change of the schema.
 
     Requests: 1 LIST, and one ranged GET per such log file; a few more where the schema line is
     longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files.
@@ -44,11 +50,13 @@ def read_schemas(
         listing, _ = list_log(store, paths)
         try:
             heads = _read(store, listing, known)
+            if any(head.changes for head in heads.values()):
+                heads = _with_sequences(store, listing, heads)
         except ObjectNotFoundError:
             continue  # clean-up passed: list again, as every reader does
         known.clear()
         known.update(heads)
-        return sorted((key, head.schema) for key, head in heads.items())
+        return _lines(listing, heads)
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
@@ -85,7 +93,8 @@ def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> d
     for key, head in store.get_heads(keys, HEAD_BYTES) if keys else ():
         if head is None:
             raise ObjectNotFoundError(f"log file {key} is gone", next_step="list the log again")
-        decoded = codec.decode_head(key, head)
+        whole = len(head) >= listing[key].size
+        decoded = decode_head(key, head + b"\n" if whole else head)
         if decoded is None:
             longer.append((key, head))
         else:
@@ -95,16 +104,52 @@ def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> d
     return found
 
 
-def _head(store: Store, key: str, size: int, known: bytes, *, tombstones: bool) -> Head:
-    """Read on until the head of one log file is there. Raises LogCorruptError."""
+def _with_sequences(
+    store: Store, listing: Mapping[str, LogObject], heads: Mapping[str, Head]
+) -> dict[str, Head]:
+    """Read on where the first marker is not in the bytes yet, as behind a very long schema line."""
+    found = dict(heads)
+    for key, head in heads.items():
+        if head.q == UNREAD and not listing[key].name.seq:
+            size = listing[key].size
+            marked = _head(store, key, size, b"", tombstones=False, marked=True)
+            found[key] = marked
+    return found
+
+
+def _lines(
+    listing: Mapping[str, LogObject], heads: Mapping[str, Head]
+) -> list[tuple[str, Mapping[str, str]]]:
+    records = [record for head in heads.values() for record in head.changes]
+    _, changes = split(records)
+    if not changes:
+        return sorted((key, head.schema) for key, head in heads.items())
+    times = {(item.name.t, item.name.seq) for item in listing.values() if item.name.seq}
+    times |= {(change.t, change.seq) for change in changes}
+    known = sorted(times)
+    return sorted(
+        (key, line_now(changes, head.schema, line_sequence(listing[key].name, head.q, known)))
+        for key, head in heads.items()
+    )
+
+
+def _head(
+    store: Store, key: str, size: int, known: bytes, *, tombstones: bool, marked: bool = False
+) -> Head:
+    """Read on until the head of one log file is there, ``marked``: with the first marker.
+
+    Raises LogCorruptError.
+    """
     step = HEAD_BYTES
     while True:
         whole = len(known) >= size
         # The last line has no newline, and that of a table without parts is one of the head.
         seen = known + b"\n" if whole else known
-        head = codec.decode_head(key, seen, tombstones=tombstones) if seen else None
-        if head is not None:
+        head = decode_head(key, seen, tombstones=tombstones) if seen else None
+        if head is not None and not (marked and head.q == UNREAD):
             return head
+        if head is not None and whole:
+            return msgspec.structs.replace(head, q=None)  # it names no part
         if whole:
             raise codec.corrupt(key, 1, "it ends before its sections do")
         known += store.get_range(key, len(known), min(step, size - len(known)))

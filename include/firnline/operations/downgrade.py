@@ -131,10 +131,15 @@ class _Run:
 
     def apply_deletes(self, base: Base, plan: DowngradePlan) -> Base:
         """Rewrite the parts in which rows are hidden; the next base."""
-        table, work = self.table, Work(op=OP, only_touched=True)
+        table, snapshot = self.table, base.snapshot
+        works = [
+            # A part in another form is written anew, whether rows of it are hidden or not.
+            Work(op=OP, only_touched=not any(map(snapshot.pending_changes, group.parts)))
+            for group in plan.groups
+        ]
         tasks = [
-            (group, kernel_task(table, base.snapshot, number, group, work))
-            for number, group in enumerate(plan.groups)
+            (group, kernel_task(table, snapshot, number, group, work))
+            for number, (group, work) in enumerate(zip(plan.groups, works, strict=True))
         ]
         newest = base
         for partition in run_groups(table, self.engine(), tasks):

@@ -150,7 +150,7 @@ def _holders(scene: Scene, certificate: Certificate, seq: int) -> dict[str, list
             continue
         if path in own:
             found["replaced part"].append(path)
-        elif path.rpartition("/")[2] in checked or _excluded(marker, records):
+        elif path.rpartition("/")[2] in checked or _excluded(scene.snapshot, marker, records):
             continue
         elif marker.tmb is not None:
             found["older part"].append(path)
@@ -171,9 +171,11 @@ def _records(
     }
 
 
-def _excluded(marker: Marker, records: Mapping[str, tuple[KeyColumn, ...] | None]) -> bool:
+def _excluded(
+    snapshot: Snapshot, marker: Marker, records: Mapping[str, tuple[KeyColumn, ...] | None]
+) -> bool:
     """Whether no row of any record's keys can be in the part."""
-    applied, stats = marker.d or (), marker.stats()
+    applied, stats = marker.d or (), snapshot.stats_of(marker)
     return all(
         delete in applied
         or (columns is not None and any(column.misses(stats) for column in columns))

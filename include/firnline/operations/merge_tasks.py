@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline.kernel.model import Cluster, KernelInput, KernelResult, KernelTask, KeyFile, SortKey
+from firnline.kernel.model import (
+    Cluster,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    KeyFile,
+    SortKey,
+    Source,
+)
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.part import WrittenPart
@@ -118,8 +126,15 @@ def _input(
         rows=marker.n,
         where_hidden=hidden_condition([*pending, *work.hides], snapshot.schema),
         order=marker.order(),
+        sources=sources_of(snapshot, marker),
         forget=marker.p in forget,
     )
+
+
+def sources_of(snapshot: Snapshot, marker: Marker) -> tuple[Source, ...]:
+    """The columns of a part that the table has under other names, or not at all."""
+    made = snapshot.columns_of(marker).made_of
+    return tuple(Source(column=column, names=names) for _, (column, names) in sorted(made.items()))
 
 
 def hidden_condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str | None:

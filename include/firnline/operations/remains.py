@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 
 from firnline import schema as schemas
 from firnline.errors import LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
-from firnline.log.reader import LogRead
-from firnline.log.records import Delete
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
+from firnline.paths import TablePaths
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
+from firnline.state_columns import StateColumns
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
+from firnline.widening import as_known
 
 _TELL_EVERY = 1_000
 _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
@@ -66,41 +71,76 @@ def read_remains(
             f"there is nothing at {table.settings.root} to rebuild a table from",
             next_step="correct the name or the root",
         )
-    columns = _columns(log, txns)
+    deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
+    state = _State.of(log, txns, deletes.values())
+    columns = _columns(log, txns, state, table.paths)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
-    wanted = FooterWanted(columns=columns.columns, stats=table.settings.statistics_columns)
+    state.schema = columns.columns
+    wanted = FooterWanted(columns=state.types_in_parts(), stats=table.settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
     plan = plan_rebuild(history, objects, footers, table.paths, table.settings, choice)
-    live = {marker.p for marker in plan.live}
+    live = {marker.p: marker for marker in plan.live}
     for facts in footers:
         if facts.key in live:
-            columns.add(f"part {facts.key}", facts.columns, next_step=_LEAVE_OUT)
+            stated = state.shown(live[facts.key], facts.columns)
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
     return Remains(
         log=log,
         history=history,
         schema=columns.columns,
-        deletes=txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes},
+        deletes=deletes,
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
         plan=plan,
     )
 
 
-def _columns(log: LogSurvey, txns: TxnSurvey) -> schemas.SchemaUnion:
+@dataclass
+class _State(StateColumns):
+    """What log and transactions say of the columns that parts hold."""
+
+    listing: Mapping[str, LogObject]
+    contents: Mapping[str, LogContent]
+    schema: Mapping[str, str]
+    deletes: Mapping[str, Delete]
+    changes: tuple[SchemaChange, ...]
+    times: tuple[tuple[int, int], ...]
+    _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, log: LogSurvey, txns: TxnSurvey, records: Iterable[Delete]) -> Self:
+        """Without the columns, which follow from it."""
+        names = (item.name for item in log.listing.values())
+        times = {(name.t, name.seq) for name in names if name.seq}
+        times |= {(header.t, header.seq) for header in txns.headers.values()}
+        rows, changes = split(records)
+        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)))
+
+    def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
+        """The columns of a footer as the table has them."""
+        held = self.columns_of(marker)
+        named = {held.column(name): kind for name, kind in columns.items()}
+        return as_known({n: kind for n, kind in named.items() if n is not None}, self.schema)
+
+
+def _columns(
+    log: LogSurvey, txns: TxnSurvey, state: _State, paths: TablePaths
+) -> schemas.SchemaUnion:
     """The columns that are known. Raises SchemaConflictError.
 
     Of two transactions the newer one counts, and a log file that any has folded does not: a repair
     of the schema may have corrected what they say.
     """
     lines: dict[str, str] = {}
-    for _, line in sorted(txns.schemas, reverse=True):
+    for key, stated in sorted(txns.schemas, reverse=True):
+        line = line_now(state.changes, stated, paths.parse_txn(key))
         known = {fold_name(name) for name in lines}
         lines |= {name: kind for name, kind in line.items() if fold_name(name) not in known}
     columns = schemas.SchemaUnion()
     columns.add("the transactions", lines)
     for key in standing(LogRead(log.listing, log.contents)):
         if key not in txns.folded:
-            columns.add(f"log file {key}", log.contents[key].schema)
+            columns.add(f"log file {key}", state.line(key))
     return columns
 
 

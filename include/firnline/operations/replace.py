@@ -31,7 +31,13 @@ from firnline.operations.replace_options import (
 )
 from firnline.operations.rewrite_parts import NOT_COMMITTED, commit_or_discard
 from firnline.plan.delete import Mode
-from firnline.plan.replace import ReplacePlan, plan_nothing, plan_replace, refuse_rivals
+from firnline.plan.replace import (
+    ReplacePlan,
+    plan_nothing,
+    plan_replace,
+    refuse_rivals,
+    with_new_columns,
+)
 from firnline.schema import SchemaUnion
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -134,20 +140,13 @@ def _plan(
         base.snapshot,
         table.settings,
         options.span(table.settings),
-        _columns(base, new_columns),
+        with_new_columns(base.snapshot.schema, new_columns),
         mode=_mode(table, options),
     )
 
 
 def _mode(table: Table, options: ReplaceOptions) -> Mode:
     return options.mode or table.settings.deletes
-
-
-def _columns(base: Base, new_columns: Mapping[str, str]) -> Mapping[str, str]:
-    known = SchemaUnion()
-    known.add("the table", base.snapshot.schema)
-    known.add("the new rows", new_columns, next_step="cast the column to the type the table has")
-    return known.columns
 
 
 @dataclass
@@ -212,6 +211,7 @@ class _Run:
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
             base = take_base(self.table, began_ms=base.began_ms)
+            new.refuse_old_names(base.snapshot, plan.seq)
 
     def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
         if not plan.groups:
@@ -241,7 +241,7 @@ class _Run:
         old = change(base.snapshot, found, plan, [self._record(plan)], OP)
         wanted = _with_new_rows(old, new)
         if plan.mode == "eager":
-            columns = _columns(base, new.columns)
+            columns = with_new_columns(base.snapshot.schema, new.columns)
             rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
             wanted = replace(wanted, refuse=rivals)
         self.committing = True

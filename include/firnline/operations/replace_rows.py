@@ -16,13 +16,14 @@ from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import gather
 from firnline.base import Base
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, SchemaConflictError, UsageError
 from firnline.kernel.check import RowCheck, row_check
 from firnline.log.records import Marker, stats_json
 from firnline.part import WrittenPart
 from firnline.plan.replace import Span
 from firnline.predicate import to_sql
 from firnline.schema import SchemaUnion
+from firnline.snapshot import Snapshot
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -59,6 +60,24 @@ class NewRows:
             Marker(p=part.key, b=part.bytes, t=0, n=part.rows, s=stats_json(part.stats))
             for part in self.parts
         )
+
+    def refuse_old_names(self, snapshot: Snapshot, since: int) -> None:
+        """Raise SchemaConflictError where a rival renamed or dropped a column of the rows.
+
+        They are above every record, so under the old name they would be another column.
+
+        Args:
+            snapshot: the table as it is.
+            since: newest transaction when the rows were written.
+        """
+        for change in snapshot.changes:
+            gone = [c for c in (*change.what.rename, *change.what.drop) if c in self.columns]
+            if change.seq > since and gone:
+                raise SchemaConflictError(
+                    f"transaction {change.seq} renamed or dropped column {gone[0]!r} of the new "
+                    "rows while they were written",
+                    next_step="give the rows the table's columns and run it again",
+                )
 
     def discard(self, table: Table) -> None:
         """Delete the parts, which are known not to be committed.

@@ -30,8 +30,9 @@ from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
 from firnline.plan.evolve import Evolution, evolved
 from firnline.plan.merge import PlannedGroup
-from firnline.plan.schema_fix import PartFix, SchemaFixPlan, aim, plan_schema_fix
+from firnline.plan.schema_fix import SchemaFixPlan, aim, plan_schema_fix
 from firnline.plan.schema_mend import mended
+from firnline.plan.schema_parts import PartFix
 from firnline.plan.schema_target import ColumnFix, targets_of
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
@@ -176,7 +177,7 @@ def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> Schema
             all_parts=options.all_parts,
         )
     planned = aim(snapshot, targets, all_parts=options.everywhere)
-    known = {**snapshot.schema, **{t.column: t.kept for t in targets if not t.gone}}
+    known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
     tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
     footers = many_facts(table.store, tasks, FooterWanted(columns=known))
     return plan_schema_fix(snapshot, planned, footers)

@@ -8,8 +8,9 @@ from firnline.kernel.model import KernelInput, KernelTask, SortKey
 from firnline.log.records import Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
+from firnline.operations.merge_tasks import sources_of
 from firnline.part_metadata import PartMetadata
-from firnline.plan.schema_fix import PartFix
+from firnline.plan.schema_parts import PartFix
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
 from firnline.table import Table
@@ -29,7 +30,15 @@ def rewrite_task(
     return KernelTask(
         group=number,
         partition=fix.partition,
-        inputs=(KernelInput(key=marker.p, bytes=marker.b, rows=marker.n, order=marker.order()),),
+        inputs=(
+            KernelInput(
+                key=marker.p,
+                bytes=marker.b,
+                rows=marker.n,
+                order=marker.order(),
+                sources=sources_of(snapshot, marker),
+            ),
+        ),
         columns=fix.columns,
         sort_by=tuple(
             SortKey(has[fold_name(f.column)], f.descending)
@@ -43,6 +52,7 @@ def rewrite_task(
             writer=op,
             q=snapshot.sequence_of(marker),
             o=marker.order(),
+            d=_applied(snapshot, marker) or (),
             replaces=(table.paths.parse_part(marker.p).name,),
         ).to_pairs(),
         data_prefix=table.paths.partition_dir(fix.partition),
@@ -53,6 +63,12 @@ def rewrite_task(
         conversions=fix.conversions,
         dropped=fix.dropped,
     )
+
+
+def _applied(snapshot: Snapshot, old: Marker) -> tuple[str, ...] | None:
+    """What the new part shows: with the sequence of the old one changes would be made again."""
+    changes = {change.id for change in snapshot.pending_changes(old)}
+    return tuple(sorted(changes.union(old.d or ()))) or None
 
 
 def replacing(
@@ -73,7 +89,7 @@ def replacing(
             t=0,
             n=part.rows,
             q=snapshot.sequence_of(old),
-            d=old.d,
+            d=_applied(snapshot, old),
             o=old.order(),
             s=stats_json(part.stats),
             c=old.c,

@@ -132,7 +132,15 @@ def run_verify(
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     counted = run.check_parts(snapshot, now)
-    deep = FooterCheck(run.found, table.paths, snapshot.live, snapshot.schema, _disputed(snapshot))
+    deep = FooterCheck(
+        run.found,
+        table.paths,
+        snapshot.live,
+        snapshot.schema,
+        _disputed(snapshot),
+        snapshot.columns_of,
+        snapshot.types_in_parts(),
+    )
     if options.deep:
         reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
         _read_footers(deep, reader, on_progress or (lambda _: None))
@@ -243,7 +251,7 @@ class _Run:
 
 
 def _disputed(snapshot: Snapshot) -> frozenset[str]:
-    named = {fold_name(n) for content in snapshot.contents.values() for n in content.schema}
+    named = {fold_name(n) for key in snapshot.contents for n in snapshot.line(key)}
     return frozenset(named - {fold_name(n) for n in snapshot.schema})
 
 
@@ -271,7 +279,7 @@ def _read_footers(
     check: FooterCheck, read: ReadFooters, tell: Callable[[VerifyProgress], None]
 ) -> None:
     tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
-    for facts in read(tasks, FooterWanted(columns=dict(check.columns))):
+    for facts in read(tasks, FooterWanted(columns=dict(check.types))):
         check.take(facts)
         if check.count % _TELL_EVERY == 0:
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))

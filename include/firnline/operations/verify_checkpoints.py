@@ -102,6 +102,7 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
         path: (
             *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s)),
             frozenset(d.id for d in snapshot.pending_deletes(m, _partition(path, start))),
+            frozenset(change.id for change in snapshot.pending_changes(m)),
         )
         for path, m in snapshot.parts.items()
         if m.tmb is None or m.tmb > snapshot.purged

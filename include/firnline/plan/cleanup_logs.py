@@ -59,7 +59,11 @@ def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
     contents = [content for key, content in snapshot.contents.items() if key not in going]
     return _Rest(
         parts=union_parts(contents),
-        columns={fold_name(name) for content in contents for name in content.schema},
+        columns={
+            fold_name(name)
+            for key in snapshot.contents.keys() - going
+            for name in snapshot.line(key)
+        },
         deletes={delete.id for content in contents for delete in content.deletes},
         other={line for content in contents for line in content.other},
     )
@@ -69,7 +73,7 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
     content = snapshot.contents[key]
     return (
         any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
-        or not {fold_name(name) for name in content.schema} <= rest.columns
+        or not _columns(snapshot, key) <= rest.columns
         or not frozenset(content.other) <= rest.other
         or any(
             delete.id not in rest.deletes
@@ -77,6 +81,12 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
             for delete in content.deletes
         )
     )
+
+
+def _columns(snapshot: Snapshot, key: str) -> set[str]:
+    """Those of the table that a log file states; one that was dropped is not lost with it."""
+    stated = {fold_name(name) for name in snapshot.line(key)}
+    return stated if snapshot.conflict else stated & {fold_name(name) for name in snapshot.schema}
 
 
 def _marker_lost(snapshot: Snapshot, rest: _Rest, path: str) -> bool:

@@ -92,7 +92,12 @@ def plan_clusters(
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
         groups += _pieces(found, snapshot, cluster, target)
     grouped = {m.p for group in groups for m in group}
-    alone = [m for m in ready if m.p not in grouped and snapshot.pending_deletes(m, partition)]
+    alone = [
+        m
+        for m in ready
+        if m.p not in grouped
+        and (snapshot.pending_deletes(m, partition) or snapshot.pending_changes(m))
+    ]
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}
     return (
@@ -117,7 +122,8 @@ def _group(
         d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
     }
     ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
-    # One part alone is only rid of its deleted rows: it stays what it is in its run.
+    # One part alone is only rid of its deleted rows, or gets its columns as they are now: it stays
+    # what it is in its run.
     outputs = 1 if len(parts) == 1 else outputs_of(sum(m.b for m in parts), target)
     return PlannedGroup(partition, ordered, tuple(deletes.values()), outputs, cluster.mark)
 
@@ -173,7 +179,7 @@ def _placed(runs: Sequence[_Run], snapshot: Snapshot, column: str) -> list[_Plac
     found: list[_Placed] = []
     for run in runs:
         for part in run.parts:
-            known = part.stats().get(column)
+            known = snapshot.stats_of(part).get(column)
             if known is None or key is None:
                 return None
             low, high, nulls = known

@@ -132,7 +132,7 @@ def plan_delete(
             by columns outside the primary key.
     """
     tree = bind(where, snapshot.schema)
-    judge = judge_by(tree, snapshot.schema)
+    judge = judge_by(snapshot, tree, snapshot.schema)
     other = keys.outside_key(settings, columns_of(tree))
     if mode == "lazy":
         step = "delete eagerly (mode eager): it looks for the newest row of each key"
@@ -156,11 +156,13 @@ def plan_delete(
     )
 
 
-def judge_by(tree: Predicate, columns: Mapping[str, str]) -> Callable[[Marker], Verdict]:
+def judge_by(
+    snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]
+) -> Callable[[Marker], Verdict]:
     """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
 
     def judge(marker: Marker) -> Verdict:
-        found = outcomes(tree, marker.stats(), columns)
+        found = outcomes(tree, snapshot.stats_of(marker), columns)
         if not found.true:
             return "none"
         whole = not found.false and not found.unknown
@@ -193,7 +195,7 @@ def plan_erase(
     keys.refuse_outside_key(settings, names, "an erase", next_step=step)
 
     def judge(marker: Marker) -> Verdict:
-        stats = marker.stats()
+        stats = snapshot.stats_of(marker)
         return "none" if any(column.misses(stats) for column in columns) else "some"
 
     selected = select(snapshot, settings, list(snapshot.partitions), judge, excluded)

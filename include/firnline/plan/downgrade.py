@@ -79,7 +79,7 @@ def plan_downgrade(
     logs, dead, due = _left_overs(snapshot, settings) if is_v1 else ((), (), 0)
     return DowngradePlan(
         groups=() if is_v1 else _groups(snapshot, checked),
-        deletes=len(snapshot.deletes),
+        deletes=len(snapshot.records),
         live=len(snapshot.live),
         logs=len(unfolded),
         is_v1=is_v1,
@@ -90,7 +90,7 @@ def plan_downgrade(
 
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:
-    visible = [fold.visible_since(snapshot, delete) for delete in snapshot.deletes]
+    visible = [fold.visible_since(snapshot, delete) for delete in snapshot.records]
     wait = max(visible, default=0) + settings.append.ttl - now_ms
     if wait > 0:
         raise UsageError(
@@ -107,7 +107,7 @@ def _groups(snapshot: Snapshot, checked: Collection[str]) -> tuple[PlannedGroup,
             if marker.p in checked:
                 continue
             pending = tuple(snapshot.pending_deletes(marker, partition))
-            if pending:
+            if pending or snapshot.pending_changes(marker):
                 groups.append(PlannedGroup(partition, (marker,), pending))
     return tuple(groups)
 

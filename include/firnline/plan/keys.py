@@ -193,9 +193,9 @@ def _reveals(
         stays = [m for m in stays if place(m) < place(part)]
     if len(stays) > _COMPARED:
         return True
-    stats, schema = part.stats(), snapshot.schema
+    stats, schema = snapshot.stats_of(part), snapshot.schema
     for other in stays:
-        theirs = other.stats()
+        theirs = snapshot.stats_of(other)
         if any(_apart(stats, theirs, name, schema) for name in settings.primary_key):
             continue
         if version is not None and _above(theirs, stats, version, schema):

@@ -151,6 +151,7 @@ def _candidates(
             full is not None
             and marker.b >= full
             and not snapshot.pending_deletes(marker, partition)
+            and not snapshot.pending_changes(marker)
         ):
             reason = "is large enough (3/4 of target_size)"
         elif marker.p in unsettled:
@@ -172,13 +173,18 @@ def _group(
     for run in _runs(snapshot, settings, partition, ready, tier):
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(m.b for m in run)
-        if deletes or tiers.worthwhile(len(run), total, tier):
+        if deletes or tiers.worthwhile(len(run), total, tier) or _old_form(snapshot, run):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             groups.append(PlannedGroup(partition, tuple(ordered), tuple(deletes.values())))
             continue
         reason = f"waits until {tier.min_inputs} parts of about its size are there"
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left
+
+
+def _old_form(snapshot: Snapshot, parts: Sequence[Marker]) -> bool:
+    """Whether a part has columns of before a change of the schema: its record waits for it."""
+    return any(snapshot.pending_changes(marker) for marker in parts)
 
 
 def _runs(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from firnline.errors import UsageError
-from firnline.kernel.read_model import ReadPart, ReadTask
+from firnline.kernel.read_model import ReadPart, ReadTask, Sources
 from firnline.log.records import Delete, Marker
 from firnline.plan.keys import check_deleted
 from firnline.plan.read_parts import Wanted, choose
@@ -105,7 +105,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     where = None if options.where is None else bind(options.where, schema)
     early = where if not key or where is None else _about(where, key)
     chosen = choose(snapshot, options.partitions)
-    wanted = Wanted(settings, schema, None if early is None else Pruner(early, schema))
+    wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
     kept, ruled_out = _kept(chosen[0], wanted)
     passed = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
     names = tuple(dict.fromkeys(partition for partition, _ in kept))
@@ -114,15 +114,16 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     version = settings.version if key else None
     deleted = settings.deleted if key else None
     key_columns = (*key, *(name for name in (version, deleted) if name))
+    needed = _needed(snapshot, columns, where, [d for each in deletes for d in each], key_columns)
+    parts, sources = _with_sources(snapshot, kept, parts, [name for name, _ in needed])
     task = ReadTask(
         parts=parts,
         columns=columns,
-        needed=_needed(
-            snapshot, columns, where, [d for each in deletes for d in each], key_columns
-        ),
+        needed=needed,
         where=None if where is None else to_sql(where, schema),
         where_early=None if early is None else to_sql(early, schema),
         hidden=tuple(_condition(each, schema) for each in deletes),
+        sources=sources,
         primary_key=key,
         version=version,
         deleted=deleted,
@@ -212,6 +213,24 @@ def _parts(
             )
         )
     return tuple(parts), deletes
+
+
+def _with_sources(
+    snapshot: Snapshot,
+    kept: Sequence[tuple[str, Marker]],
+    parts: tuple[ReadPart, ...],
+    columns: Sequence[str],
+) -> tuple[tuple[ReadPart, ...], tuple[Sources, ...]]:
+    """The parts with what they call the columns that are read."""
+    if not snapshot.changes:
+        return parts, ()
+    numbers: dict[Sources, int] = {(): -1}
+    found: list[ReadPart] = []
+    for (_, marker), part in zip(kept, parts, strict=True):
+        sources = snapshot.columns_of(marker).only(columns)
+        number = numbers.setdefault(sources, len(numbers) - 1)
+        found.append(msgspec.structs.replace(part, sources=number))
+    return tuple(found), tuple(sources for sources in numbers if sources)
 
 
 def _condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str:

@@ -39,11 +39,9 @@ def choose(snapshot: Snapshot, globs: Sequence[str]) -> tuple[Mapping[str, list[
 class Wanted:
     """Whether a part can hold a row that is wanted."""
 
-    def __init__(
-        self, settings: TableSettings, schema: Mapping[str, str], pruner: Pruner | None
-    ) -> None:
+    def __init__(self, settings: TableSettings, snapshot: Snapshot, pruner: Pruner | None) -> None:
         self._settings = settings
-        self._schema = schema
+        self._snapshot = snapshot
         self._pruner = pruner
         self._named: dict[str, Stats] = {}
 
@@ -51,8 +49,9 @@ class Wanted:
         if self._pruner is None:
             return True
         if partition not in self._named:
-            self._named[partition] = _by_name(partition, self._settings, self._schema)
-        return not self._pruner.matches_nothing({**self._named[partition], **marker.stats()})
+            self._named[partition] = _by_name(partition, self._settings, self._snapshot.schema)
+        stats = self._snapshot.stats_of(marker)
+        return not self._pruner.matches_nothing({**self._named[partition], **stats})
 
 
 def _by_name(partition: str, settings: TableSettings, schema: Mapping[str, str]) -> Stats:

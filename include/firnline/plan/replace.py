@@ -19,10 +19,11 @@ from firnline.plan.selection import HIDDEN, Selected, select
 from firnline.predicate import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
 from firnline.predicate_logic import Pruner
 from firnline.scalars import bound_key, canonical
-from firnline.schema import normalise
+from firnline.schema import SchemaUnion, normalise
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 from firnline.table_fields import TIME_TRANSFORMS
+from firnline.widening import as_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def plan_replace(
     )
     tree = bound.predicate(columns)
     partitions = list(snapshot.partitions)
-    found = select(snapshot, settings, partitions, judge_by(tree, columns), frozenset())
+    found = select(snapshot, settings, partitions, judge_by(snapshot, tree, columns), frozenset())
     left = found.left_alone
     if mode == "lazy":
         cut = [(group.partition, m) for group in found.groups for m in group.parts]
@@ -148,14 +149,14 @@ def plan_replace(
         mode=mode,
         span=bound,
         where=to_json(tree),
-        groups=_by_side(found.groups, bound, columns) if mode == "eager" else (),
+        groups=_by_side(snapshot, found.groups, bound, columns) if mode == "eager" else (),
         dropped=found.dropped,
         left_alone=left,
     )
 
 
 def _by_side(
-    groups: Sequence[PlannedGroup], span: Span, columns: Mapping[str, str]
+    snapshot: Snapshot, groups: Sequence[PlannedGroup], span: Span, columns: Mapping[str, str]
 ) -> tuple[PlannedGroup, ...]:
     """The groups, but what lies before the interval apart from what lies behind it.
 
@@ -168,10 +169,22 @@ def _by_side(
     for group in groups:
         sides: dict[tuple[bool, bool], list[Marker]] = defaultdict(list)
         for marker in group.parts:
-            stats = marker.stats()
+            stats = snapshot.stats_of(marker)
             sides[before.matches_nothing(stats), behind.matches_nothing(stats)].append(marker)
         found += [PlannedGroup(group.partition, tuple(p), group.deletes) for p in sides.values()]
     return tuple(found)
+
+
+def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
+    """The columns of a table, column -> SQL type, and those that new rows have besides.
+
+    Raises SchemaConflictError.
+    """
+    known = SchemaUnion()
+    known.add("the table", schema)
+    step = "cast the column to the type the table has"
+    known.add("the new rows", as_known(new, known.columns), next_step=step)
+    return known.columns
 
 
 def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
@@ -206,7 +219,7 @@ def refuse_rivals(
         for path, marker in base.live.items():
             if path in planned.live or base.sequence_of(marker) <= planned.seq:
                 continue
-            if not pruner.matches_nothing(marker.stats()):
+            if not pruner.matches_nothing(base.stats_of(marker)):
                 raise CommitConflictError(
                     f"a rival wrote rows of the same interval meanwhile, in {path}",
                     next_step="run it again: it plans on what is there now",

@@ -175,7 +175,7 @@ def _select(
     """The parts of a partition by what becomes of the rows that do not stay."""
 
     def judge(marker: Marker) -> Verdict:
-        stats = marker.stats()
+        stats = snapshot.stats_of(marker)
         if matches_all(keep, stats, snapshot.schema):
             return "none"
         # Unread only where it is known how many visible rows go.

@@ -15,11 +15,11 @@ from typing import Any
 
 from firnline.errors import UsageError
 from firnline.footers import FooterFacts
-from firnline.kernel.model import Conversion
 from firnline.log.records import Marker
 from firnline.plan.merge import FIXED_REQUESTS
 from firnline.plan.schema_lines import LineSource, lines, live_parts, source_of
 from firnline.plan.schema_mend import line_of, refuse_deletes, wrong_files
+from firnline.plan.schema_parts import PartFix, part_fix
 from firnline.plan.schema_target import Target
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
@@ -37,19 +37,6 @@ class Aim:
     """Those whose schema line is wrong."""
     suspects: tuple[Marker, ...]
     """Live parts whose footers decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartFix:
-    """A part that is rewritten, by itself."""
-
-    marker: Marker
-    partition: str
-    columns: tuple[tuple[str, str], ...]
-    """Of the new part."""
-    conversions: tuple[Conversion, ...]
-    dropped: tuple[str, ...] = ()
-    """Columns that the new part does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +147,10 @@ def plan_schema_fix(
         if facts.error is not None:
             unreadable.append(Unreadable(facts.key, facts.error, facts.next_step))
             continue
-        for name in facts.columns:
+        columns = snapshot.columns_of(by_key[facts.key])
+        for name in filter(None, map(columns.column, facts.columns)):
             holding.get(fold_name(name), set()).add(facts.key)
-        fix = _part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
+        fix = part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
         if fix is not None:
             rewrites.append(fix)
     renamed = _renamed(snapshot, planned.targets, rewrites)
@@ -200,48 +188,6 @@ def _silent_files(snapshot: Snapshot, planned: Aim, holding: Mapping[str, set[st
             if any(marker.p in parts for marker in snapshot.contents[key].markers)
         ]
     return silent
-
-
-def _part_fix(
-    snapshot: Snapshot,
-    marker: Marker,
-    facts: FooterFacts,
-    targets: Sequence[Target],
-    found: Mapping[str, Counter[str]],
-) -> PartFix | None:
-    """What a part becomes; None when it is right. Counts its types in ``found``."""
-    columns: list[tuple[str, str]] = []
-    conversions: list[Conversion] = []
-    dropped: list[str] = []
-    for name, kind in facts.columns.items():
-        target = next((t for t in targets if t.folded == fold_name(name)), None)
-        if target is not None:
-            found[target.column][kind] += 1
-        if target is None or not target.wrong(name, kind):
-            columns.append((name, kind))
-            continue
-        made = target.made_of(kind)
-        if made is None:
-            dropped.append(name)
-            continue
-        conversions.append(Conversion(column=name, name=made[0]))
-        columns.append(made)
-    if not conversions and not dropped:
-        return None
-    if not columns:
-        raise UsageError(
-            f"part {marker.p} has no other column than {', '.join(dropped)}",
-            next_step="keep one of them, or take the rows away with `firnline delete`",
-        )
-    names = Counter(fold_name(name) for name, _ in columns)
-    twice = next((name for name, _ in columns if names[fold_name(name)] > 1), None)
-    if twice is not None:
-        raise UsageError(
-            f"part {marker.p} has a column {twice!r} already",
-            next_step="choose another new name",
-        )
-    partition = snapshot.paths.parse_part(marker.p).partition
-    return PartFix(marker, partition, tuple(columns), tuple(conversions), tuple(dropped))
 
 
 def _renamed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,10 @@ class Statement:
         }
 
 
-def lines(snapshot: Snapshot) -> list[tuple[str, dict[str, str]]]:
-    """(log file, its schema line), of the log files whose line counts."""
+def lines(snapshot: Snapshot) -> list[tuple[str, Mapping[str, str]]]:
+    """(log file, its schema line in the words of today), of the log files whose line counts."""
     log = LogRead(snapshot.listing, snapshot.contents)
-    return [(key, snapshot.contents[key].schema) for key in standing(log)]
+    return [(key, snapshot.line(key)) for key in standing(log)]
 
 
 def disputes(snapshot: Snapshot) -> list[list[Statement]]:

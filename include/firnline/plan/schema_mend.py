@@ -52,7 +52,7 @@ def line_of(
     union.add("the repair", stated | dict(renamed))
     try:
         for key in log_files:
-            union.add(f"log file {key}", _without(snapshot.contents[key].schema, mine))
+            union.add(f"log file {key}", _without(snapshot.line(key), mine))
     except SchemaConflictError as error:
         raise UsageError(
             f"log files that have to be corrected contradict each other in another column too: "

@@ -83,7 +83,7 @@ def plan_timeline(
         if (cells := axis.cells_of(low, high)) is not None
     ]
     records = _records(snapshot, axis, read, ops or {})
-    drawn = _Drawn(axis, bounds, records)
+    drawn = _Drawn(snapshot, axis, bounds, records)
     layers = drawn.layers(placed)
     return Timeline(
         column=column,
@@ -105,7 +105,7 @@ def _spans(
     spans: list[tuple[Marker, Any, Any]] = []
     unknown: list[Marker] = []
     for marker in snapshot.live.values():
-        found = marker.stats().get(column)
+        found = snapshot.stats_of(marker).get(column)
         low = None if found is None else read(found[0])
         if found is None or low is None:
             unknown.append(marker)
@@ -142,6 +142,7 @@ def _records(
 
 @dataclass(slots=True)
 class _Drawn:
+    snapshot: Snapshot
     axis: Axis
     bounds: Bounds
     records: Sequence[Record]
@@ -201,7 +202,7 @@ class _Drawn:
 
     def _bar(self, one: _Placed, shades: tuple[int, ...]) -> Bar:
         marker = one.marker
-        low, high, _ = marker.stats()[self.axis.column]
+        low, high, _ = self.snapshot.stats_of(marker)[self.axis.column]
         return Bar(marker.p, one.first, one.last, marker.n, marker.b, shades, low, high)
 
     def _shades(self, one: _Placed) -> tuple[int, ...]:

@@ -213,7 +213,7 @@ class _State:
         ends: list[int] = []
         for marker in self.snapshot.partitions[partition]:
             try:
-                wall = latest(marker, column)
+                wall = latest(self.snapshot.stats_of(marker), column)
             except ValueError as error:
                 unknown.setdefault(str(error), []).append(marker)
                 continue

@@ -9,7 +9,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from firnline.calendar import civil_from_days, days_from_civil
-from firnline.log.records import Marker
+from firnline.part import Stats
 from firnline.scalars import bound_key, canonical
 
 DAY_MS = 86_400_000
@@ -110,14 +110,14 @@ def _a(unit: str) -> str:
     return f"an {unit}" if unit == "hour" else f"a {unit}"
 
 
-def latest_of(kind: str) -> Callable[[Marker, str], int]:
+def latest_of(kind: str) -> Callable[[Stats, str], int]:
     """Reads the latest wall-clock time of a part's rows, in ms, from its statistics."""
     key = bound_key(kind)
     # A day is past when it is over.
     beyond = DAY_MS if kind == "DATE" else 0
 
-    def latest(marker: Marker, column: str) -> int:
-        known = marker.stats().get(column)
+    def latest(stats: Stats, column: str) -> int:
+        known = stats.get(column)
         if known is None:
             raise ValueError(f"has no statistics of {column}")
         _, high, nulls = known

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firnline.footers import FooterFacts
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker
+from firnline.log.schema_changes import AS_IT_IS, PartColumns
 from firnline.paths import TablePaths
 from firnline.plan.verify import Findings, Severity
 from firnline.schema import normalise
 from firnline.sql_types import fold_name
 from firnline.store.base import ObjectMeta
+from firnline.widening import widens
 
 _BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
 
@@ -139,6 +141,10 @@ def _name_time(key: str) -> int:
         return 0
 
 
+_NULL = '"NULL"'
+"""Type of a column that holds nothing else."""
+
+
 @dataclass(slots=True)
 class FooterCheck:
     """Compares footers with markers, one after the other, then the parts with each other."""
@@ -151,6 +157,10 @@ class FooterCheck:
     disputed: frozenset[str] = frozenset()
     """Columns, by ``fold_name``, of which log files contradict each other: nobody can say which
     part is right."""
+    columns_of: Callable[[Marker], PartColumns] = lambda _: AS_IT_IS
+    """How the columns of a part become the table's."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Of columns, by the names that they may have in parts."""
     count: int = 0
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
@@ -186,13 +196,15 @@ class FooterCheck:
 
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
-        for name, kind in facts.columns.items():
-            known = table.get(fold_name(name))
-            if fold_name(name) in self.disputed:
+        held = self.columns_of(self.live[facts.key])
+        for raw, kind in facts.columns.items():
+            name = held.column(raw)
+            if name is None or fold_name(name) in self.disputed:
                 continue
+            known = table.get(fold_name(name))
             if known is None:
                 why = f"has a column {name!r} ({kind}) that the table does not have"
-            elif normalise(known) != normalise(kind) and kind != '"NULL"':
+            elif normalise(known) != normalise(kind) and not widens(kind, known) and kind != _NULL:
                 why = f"has column {name!r} as {kind}, and the table has it as {known}"
             else:
                 continue

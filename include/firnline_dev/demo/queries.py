@@ -112,7 +112,7 @@ def needed_parts(snapshot: Snapshot, where: str) -> list[str]:
     return [
         key
         for key, marker in snapshot.live.items()
-        if not matches_nothing(tree, marker.stats(), snapshot.schema)
+        if not matches_nothing(tree, snapshot.stats_of(marker), snapshot.schema)
     ]
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
-from firnline.log.codec import decode, decode_head, encode
+from firnline.log.codec import decode, encode
+from firnline.log.head import decode_head
 from firnline.log.records import (
     NO_STATS,
     Delete,

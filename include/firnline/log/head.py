@@ -1,0 +1,58 @@
+"""The first bytes of a log file, for writers, who need no marker but one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firnline.log import codec
+from firnline.log.records import Delete, Header, LogTombstone
+from firnline.log.schema_changes import is_change
+
+_CHANGE = b'"schema"'
+"""What stands in every record that changes the schema."""
+UNREAD = -1
+"""Of a sequence: the bytes end before it."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What stands before the markers of a log file."""
+
+    schema: dict[str, str]
+    tombstones: list[LogTombstone]
+    changes: list[Delete] = []
+    """Of a transaction: the records that change the schema."""
+    q: int | None = UNREAD
+    """Data sequence of its first marker, when that is in the bytes and says so."""
+
+
+def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
+    """What a writer needs, from the first bytes of a log file.
+
+    Of a transaction's (``tombstones``) what stands before its markers; of another one the schema
+    and the sequence of its parts, which the first marker says for all of them.
+
+    None when the bytes end before what is asked for does. The checksum is not looked at: it covers
+    the whole file.
+    """
+    if b"\n" not in head:
+        return None
+    header = codec.decode_header(key, head)
+    needed = header.f if tombstones else header.sch + 1
+    lines, end = codec.first_lines(head, needed)
+    if len(lines) < needed or end > len(head):
+        return None
+    schema = codec.schema_line(key, header.sch, lines[header.sch])
+    if not tombstones:
+        return Head(schema, [], q=_first_sequence(key, header, head))
+    ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
+    records, _ = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if _CHANGE in x])
+    return Head(
+        schema, codec.tombstone_lines(key, header, lines), [d for d in records if is_change(d)]
+    )
+
+
+def _first_sequence(key: str, header: Header, head: bytes) -> int | None:
+    lines, end = codec.first_lines(head, header.f + 1)
+    if len(lines) <= header.f or end > len(head):
+        return UNREAD
+    return codec.marker_line(key, header.f, lines[header.f]).q if lines[header.f] else None

@@ -1,0 +1,277 @@
+"""Columns that got a wider type, another name, or went, without a part being touched (RFC 4).
+
+A change is a record with a sequence, as a delete is: it concerns every part with a smaller one that
+does not name it in ``d``. This module is the one place that says how the columns which such a part,
+or the schema line of such a log file, holds become the table's. Pure functions.
+
+The record has the form of a delete whose predicate no older version understands: one that meets it
+refuses the table, instead of reading its parts as they lie there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from firnline.errors import LogCorruptError, UsageError
+from firnline.log.records import Delete
+from firnline.part import Stats
+from firnline.predicate import columns_of, parse_json
+from firnline.scalars import canonical
+from firnline.schema import normalise
+from firnline.sql_types import fold_name
+from firnline.widening import widens
+
+_MARK = b'"schema"'
+
+
+class Evolved(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="op",
+    tag="schema",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """What became of which columns; the tree of the record."""
+
+    widen: dict[str, str] = {}
+    """Column -> its wider type."""
+    rename: dict[str, str] = {}
+    """Column -> its new name."""
+    drop: tuple[str, ...] = ()
+
+
+class SchemaChange(NamedTuple):
+    """A change that parts written before it do not show."""
+
+    id: str
+    seq: int
+    t: int
+    """Of its transaction, unix milliseconds."""
+    what: Evolved
+
+
+@dataclass(frozen=True, slots=True)
+class PartColumns:
+    """How the columns of a part become the table's."""
+
+    made_of: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """``fold_name`` of a column -> (the column, names in the part). Of several names the first that
+    has a value counts, row by row; none: the part does not have the column, whatever it holds under
+    that name. A column that is not here is found under its own name."""
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """What a column of the table is called in the part."""
+        found = self.made_of.get(fold_name(column))
+        return (column,) if found is None else found[1]
+
+    def column(self, name: str) -> str | None:
+        """Which column of the table a column of the part belongs to; None: it is hidden."""
+        folded = fold_name(name)
+        for column, names in self.made_of.values():
+            if folded in map(fold_name, names):
+                return column
+        return None if folded in self.made_of else name
+
+    def only(self, columns: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """(column, names in the part) of those columns that are not found under their own name."""
+        folded = {fold_name(column) for column in columns}
+        return tuple(made for key, made in sorted(self.made_of.items()) if key in folded)
+
+
+AS_IT_IS = PartColumns()
+"""A part whose columns are the table's."""
+
+
+def split(deletes: Iterable[Delete]) -> tuple[dict[str, Delete], tuple[SchemaChange, ...]]:
+    """Deletes by id, and apart from them the changes of the schema, by sequence.
+
+    A delete that names a column which a later change renamed or dropped is over: else that change
+    had been refused. A checkpoint of before, or a rebuild, may still bring its record, which nobody
+    could understand any more; it is left out.
+
+    Raises LogCorruptError for a change that this version does not understand.
+    """
+    rows: dict[str, Delete] = {}
+    changes: dict[str, SchemaChange] = {}
+    for record in deletes:
+        what = _what(record)
+        if what is None:
+            rows[record.id] = record
+        else:
+            changes[record.id] = SchemaChange(record.id, record.seq, record.t, what)
+    known = tuple(sorted(changes.values(), key=lambda c: (c.seq, c.id)))
+    if known:
+        rows = {key: delete for key, delete in rows.items() if not _outlived(delete, known)}
+    return rows, known
+
+
+def _outlived(delete: Delete, changes: Sequence[SchemaChange]) -> bool:
+    gone = {
+        fold_name(column)
+        for change in changes
+        if change.seq > delete.seq
+        for column in (*change.what.rename, *change.what.drop)
+    }
+    if not gone:
+        return False
+    try:
+        return any(fold_name(name) in gone for name in columns_of(parse_json(delete.where)))
+    except UsageError:
+        return False  # whoever has to apply it says so
+
+
+def record(change_id: str, what: Evolved) -> Delete:
+    """A change as a transaction takes it; ``seq`` and ``t`` are set when that is built."""
+    return Delete(id=change_id, seq=0, t=0, where=msgspec.Raw(msgspec.json.encode(what)))
+
+
+def record_of(change: SchemaChange) -> Delete:
+    """A change as log files hold it."""
+    return msgspec.structs.replace(record(change.id, change.what), seq=change.seq, t=change.t)
+
+
+def is_change(delete: Delete) -> bool:
+    """Whether a record changes the schema and hides no row. Raises as ``split``."""
+    return _what(delete) is not None
+
+
+class _Op(msgspec.Struct, frozen=True):
+    op: str = ""
+
+
+def _what(delete: Delete) -> Evolved | None:
+    if _MARK not in bytes(delete.where):
+        return None
+    try:
+        if msgspec.json.decode(delete.where, type=_Op).op != "schema":
+            return None
+        return msgspec.json.decode(delete.where, type=Evolved)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LogCorruptError(
+            f"record {delete.id} of transaction {delete.seq} does not say how it changes the "
+            f"columns: {error}",
+            next_step="upgrade firnline, if a newer one wrote it; else restore the log files that "
+            "hold it from a backup",
+        ) from None
+
+
+def pending(
+    changes: Sequence[SchemaChange], q: int, applied: Iterable[str] = ()
+) -> tuple[SchemaChange, ...]:
+    """The changes that a part, or a schema line, of sequence ``q`` does not show."""
+    if not changes or changes[-1].seq <= q:
+        return ()
+    done = frozenset(applied)
+    return tuple(change for change in changes if change.seq > q and change.id not in done)
+
+
+def part_columns(changes: Sequence[SchemaChange]) -> PartColumns:
+    """How the columns of a part become the table's.
+
+    A part that is concerned by a rename may have the new name all the same: its writer saw the
+    transaction that began before, and then the columns of this one. So the new name counts too,
+    behind the old one.
+
+    Args:
+        changes: those that are pending on the part, by sequence.
+    """
+    made: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for change in changes:
+        for column in change.what.drop:
+            made[fold_name(column)] = (column, ())
+        for old, new in change.what.rename.items():
+            first = made.get(fold_name(old), (old, (old,)))[1]
+            own = made.get(fold_name(new), (new, (new,)))[1]
+            known = {fold_name(name) for name in first}
+            made[fold_name(new)] = (new, (*first, *(n for n in own if fold_name(n) not in known)))
+            made[fold_name(old)] = (old, ())
+    return PartColumns(made) if made else AS_IT_IS
+
+
+def line_now(changes: Sequence[SchemaChange], line: Mapping[str, str], q: int) -> Mapping[str, str]:
+    """A schema line as it would be stated now: column -> type.
+
+    New names and columns that went count for lines of a smaller sequence only: a column that is
+    stated later under a name of before is another one. A wider type counts for every line. It holds
+    all values of the narrower one, and whoever states that had only not heard of it.
+
+    Args:
+        changes: all of the table, by sequence.
+        line: column -> type.
+        q: what its writer knew: for a transaction's line its own number.
+    """
+    wider: dict[str, tuple[str, str]] = {}
+    for change in changes:
+        if change.seq <= q:
+            _follow(wider, change.what)
+    found = _widened(line, wider)
+    for change in changes:
+        if change.seq > q:
+            found = _stepped(found, change.what)
+    return found
+
+
+def _follow(wider: dict[str, tuple[str, str]], what: Evolved) -> None:
+    """Types that were widened, under the names that the columns have had since."""
+    for column in what.drop:
+        wider.pop(fold_name(column), None)
+    for old, new in what.rename.items():
+        known = wider.pop(fold_name(old), None)
+        if known is not None:
+            wider[fold_name(new)] = (new, known[1])
+    wider.update({fold_name(column): (column, kind) for column, kind in what.widen.items()})
+
+
+def _widened(line: Mapping[str, str], wider: Mapping[str, tuple[str, str]]) -> Mapping[str, str]:
+    if not wider:
+        return line
+    found = dict(line)
+    for name, kind in line.items():
+        _, wanted = wider.get(fold_name(name), ("", kind))
+        if widens(kind, wanted):
+            found[name] = wanted
+    return found
+
+
+def _stepped(line: Mapping[str, str], what: Evolved) -> Mapping[str, str]:
+    """A line after one change."""
+    gone = {fold_name(column) for column in what.drop}
+    renamed = {fold_name(old): new for old, new in what.rename.items()}
+    found: dict[str, str] = {}
+    for name, kind in line.items():
+        if fold_name(name) in gone:
+            continue
+        now = renamed.get(fold_name(name), name)
+        known = found.get(now)
+        # Both names in one line: of two types the one that contradicts the table's is what counts,
+        # so that whoever reads it is told.
+        if known is None or normalise(known) == normalise(kind) or now == name:
+            found[now] = kind
+    return _widened(found, {fold_name(c): (c, kind) for c, kind in what.widen.items()})
+
+
+def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> Stats:
+    """A part's statistics in the names and types of the table.
+
+    A column that is put together of two names has none, and neither has one whose bounds are no
+    values of its type now: without statistics it may hold anything.
+    """
+    kinds = {fold_name(name): (name, normalise(kind)) for name, kind in schema.items()}
+    found: Stats = {}
+    for name, (low, high, nulls) in stats.items():
+        column = columns.column(name)
+        known = None if column is None else kinds.get(fold_name(column))
+        if known is None or len(columns.names(known[0])) != 1:
+            continue
+        try:
+            first, last = (None if v is None else canonical(known[1], v) for v in (low, high))
+        except ValueError:
+            continue
+        found[known[0]] = (first, last, nulls)
+    return found

@@ -1,0 +1,119 @@
+"""Changes the columns of a table with one small transaction; no part is read or written.
+
+Readers see the new columns from the commit on, whatever the parts hold; merges write the parts
+they touch, and those that nothing else asks for, in the new form. What the record means stands in
+``log.schema_changes`` and in RFC 4.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from firnline.base import take_base
+from firnline.change import Change
+from firnline.errors import CommitConflictError
+from firnline.log.schema_changes import record
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.schema_fix import EVOLVE
+from firnline.plan.evolve import Evolution
+from firnline.plan.evolve_lazily import LazyPlan, plan_lazily, told
+from firnline.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.transaction import commit
+
+
+class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    evolution: Evolution
+    dry_run: bool = False
+
+
+class LazyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """The last one, as ``LazyPlan.to_json``."""
+    transaction: int | None
+    """None when nothing was committed."""
+    replans: int
+    """How often a rival changed what the plan was made on."""
+    requests: dict[str, int]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def preview(table: Table, options: LazyOptions) -> LazyPlan:
+    """What ``run_lazily`` would do; its errors. Requests: those of ``take_base``."""
+    return plan_lazily(take_base(table).snapshot, table.settings, options.evolution)
+
+
+def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> LazyReport:
+    """Widen, rename and drop columns in one transaction that touches no part.
+
+    Requests: those of ``take_base``; four for the probe of the store and two PUT.
+
+    Args:
+        table: the table.
+        options: what is to become of which columns.
+        run: who runs it, for the history.
+
+    Raises:
+        UsageError: see ``plan_lazily``.
+        SchemaConflictError: log files contradict each other; a change at once mends that.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    started, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    replans, seq = 0, None
+    while True:
+        base = take_base(table)
+        plan = plan_lazily(base.snapshot, table.settings, options.evolution)
+        if options.dry_run or plan.nothing_to_do:
+            break
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        try:
+            seq = commit(table, base, _change(table, plan, options.evolution), run).header.seq
+            break
+        except CommitConflictError:
+            replans += 1
+            if replans > table.settings.merge.max_replans:
+                raise
+    after = table.store.counters.as_dict()
+    return LazyReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        plan=plan.to_json(),
+        transaction=seq,
+        replans=replans,
+        requests={kind: after[kind] - before[kind] for kind in after},
+        seconds=(table.clock.elapsed_ms() - started) / 1000,
+    )
+
+
+def _change(table: Table, plan: LazyPlan, evolution: Evolution) -> Change:
+    def refuse(snapshot: Snapshot) -> None:
+        # A delete may have named the column meanwhile, an append the new name.
+        if plan_lazily(snapshot, table.settings, evolution).what != plan.what:
+            raise CommitConflictError(
+                "somebody else changed the same columns meanwhile",
+                next_step="run it again: it plans on the columns that are there now",
+            )
+
+    change_id = table.ids.uuid7(table.clock.now_ms())
+    return Change(
+        op=EVOLVE,
+        replaces=(),
+        adds=(),
+        counts=Counts(),
+        deletes=(record(change_id, plan.what),),
+        refuse=refuse,
+        why=told(plan.what),
+    )

@@ -1,0 +1,79 @@
+"""A table whose columns change while parts with the old ones stay."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import firnline
+from firnline.append import Appender
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.evolve_lazily import LazyOptions, LazyReport, run_lazily
+from firnline.operations.merge import MergeOptions, MergeReport, run_merge
+from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
+from firnline.plan.evolve import Evolution
+from firnline.snapshot import read_snapshot
+from tests.support.scenarios import Sequential
+from tests.support.visible import by_every_path, tally
+from tests.support.world import World
+
+RUN = RunIdentity(run_id="r")
+DAY = 86_400_000
+Rows = dict[str, Any]
+
+
+def put(world: World, columns: Rows, beside: Callable[[], object] | None = None) -> None:
+    """One append; ``beside`` happens after it began and before it lands."""
+    world.clock.advance(10)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from pa.table(columns).to_batches()
+        if beside is not None:
+            beside()
+
+    Appender(world.table).append(batches())
+
+
+def engine(world: World, scratch: Path) -> Callable[[], Sequential]:
+    return lambda: Sequential(world.table, scratch)
+
+
+def lazily(world: World, **asked: Any) -> LazyReport:
+    world.clock.advance(10)
+    return run_lazily(world.table, LazyOptions(evolution=Evolution(**asked)), RUN)
+
+
+def at_once(world: World, scratch: Path, **asked: Any) -> SchemaFixReport:
+    world.clock.advance(10)
+    options = SchemaFixOptions(evolution=Evolution(**asked))
+    return run_schema_fix(world.table, engine(world, scratch), options, RUN)
+
+
+def merged(world: World, scratch: Path) -> MergeReport:
+    world.clock.advance(10)
+    return run_merge(world.table, engine(world, scratch), MergeOptions(), RUN)
+
+
+def rows_are(world: World, expected: list[Rows], **asked: Any) -> None:
+    """By every path of a reader."""
+    for path, rows in by_every_path(firnline.scan(world.table, **asked)).items():
+        assert tally(rows) == tally(expected), path
+
+
+def columns_in_parts(world: World) -> set[tuple[str, str]]:
+    """(column, Arrow type) of the live parts, as their files have them."""
+    state = read_snapshot(world.store, world.table.paths)
+    schemas = [pq.read_schema(io.BytesIO(world.store.get(key))) for key in state.live]
+    return {(field.name, str(field.type)) for schema in schemas for field in schema}
+
+
+def schema_of(world: World) -> dict[str, str]:
+    """As readers see it, and writers."""
+    found = dict(read_snapshot(world.store, world.table.paths).schema)
+    assert found == Appender(world.table).columns.read().columns
+    return found

@@ -1,0 +1,194 @@
+"""A lazy change of columns beside everything else that goes on in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import firnline
+from firnline.append import Appender
+from firnline.errors import SchemaConflictError, UsageError
+from firnline.log import codec
+from firnline.log.records import LogContent
+from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.replace import run_replace
+from firnline.operations.replace_options import ReplaceOptions
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.snapshot import read_snapshot
+from firnline.store.probe import forget
+from tests.support.beside import Beside
+from tests.support.evolving import (
+    RUN,
+    columns_in_parts,
+    engine,
+    lazily,
+    merged,
+    put,
+    rows_are,
+    schema_of,
+)
+from tests.support.scenarios import Sequential
+from tests.support.world import World, make_world
+
+Act = Callable[[World, Path], object]
+
+
+def world_of(appends: int = 2, **given: Any) -> World:
+    world = make_world(**{"sort_by": ["id"], "merge": {"min_inputs": 2}, **given})
+    for n in range(appends):
+        put(world, columns_of(n))
+    return world
+
+
+def columns_of(n: int) -> dict[str, Any]:
+    return {"id": pa.array([n], pa.int32()), "note": [f"n{n}"], "gone": [n]}
+
+
+def rows_of(count: int, name: str = "remark") -> list[dict[str, Any]]:
+    return [{"id": n, name: f"n{n}"} for n in range(count)]
+
+
+CHANGED: dict[str, Any] = {
+    "widen": {"id": "BIGINT"},
+    "rename": {"note": "remark"},
+    "drop": ("gone",),
+}
+AFTER = {"id": "BIGINT", "remark": "VARCHAR"}
+
+
+def test_an_append_that_began_before_is_covered_whichever_names_it_brings(tmp_path: Path) -> None:
+    world = world_of(1)
+    put(world, columns_of(1), beside=lambda: lazily(world, **CHANGED))
+    late = {"id": pa.array([2], pa.int32()), "remark": ["n2"]}
+    assert schema_of(world) == AFTER
+    world = world_of(2)
+    put(world, late, beside=lambda: lazily(world, **CHANGED))
+    assert schema_of(world) == AFTER
+    rows_are(world, rows_of(3))
+    merged(world, tmp_path)
+    rows_are(world, rows_of(3))
+    assert schema_of(world) == AFTER
+    assert not run_verify(world.table, VerifyOptions(deep=True)).findings
+
+
+def test_an_append_that_had_not_seen_the_wider_type_yet_is_no_conflict(tmp_path: Path) -> None:
+    # Committed and not published: its sequence is known, what it says of the columns is not.
+    world = world_of(1)
+    columns = Appender(world.table).columns.read().columns
+    lazily(world, widen={"id": "BIGINT"})
+    assert Appender(world.table, known_schema=columns).append(pa.table(columns_of(1))).q == 1
+    assert schema_of(world) == {"id": "BIGINT", "note": "VARCHAR", "gone": "BIGINT"}
+    expected = [{**r, "gone": r["id"]} for r in rows_of(2, "note")]
+    rows_are(world, expected)
+    merged(world, tmp_path)
+    assert ("id", "int64") in columns_in_parts(world)
+    rows_are(world, expected)
+
+
+def test_a_merge_that_began_before_commits_and_its_output_is_read_by_the_record(
+    tmp_path: Path,
+) -> None:
+    world = world_of(2)
+    run_beside(world, tmp_path, merge_on)
+    assert ("note", "string") in columns_in_parts(world)
+    rows_are(world, rows_of(2))
+    merged(world, tmp_path)
+    assert ("note", "string") not in columns_in_parts(world)
+    rows_are(world, rows_of(2))
+
+
+def run_beside(world: World, scratch: Path, act: Callable[[World, Path], object]) -> None:
+    """An operation, and the change between its reading and the end of its first part."""
+    forget()
+    store = Beside(world.store, act=lambda: lazily(world, **CHANGED), what="put t/_data")
+    act(replace(world, table=replace(world.table, store=store)), scratch)
+    assert store.met
+
+
+def merge_on(world: World, scratch: Path) -> None:
+    run_merge(world.table, lambda: Sequential(world.table, scratch), MergeOptions(), RUN)
+
+
+def delete_on(world: World, scratch: Path) -> None:
+    options = DeleteOptions(where="id = 0 or id = 7")
+    run_delete(world.table, lambda: Sequential(world.table, scratch), options, RUN)
+
+
+def replace_on(world: World, scratch: Path) -> None:
+    rows = pa.table({"id": pa.array([0], pa.int32()), "remark": ["new"]})
+    options = ReplaceOptions(column="id", start=0, end=1)
+    run_replace(world.table, lambda: Sequential(world.table, scratch), options, RUN, data=rows)
+
+
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [(delete_on, []), (replace_on, [{"id": 0, "remark": "new"}])],
+)
+def test_what_speaks_of_columns_and_began_before_is_planned_again(
+    act: Act, left: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    world = world_of(3)
+    merged(world, tmp_path)  # one part, which the interval cuts
+    run_beside(world, tmp_path, act)
+    assert schema_of(world) == AFTER
+    rows_are(world, [*left, *rows_of(3)[1:]])
+    merged(world, tmp_path)
+    rows_are(world, [*left, *rows_of(3)[1:]])
+
+
+def test_new_rows_with_a_name_that_goes_while_they_are_written_are_refused(
+    tmp_path: Path,
+) -> None:
+    world = world_of(2)
+    rows = pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})
+    options = ReplaceOptions(column="id", start=0, end=1)
+
+    def act(world: World, scratch: Path) -> None:
+        run_replace(world.table, lambda: Sequential(world.table, scratch), options, RUN, data=rows)
+
+    with pytest.raises(SchemaConflictError, match="renamed or dropped column 'note'"):
+        run_beside(world, tmp_path, act)
+    rows_are(world, rows_of(2))
+
+
+def test_a_column_that_a_delete_speaks_of_keeps_its_name_until_the_record_is_gone(
+    tmp_path: Path,
+) -> None:
+    world = world_of(2)
+    options = DeleteOptions(where="note = 'n0' and id = 0", mode="lazy")
+    run_delete(world.table, engine(world, tmp_path), options, RUN)
+    for asked in ({"drop": ("note",)}, {"rename": {"note": "x"}}):
+        with pytest.raises(UsageError, match="may still hide rows"):
+            lazily(world, **asked)
+    lazily(world, widen={"id": "BIGINT"}, drop=("gone",))
+    rows_are(world, rows_of(2, "note")[1:])
+
+
+def test_a_repair_of_a_conflict_goes_on_top_of_it(tmp_path: Path) -> None:
+    world = world_of(2)
+    lazily(world, **CHANGED)
+    line = LogContent(t=world.clock.now + 1, schema={"remark": "BIGINT"})
+    world.store.put_new(world.table.paths.append_log(line.t, "other-x"), codec.encode(line))
+    with pytest.raises(SchemaConflictError, match="remark"):
+        read_snapshot(world.store, world.table.paths)
+    from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
+    from firnline.plan.schema_target import ColumnFix
+
+    options = SchemaFixOptions(fixes=(ColumnFix(column="remark", type="VARCHAR"),))
+    run_schema_fix(world.table, engine(world, tmp_path), options, RUN)
+    assert schema_of(world) == AFTER
+    rows_are(world, rows_of(2))
+
+
+def test_a_pyarrow_dataset_of_such_parts_is_refused_and_not_wrong() -> None:
+    world = world_of(2)
+    lazily(world, rename={"note": "remark"})
+    with pytest.raises(UsageError, match="before a change of the schema"):
+        firnline.scan(world.table).arrow_dataset()
+    assert firnline.scan(world.table, columns=["id"]).arrow_dataset().count_rows() == 2
