@@ -45,6 +45,8 @@ class Change:
     """Called with every base before it is committed on; what it raises ends the commit."""
     mend: Callable[[Snapshot], Mended] | None = None
     """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
+    planned: Snapshot | None = None
+    """What it was planned on, where that matters: see ``plan.keys.refuse_beneath``."""
     why: str = ""
     """For the history: what ``op`` does not say."""
     checkpoint: bool = True

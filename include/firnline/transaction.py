@@ -29,7 +29,7 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import LogContent, Marker, TxnMark, marker_json
 from firnline.log.txn_file import RunIdentity, TxnHeader
-from firnline.plan.keys import refuse_between
+from firnline.plan.keys import refuse_beneath, refuse_between
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
@@ -173,6 +173,8 @@ def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change
             next_step="run it again: it plans on what is there now",
         )
     refuse_between(snapshot, settings, frozenset(change.replaces), change.adds)
+    if change.planned is not None:
+        refuse_beneath(snapshot, settings, change.planned, change.replaces)
 
 
 def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
