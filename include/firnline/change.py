@@ -35,6 +35,8 @@ class Change:
     partitions: tuple[str, ...] = ()
     deletes: tuple[Delete, ...] = ()
     """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    keeps: tuple[Delete, ...] = ()
+    """Records of others that hide rows of its new parts: they stand from now on again."""
     columns: Mapping[str, str] | None = None
     """Column -> SQL type of the rows that it brings; what the table lacks is added to it."""
     clean: tuple[str, ...] = ()

@@ -214,13 +214,14 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         purged=purged,
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
     )
-    deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
+    deletes = {d.id: msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes}
+    deletes |= {d.id: d for d in (*folded.deletes, *change.keeps)}
     content = LogContent(
         t=t,
         schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
-        deletes=[*deletes, *folded.deletes],
+        deletes=list(deletes.values()),
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )

@@ -228,7 +228,8 @@ class Ledger:
             for other in in_order(snapshot, partition):
                 at = other.order()
                 between = first <= at[0] and at[1] <= last and other.p != marker.p
-                if between and any(self.born_at[k] >= listed for k, _, _ in self.rows[other.p]):
+                late = (self.born_at.get(k, listed) for k, _, _ in self.rows[other.p])
+                if between and any(at >= listed for at in late):
                     keyed.late.add(partition)
                     keyed.arrange(snapshot, partition)
                     break
