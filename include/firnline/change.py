@@ -36,6 +36,8 @@ class Change:
     partitions: tuple[str, ...] = ()
     deletes: tuple[Delete, ...] = ()
     """Records to add; ``seq`` and ``t`` are set when the transaction is built."""
+    keeps: tuple[Delete, ...] = ()
+    """Records of others that hide rows of its new parts: they stand from now on again."""
     columns: Mapping[str, str] | None = None
     """Column -> SQL type of the rows that it brings; what the table lacks is added to it."""
     clean: tuple[str, ...] = ()
@@ -46,6 +48,8 @@ class Change:
     """Called with every base before it is committed on; what it raises ends the commit."""
     mend: Callable[[Snapshot], Mended] | None = None
     """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
+    planned: Snapshot | None = None
+    """What it was planned on, where that matters: see ``plan.keys.refuse_beneath``."""
     why: str = ""
     """For the history: what ``op`` does not say."""
     checkpoint: bool = True

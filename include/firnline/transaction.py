@@ -30,7 +30,7 @@ from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.txn_file import RunIdentity, TxnHeader
-from firnline.plan.keys import refuse_between
+from firnline.plan.keys import refuse_beneath, refuse_between
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
@@ -177,6 +177,8 @@ def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change
             next_step="run it again: it plans on what is there now",
         )
     refuse_between(snapshot, settings, frozenset(change.replaces), change.adds)
+    if change.planned is not None:
+        refuse_beneath(snapshot, settings, change.planned, change.replaces)
 
 
 def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
@@ -216,13 +218,14 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         purged=purged,
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
     )
-    deletes = [msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes]
+    deletes = {d.id: msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes}
+    deletes |= {d.id: d for d in (*folded.deletes, *change.keeps)}
     content = LogContent(
         t=t,
         schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
-        deletes=[*deletes, *folded.deletes],
+        deletes=list(deletes.values()),
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )

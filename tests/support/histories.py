@@ -103,12 +103,12 @@ def drop(world: World, partition: str) -> None:
     commit(world.table, base, Change("drop", tuple(m.p for m in parts), (), counts), RUN)
 
 
-def delete_lazily(world: World, below: int) -> None:
-    """Hide rows with ``id < below``."""
+def delete_lazily(world: World, below: int, op: str = "delete") -> None:
+    """Hide rows with ``id < below``; as another operation does it."""
     world.clock.advance(10)
     where = msgspec.Raw(b'{"op":"<","column":"id","value":%d}' % below)
     record = Delete(id=world.ids.uuid7(world.clock.now), seq=0, t=0, where=where)
-    change = Change("delete", (), (), Counts(), deletes=(record,))
+    change = Change(op, (), (), Counts(), deletes=(record,))
     commit(world.table, take_base(world.table), change, RUN)
 
 

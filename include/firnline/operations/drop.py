@@ -176,7 +176,7 @@ def remove(
         if table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
         try:
-            committed = commit(table, base, _change(op, plan, refuse), run)
+            committed = commit(table, base, _change(op, plan, base.snapshot, refuse), run)
             return Removed(plan, committed.header.seq, replans)
         except CommitConflictError:
             replans += 1
@@ -184,7 +184,9 @@ def remove(
                 raise
 
 
-def _change(op: str, plan: Removals, refuse: Callable[[Snapshot], None] | None) -> Change:
+def _change(
+    op: str, plan: Removals, planned: Snapshot, refuse: Callable[[Snapshot], None] | None
+) -> Change:
     return Change(
         op=op,
         replaces=tuple(m.p for r in plan.removals for m in r.parts),
@@ -194,6 +196,7 @@ def _change(op: str, plan: Removals, refuse: Callable[[Snapshot], None] | None) 
         ),
         partitions=tuple(sorted({r.partition for r in plan.removals})),
         refuse=refuse,
+        planned=planned,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -91,10 +91,9 @@ def change(
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
     # Rows that a delete took away as the winners of their keys are deleted rows.
     removed = counts.rows_removed
-    return Change(
-        op=op,
+    return replace(
+        made,
         replaces=(*made.replaces, *(m.p for m in dropped)),
-        adds=made.adds,
         counts=msgspec.structs.replace(
             counts,
             parts_in=counts.parts_in + len(dropped),
@@ -104,7 +103,6 @@ def change(
             bytes_in=counts.bytes_in + sum(m.b for m in dropped),
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
-        deletes=made.deletes,
         clean=tuple(found.untouched),
     )
 

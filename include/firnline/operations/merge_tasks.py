@@ -186,6 +186,7 @@ def change_of(
             sorted({g.partition for (g, _), (parts, _) in zip(done, touched, strict=True) if parts})
         ),
         deletes=tuple(deletes),
+        planned=snapshot,
     )
 
 

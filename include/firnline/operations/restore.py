@@ -21,11 +21,10 @@ from firnline.errors import (
     ObjectNotFoundError,
     SnapshotExpiredError,
 )
-from firnline.history import time_of
-from firnline.log import codec, txn_file
-from firnline.log.records import Delete, Marker
-from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.plan.restore import RestorePlan, Since, plan_restore
+from firnline.log.records import Marker
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.since import read_since
+from firnline.plan.restore import RestorePlan, plan_restore
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.store.transfer import each
@@ -142,43 +141,6 @@ def _plan(table: Table, base: Base, options: RestoreOptions) -> RestorePlan:
     )
 
 
-def read_since(table: Table, seq: int, newest: int) -> Since:
-    """What the transactions after ``seq`` up to ``newest`` did.
-
-    Requests: 1 GET for each of them, and 1 ranged GET.
-
-    Raises:
-        UsageError: there is no transaction ``seq``; for 0: none at all.
-        SnapshotExpiredError: the record of one is past its retention.
-    """
-    t = time_of(table, seq)
-    headers: list[TxnHeader] = []
-    born: set[str] = set()
-    buried: set[str] = set()
-    deletes: dict[str, Delete] = {}
-    keys = [table.paths.txn(number) for number in range(seq + 1, newest + 1)]
-    for key, data in table.store.get_many(keys):
-        if data is None:
-            raise SnapshotExpiredError(
-                f"the record {key} of a transaction in between is past its retention",
-                next_step="restore to a later transaction",
-            )
-        header, log_file = txn_file.decode(key, data, table.paths)
-        headers.append(header)
-        content = codec.decode(header.log, log_file, table.paths)
-        deletes.update((delete.id, delete) for delete in content.deletes)
-        # Its own markers are those of its own time: every log file that it folded is older.
-        for marker in content.markers:
-            if marker.tmb == header.t:
-                buried.add(marker.p)
-            elif marker.t == header.t:
-                born.add(marker.p)
-    headers.sort(key=lambda header: header.seq)
-    return Since(
-        seq, t, tuple(headers), frozenset(born), frozenset(buried), tuple(deletes.values())
-    )
-
-
 def _execute(
     table: Table,
     base: Base,
@@ -272,6 +234,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
             bytes_out=sum(m.b for m in markers),
         ),
         partitions=plan.partitions,
+        keeps=plan.needs,
         refuse=refuse,
         why=f"to {plan.to}",
     )

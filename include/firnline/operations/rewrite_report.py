@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -120,10 +121,9 @@ def change(snapshot: Snapshot, planned: PlannedPartition, done: Sequence[Done], 
     if not dropped:
         return made
     counts, rows = made.counts, sum(m.n or 0 for m in dropped)
-    return Change(
-        op=op,
+    return replace(
+        made,
         replaces=(*made.replaces, *(m.p for m in dropped)),
-        adds=made.adds,
         counts=msgspec.structs.replace(
             counts,
             parts_in=counts.parts_in + len(dropped),

@@ -8,6 +8,7 @@ together must not change which one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from firnline.errors import CommitConflictError, UsageError
@@ -141,6 +142,48 @@ def refuse_between(
                     f"part {marker.p} was inserted between the parts of a group meanwhile",
                     next_step="run it again: it plans on what is there now",
                 )
+
+
+def refuse_beneath(
+    snapshot: Snapshot, settings: TableSettings, planned: Snapshot, replaces: Iterable[str]
+) -> None:
+    """Raise CommitConflictError when an older row of a key came beneath what its winner was in.
+
+    Whoever replaces the first parts of a partition may leave key tombstones and winners out, for
+    there is nothing that they hide. A restore that commits meanwhile brings older parts back, whose
+    rows nothing would hide any more. (An append cannot: see ``forgettable``.)
+
+    Args:
+        snapshot: what is about to be committed on.
+        settings: of the table.
+        planned: what the change was planned on.
+        replaces: parts that are replaced.
+    """
+    since = {t for t, seq in snapshot.times if seq > planned.seq}
+    if not settings.primary_key or not since:
+        return
+    gone = frozenset(replaces)
+    for partition in sorted({planned.paths.parse_part(path).partition for path in gone}):
+        last = _last_of_head(planned.partitions.get(partition, ()), gone, settings)
+        if last is None:
+            continue
+        for marker in snapshot.partitions.get(partition, ()):
+            below = settings.version is not None or place(marker) < last
+            if below and marker.t in since and marker.p not in planned.parts:
+                raise CommitConflictError(
+                    f"part {marker.p} was restored beneath parts of a group meanwhile",
+                    next_step="run it again: it plans on what is there now",
+                )
+
+
+def _last_of_head(
+    parts: Sequence[Marker], gone: frozenset[str], settings: TableSettings
+) -> Place | None:
+    """The end of what is replaced from the beginning of a partition on without a gap."""
+    head = list(takewhile(lambda m: m.p in gone, sorted(parts, key=place)))
+    if not head or (settings.version is not None and len(head) < len(parts)):
+        return None
+    return place(head[-1])
 
 
 def forgettable(

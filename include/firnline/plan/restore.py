@@ -9,44 +9,19 @@ its writer had taken care of them (docs/format.md, "Restore").
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
-from firnline.errors import SnapshotExpiredError, UsageError
+from firnline.errors import UsageError
 from firnline.log.parts_view import Totals, summed
 from firnline.log.records import Delete, Marker, with_unknown
-from firnline.log.txn_file import TxnHeader
+from firnline.plan.since import Since, refuse_deleted, refuse_foreign, refuse_impossible
 from firnline.snapshot import Snapshot
 
-_NOT_UNDONE = {
-    "schema-fix": "changed the columns of the table",
-    "evolve": "changed the columns of the table",
-    "rebuild": "wrote the log anew",
-    "downgrade": "applied deletes and gave the history up",
-}
-"""Operations -> why nothing before them can be restored."""
 _STAYS = frozenset({"cleanup", "erase"})
-_NAMED = 1000
-"""Partitions that a transaction's header names at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What transactions after ``seq`` did, oldest first."""
-
-    seq: int
-    t: int
-    """The state to restore is the one of this time, unix ms."""
-    headers: tuple[TxnHeader, ...]
-    born: frozenset[str]
-    """Parts that they brought."""
-    buried: frozenset[str]
-    """Parts that they tombstoned."""
-    deletes: tuple[Delete, ...]
-    """Whose records their log files carry, forgotten by now or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +65,8 @@ class RestorePlan:
     """Transactions whose effect on these partitions is undone."""
     globs: tuple[str, ...] = ()
     """Partitions that were asked for; none: all."""
+    needs: tuple[Delete, ...] = ()
+    """Deletes that hide rows of the copies, forgotten by now or not."""
 
     def concerns(self, partition: str) -> bool:
         """Whether the partition is to be as it was then, changed by this plan or not."""
@@ -143,14 +120,15 @@ def plan_restore(
         SnapshotExpiredError: parts of that state are deleted.
         UsageError: no such partition, or something in between cannot be undone.
     """
-    _refuse_deleted(snapshot, since, globs)
+    refuse_deleted(snapshot, since, globs)
+    snapshot = _remembering(snapshot, since)
     parts = _matching(_by_partition(snapshot), globs)
-    erased = _refuse_impossible(since, list(parts))
+    erased = refuse_impossible(since, list(parts))
     copies: list[Copied] = []
     removes: list[Marker] = []
     keeps: set[str] = set()
     for partition, markers in parts.items():
-        _refuse_foreign(since, partition, markers)
+        refuse_foreign(since, partition, markers)
         copied, stay = _sort_out(snapshot, since, partition, markers, erased, exact=exact)
         moved = {c.source.order() for c in copied}
         along = [m for m in stay if ordered and m.order() in moved]
@@ -173,7 +151,25 @@ def plan_restore(
             if h.op not in _STAYS and (not h.partitions or not changed.isdisjoint(h.partitions))
         ),
         globs=tuple(globs),
+        needs=_needed(snapshot, copies),
     )
+
+
+def _remembering(snapshot: Snapshot, since: Since) -> Snapshot:
+    """The state, with the deletes that were forgotten since because no part needed them any more.
+
+    A copy may: one that an erase left stays in force. Any other is to be named in its ``d``, for it
+    stands in its folded log file for the grace, and for a rebuild in its transaction.
+    """
+    return replace(snapshot, deletes={**{d.id: d for d in since.deletes}, **snapshot.deletes})
+
+
+def _needed(snapshot: Snapshot, copies: Sequence[Copied]) -> tuple[Delete, ...]:
+    found: dict[str, Delete] = {}
+    for copied in copies:
+        marker = copied.marker(snapshot, copied.source.p)
+        found.update((d.id, d) for d in snapshot.pending_deletes(marker, copied.partition))
+    return tuple(found.values())
 
 
 def _matches(partition: str, globs: Sequence[str]) -> bool:
@@ -217,15 +213,10 @@ def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[s
 
 
 def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:
-    """Ids of the deletes since then that would apply to the part; those of an erase stay.
-
-    Forgotten ones too: a record stands in its folded log file for the grace, and for a rebuild in
-    its transaction, and would hide rows of the copy from those who read there.
-    """
-    known = {d.id: d for d in (*since.deletes, *snapshot.deletes.values())}
+    """Ids of the deletes since then that would apply to the part; those of an erase stay."""
     return [
         d.id
-        for d in known.values()
+        for d in snapshot.deletes.values()
         if d.seq > max(since.seq, snapshot.sequence_of(marker)) and d.seq not in erased
     ]
 
@@ -241,47 +232,3 @@ def _by_partition(snapshot: Snapshot) -> Mapping[str, list[Marker]]:
 
 def _partition(path: str, start: int) -> str:
     return path[start : max(start, path.rfind("/"))]
-
-
-def _refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> None:
-    # At the horizon itself nothing that was live is deleted: all of that has a later tombstone.
-    if since.t < snapshot.purged:
-        which = f"partition {', '.join(globs)}" if globs else "the partitions"
-        raise SnapshotExpiredError(
-            f"parts that {which} held after transaction {since.seq} are deleted: the table under "
-            f"{snapshot.paths.data_dir} is cleaned up to {snapshot.purged} ms",
-            next_step="restore to a later transaction, or from a backup",
-        )
-
-
-def _refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]:
-    """Sequence numbers of erases that leave these partitions alone."""
-    shown = ", ".join(name or "-" for name in partitions[:3])
-    erased = set()
-    for header in since.headers:
-        if header.op in _NOT_UNDONE:
-            raise UsageError(
-                f"transaction {header.seq} ({header.op}) {_NOT_UNDONE[header.op]}, and what was "
-                "before it cannot be restored",
-                next_step=f"restore to {header.seq} or later",
-            )
-        if header.op == "erase":
-            erased.add(header.seq)
-            hit = set(header.partitions) & set(partitions)
-            if hit or len(header.partitions) >= _NAMED:
-                raise UsageError(
-                    f"transaction {header.seq} erased rows of partition "
-                    f"{min(hit, default=shown) or '-'}, and they must not come back",
-                    next_step=f"restore to {header.seq} or later, or leave the partition out",
-                )
-    return frozenset(erased)
-
-
-def _refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> None:
-    for m in markers:
-        if m.tmb is not None and m.tmb > since.t and m.p not in since.buried:
-            raise UsageError(
-                f"part {m.p} of partition {partition or '-'} was replaced by a client of log "
-                "version 1, which keeps no record of what it put in its place",
-                next_step="restore to a later transaction, or leave the partition out",
-            )

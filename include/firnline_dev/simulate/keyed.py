@@ -118,6 +118,16 @@ def in_order(snapshot: Snapshot, partition: str) -> list[Marker]:
     return sorted(parts, key=lambda m: (*m.order(), m.p))
 
 
+def spans_another(parts: Sequence[Marker]) -> bool:
+    """Whether one was inserted between the first and the last row of another one."""
+    return any(
+        first <= one.order()[0] <= last and one is not other
+        for other in parts
+        if (first := other.order()[0]) < (last := other.order()[1])
+        for one in parts
+    )
+
+
 def superseded(keyed: Keyed, rows: Sequence[Row], left: frozenset[int]) -> Iterator[int]:
     """Rows that a merge left out because a newer one of their key is among its inputs."""
     best = keyed.winners(rows)

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.snapshot import Snapshot
-from firnline_dev.simulate.keyed import Keyed, Row, in_order, seen, superseded
+from firnline_dev.simulate.keyed import (
+    Keyed,
+    Row,
+    in_order,
+    seen,
+    spans_another,
+    superseded,
+)
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
@@ -120,7 +127,7 @@ class Ledger:
         """What a replace brought lies above all that was committed before it."""
         for marker in new:
             for k, p, u in self.rows[marker.p]:
-                if k in self.brought:
+                if k in self.brought and k not in self.born:
                     self.add(k, (header.seq, p, u), step, header.t)
 
     def _take(self, header: TxnHeader, old: list[Marker], intent: Hides | None) -> None:
@@ -172,9 +179,14 @@ class Ledger:
 
     def _arrange(self, partitions: frozenset[str], after: Callable[[], Snapshot]) -> None:
         """Merges are undone: who came late comes where its time places it."""
-        if self.keyed is not None:
-            for partition in partitions & self.keyed.late:
-                self.keyed.arrange(after(), partition)
+        if self.keyed is None:
+            return
+        snapshot = after()
+        for partition in partitions:
+            if spans_another(in_order(snapshot, partition)):
+                self.keyed.late.add(partition)
+            if partition in self.keyed.late:
+                self.keyed.arrange(snapshot, partition)
 
     # --- primary keys -----------------------------------------------------------------------------
 
@@ -216,7 +228,8 @@ class Ledger:
             for other in in_order(snapshot, partition):
                 at = other.order()
                 between = first <= at[0] and at[1] <= last and other.p != marker.p
-                if between and any(self.born_at[k] >= listed for k, _, _ in self.rows[other.p]):
+                late = (self.born_at.get(k, listed) for k, _, _ in self.rows[other.p])
+                if between and any(at >= listed for at in late):
                     keyed.late.add(partition)
                     keyed.arrange(snapshot, partition)
                     break

@@ -40,6 +40,8 @@ class Oracle:
     """Log file -> step in which it first appeared."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
     """By the key of the log file."""
+    looked: dict[str, int] = field(default_factory=dict)
+    """The same -> step in which whoever committed it last looked for appends before."""
     applied: set[str] = field(default_factory=set)
     readers: list[Reader] = field(default_factory=list)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
@@ -73,6 +75,7 @@ class Oracle:
             header, log_file = txn_file.decode(key, data, paths)
             content = codec.decode(header.log, log_file, paths)
             self.committed[header.log] = header, content
+            self.looked[header.log] = self.world.looked.get(data, 0)
             self.stats[header.op] += 1
             return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
@@ -114,9 +117,8 @@ class Oracle:
         for marker in content.markers:
             if marker.t == header.t and marker.p not in self.part_rows:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
-        world = self.world
-        listed = world.listed.get(header.run.run_id, 0)
-        self.ledger.transaction(header, content, world.step, listed, self.snapshot)
+        looked = self.looked[key]
+        self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
         return header.seq
 
     def forgive_past(self, time_ms: int) -> None:

@@ -64,6 +64,8 @@ class SimStore:
             # Code looks at the clock right before this; what a connection cannot do, a pause in
             # this very place may not do either.
             raise OutcomeUnknownError(f"{key} timed out", next_step="read it back")
+        if key.startswith(world.paths.txn_dir):
+            world.looked.setdefault(data, world.listed.get(self.actor.name, 0))
         if self._fails():
             self._faulty_put(key, data)
             return

@@ -84,6 +84,8 @@ class World:
     """Nothing goes wrong any more."""
     listed: dict[str, int] = field(default_factory=dict)
     """Actor -> step in which it last began to list the log."""
+    looked: dict[bytes, int] = field(default_factory=dict)
+    """Transaction's file -> the same of who sent it, when it was first sent."""
     _ids: int = 0
 
     @property

@@ -215,6 +215,27 @@ def test_a_delete_whose_record_was_forgotten_since_does_not_apply_to_the_copies(
     assert ids(world) == Counter(range(30))
 
 
+def test_rows_of_a_dropped_partition_that_were_erased_since_stay_away_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    drop(world, "day=0")  # 1
+    delete_lazily(world, 1, "erase")  # 2: the only row is in the part that is dead
+    policy = world.settings
+    world.clock.advance(policy.append.ttl + policy.cleanup.grace + 1000)
+    append(world, 24)
+    merge(world, tmp_path)  # 3: no part needs the record any more
+    assert not take_base(world.table).snapshot.deletes
+    restore(world, 0, "day=0")
+    assert ids(world) == Counter(range(1, 30))
+    assert sum(map(len, visible_by_partition(world.table, state(world)).values())) == 29
+    merge(world, tmp_path)
+    assert ids(world) == Counter(range(1, 30))
+    lose_log(world)
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    assert ids(world) == Counter(range(1, 30))
+
+
 def test_a_delete_that_commits_while_parts_are_copied_applies_to_the_copies() -> None:
     world = filled()
     drop(world, "day=0")

@@ -23,12 +23,14 @@ from firnline.operations.erase import EraseOptions
 from firnline.operations.erase import preview as preview_erase
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.operations.merge_tasks import kernel_task
+from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.rewrite import run_rewrite
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.operations.ttl import TtlOptions, run_ttl
 from firnline.plan.keys import place
 from firnline.plan.merge import PlannedGroup
 from firnline.plan.replace import Span, plan_replace
+from tests.support.histories import drop
 from tests.support.log_tables import do_merge, snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world
@@ -346,6 +348,30 @@ def test_a_merge_is_not_committed_when_a_late_append_came_between_its_parts(
     assert report.replans == 1
     assert names(world) == {1: "c"}
     assert physical(world) == 1
+
+
+@pytest.mark.parametrize("version", [None, "v"])
+def test_a_merge_that_forgets_a_key_tombstone_is_not_committed_when_older_rows_were_restored(
+    version: str | None, tmp_path: Path
+) -> None:
+    brief = {"append": {"ttl": "1h"}, "cleanup": {"grace": "1h"}, "merge": {"min_inputs": 2}}
+    if version is not None:
+        brief["deleted_keep"] = "3h"
+    world = world_of(deleted="gone", version=version, **brief)
+    put(world, up(1, "old", 1))
+    drop(world, "")
+    put(world, gone(1, 2))
+    put(world, up(2, "other", 1))
+    world.clock.advance(4 * HOUR)
+    engine = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
+
+    def slow() -> Any:
+        run_restore(world.table, RestoreOptions(to=0), RUN)
+        return engine
+
+    report = run_merge(world.table, slow, MergeOptions(), RUN)
+    assert report.replans == 1
+    assert names(world) == {2: "other"}
 
 
 def test_a_part_inserted_between_those_of_a_group_is_named() -> None:
