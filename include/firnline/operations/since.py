@@ -6,6 +6,7 @@ from firnline.errors import SnapshotExpiredError
 from firnline.history import time_of
 from firnline.log import codec, txn_file
 from firnline.log.records import Delete
+from firnline.log.schema_changes import split
 from firnline.log.txn_file import TxnHeader
 from firnline.plan.since import Since
 from firnline.table import Table
@@ -43,6 +44,6 @@ def read_since(table: Table, seq: int, newest: int) -> Since:
             elif marker.t == header.t:
                 born.add(marker.p)
     headers.sort(key=lambda header: header.seq)
-    return Since(
-        seq, t, tuple(headers), frozenset(born), frozenset(buried), tuple(deletes.values())
-    )
+    # What changed columns is none of the rows' (and refuses a restore to before it).
+    rows, _ = split(deletes.values())
+    return Since(seq, t, tuple(headers), frozenset(born), frozenset(buried), tuple(rows.values()))
