@@ -21,6 +21,7 @@ from firnline.log.schema_changes import (
 )
 from firnline.log.schema_lines import first_sequence, line_sequence, newest_before
 from firnline.part import Stats
+from firnline.paths import LogName
 
 
 class StateColumns:
@@ -76,8 +77,11 @@ class StateColumns:
 
     def line(self, key: str) -> Mapping[str, str]:
         """What a log file that was read says of the columns, in the words of today."""
-        content = self.contents[key]
+        return self.line_of(self.listing[key].name, self.contents[key])
+
+    def line_of(self, name: LogName, content: LogContent) -> Mapping[str, str]:
+        """The same of one that this state may not have read."""
         if not self.changes:
             return content.schema
-        q = line_sequence(self.listing[key].name, first_sequence(content.markers), self.times)
+        q = line_sequence(name, first_sequence(content.markers), self.times)
         return line_now(self.changes, content.schema, q)

@@ -209,7 +209,7 @@ class AppendStream:
         self, offset: Offset, initial: Initial, view: View, snapshot: Snapshot
     ) -> list[Marker]:
         """Parts of the state at the beginning that are left, by key."""
-        parts.check_initial(view.folds)
+        parts.check_initial(view.folds, snapshot)
         try:
             then = snapshot.at(initial.t)
         except SnapshotExpiredError as error:

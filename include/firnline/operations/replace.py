@@ -39,9 +39,9 @@ from firnline.plan.replace import (
     with_new_columns,
 )
 from firnline.schema import SchemaUnion
+from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
-from firnline.transaction import Change
 
 if TYPE_CHECKING:
     from firnline.append_source import Rows
@@ -211,7 +211,6 @@ class _Run:
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
             base = take_base(self.table, began_ms=base.began_ms)
-            new.refuse_old_names(base.snapshot, plan.seq)
 
     def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
         if not plan.groups:
@@ -239,11 +238,15 @@ class _Run:
     def _commit(self, base: Base, plan: ReplacePlan, found: Executed, new: NewRows) -> bool:
         """False when a rival took parts of the plan away, or brought rows of the interval."""
         old = change(base.snapshot, found, plan, [self._record(plan)], OP)
-        wanted = _with_new_rows(old, new)
-        if plan.mode == "eager":
-            columns = with_new_columns(base.snapshot.schema, new.columns)
-            rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
-            wanted = replace(wanted, refuse=rivals)
+        columns = with_new_columns(base.snapshot.schema, new.columns)
+        rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
+
+        def refuse(snapshot: Snapshot) -> None:
+            new.refuse_old_names(snapshot)
+            if plan.mode == "eager":
+                rivals(snapshot)
+
+        wanted = replace(new.added_to(old), refuse=refuse)
         self.committing = True
         try:
             committed = commit_or_discard(self.table, base, wanted, self.identity, found.done)
@@ -279,20 +282,3 @@ class _Run:
             requests=self.table.store.counters.as_dict(),
             seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
         )
-
-
-def _with_new_rows(old: Change, new: NewRows) -> Change:
-    counts = old.counts
-    return replace(
-        old,
-        adds=(*old.adds, *new.markers()),
-        columns=new.columns,
-        partitions=tuple(sorted({*old.partitions, *(part.partition for part in new.parts)})),
-        counts=msgspec.structs.replace(
-            counts,
-            parts_out=counts.parts_out + len(new.parts),
-            rows_out=counts.rows_out + new.rows,
-            rows_added=new.rows,
-            bytes_out=counts.bytes_out + new.bytes,
-        ),
-    )

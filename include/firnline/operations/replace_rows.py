@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import gather
 from firnline.base import Base
+from firnline.change import Change
 from firnline.errors import FirnlineError, SchemaConflictError, UsageError
 from firnline.kernel.check import RowCheck, row_check
 from firnline.log.records import Marker, stats_json
@@ -43,6 +44,8 @@ class NewRows:
     """Column -> SQL type, of all of them."""
     delete: str = ""
     """Id of the delete record that their footers name; empty: nobody has chosen one."""
+    since: int = 0
+    """Newest transaction of the table when somebody began to write them."""
 
     @property
     def rows(self) -> int:
@@ -61,18 +64,31 @@ class NewRows:
             for part in self.parts
         )
 
-    def refuse_old_names(self, snapshot: Snapshot, since: int) -> None:
+    def added_to(self, change: Change) -> Change:
+        """A replace that also brings them."""
+        counts = change.counts
+        return replace(
+            change,
+            adds=(*change.adds, *self.markers()),
+            columns=self.columns,
+            partitions=tuple(sorted({*change.partitions, *(p.partition for p in self.parts)})),
+            counts=msgspec.structs.replace(
+                counts,
+                parts_out=counts.parts_out + len(self.parts),
+                rows_out=counts.rows_out + self.rows,
+                rows_added=self.rows,
+                bytes_out=counts.bytes_out + self.bytes,
+            ),
+        )
+
+    def refuse_old_names(self, snapshot: Snapshot) -> None:
         """Raise SchemaConflictError where a rival renamed or dropped a column of the rows.
 
         They are above every record, so under the old name they would be another column.
-
-        Args:
-            snapshot: the table as it is.
-            since: newest transaction when the rows were written.
         """
         for change in snapshot.changes:
             gone = [c for c in (*change.what.rename, *change.what.drop) if c in self.columns]
-            if change.seq > since and gone:
+            if change.seq > self.since and gone:
                 raise SchemaConflictError(
                     f"transaction {change.seq} renamed or dropped column {gone[0]!r} of the new "
                     "rows while they were written",
@@ -138,7 +154,7 @@ class NewParts:
             except (Exception, KeyboardInterrupt):
                 run.discard()
                 raise
-        return NewRows(tuple(run.parts), dict(run.columns))
+        return NewRows(tuple(run.parts), dict(run.columns), since=self.base.seq)
 
     def _run(self, check: RowCheck) -> AppendRun:
         table = self.table

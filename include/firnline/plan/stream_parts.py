@@ -11,21 +11,21 @@ import msgspec
 from firnline.errors import StreamBehindError
 from firnline.log.records import LogContent, Marker
 from firnline.plan.read import ReadOptions, ReadPlan, plan_read
-from firnline.plan.stream import ANEW, Folds
+from firnline.plan.stream import ANEW, Folds, long
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
 
-_HIDE = {"delete", "erase", "replace"}
-"""Operations that commit delete records."""
+_RECORD = {"delete", "erase", "replace", "evolve"}
+"""Operations that commit records without which parts of before cannot be read."""
 
 
 def forgotten_before(folds: Mapping[int, Folds], settings: TableSettings, now_ms: int) -> int:
-    """Deletes that applied to parts tombstoned at or before this time (unix ms) may be forgotten.
+    """Records of parts tombstoned at or before this time (unix ms) may be forgotten.
 
     Their parts are still there where nobody cleans up; rows that must not be seen are in them.
     """
-    if not any(one.op in _HIDE for one in folds.values()):
+    if not any(one.op in _RECORD for one in folds.values()):
         return 0
     return now_ms - settings.append.ttl - settings.cleanup.grace
 
@@ -35,7 +35,9 @@ def of_append(
 ) -> Iterator[Marker]:
     """The parts of an append as they stand now. Raises StreamBehindError."""
     known = {fold_name(column) for column in snapshot.schema}
-    gone = [column for column in content.schema if fold_name(column) not in known]
+    key = snapshot.paths.parse_log(long(name, snapshot.paths))
+    stated = snapshot.line_of(key, content)
+    gone = [column for column in stated if fold_name(column) not in known]
     if gone:
         raise StreamBehindError(
             f"append {name} has the column {gone[0]}, which was renamed or dropped before this "
@@ -56,10 +58,14 @@ def checked(state: Marker, forgotten_ms: int) -> Marker:
     return state
 
 
-def check_initial(folds: Mapping[int, Folds]) -> None:
-    """Raise StreamBehindError where parts of the first state may have other columns by now."""
+def check_initial(folds: Mapping[int, Folds], snapshot: Snapshot) -> None:
+    """Raise StreamBehindError where parts of the first state may have other columns by now.
+
+    A lazy change of columns leaves a record by which they can be read.
+    """
+    recorded = {change.seq for change in snapshot.changes}
     for seq, one in folds.items():
-        if one.op in ("evolve", "schema-fix"):
+        if one.op in ("evolve", "schema-fix") and seq not in recorded:
             raise StreamBehindError(
                 f"transaction {seq} has changed the table's columns before the state that this "
                 "stream began with was delivered",

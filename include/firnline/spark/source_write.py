@@ -156,7 +156,7 @@ class Writer(DataSourceArrowWriter):
             publish(table, [m for m in messages if isinstance(m, Written)])
             return
         age = table.clock.now_ms() - self._begun.at_ms
-        new = replace(gathered(messages), delete=self._parts.delete)
+        new = replace(gathered(messages), delete=self._parts.delete, since=self._begun.q)
         if age > table.settings.commit_ttl:
             new.discard(table)
             raise CommitExpiredError(

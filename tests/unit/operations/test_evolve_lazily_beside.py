@@ -12,6 +12,7 @@ import pytest
 
 import firnline
 from firnline.append import Appender
+from firnline.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent
@@ -19,6 +20,7 @@ from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.operations.replace import run_replace
 from firnline.operations.replace_options import ReplaceOptions
+from firnline.operations.replace_rows import NewParts
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import read_snapshot
 from firnline.store.probe import forget
@@ -120,10 +122,12 @@ def delete_on(world: World, scratch: Path) -> None:
     run_delete(world.table, lambda: Sequential(world.table, scratch), options, RUN)
 
 
+OPTIONS = ReplaceOptions(column="id", start=0, end=1)
+
+
 def replace_on(world: World, scratch: Path) -> None:
     rows = pa.table({"id": pa.array([0], pa.int32()), "remark": ["new"]})
-    options = ReplaceOptions(column="id", start=0, end=1)
-    run_replace(world.table, lambda: Sequential(world.table, scratch), options, RUN, data=rows)
+    run_replace(world.table, engine(world, scratch), OPTIONS, RUN, data=rows)
 
 
 @pytest.mark.parametrize(
@@ -147,13 +151,24 @@ def test_new_rows_with_a_name_that_goes_while_they_are_written_are_refused(
 ) -> None:
     world = world_of(2)
     rows = pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})
-    options = ReplaceOptions(column="id", start=0, end=1)
 
     def act(world: World, scratch: Path) -> None:
-        run_replace(world.table, lambda: Sequential(world.table, scratch), options, RUN, data=rows)
+        run_replace(world.table, engine(world, scratch), OPTIONS, RUN, data=rows)
 
     with pytest.raises(SchemaConflictError, match="renamed or dropped column 'note'"):
         run_beside(world, tmp_path, act)
+    rows_are(world, rows_of(2))
+
+
+def test_new_rows_that_executors_wrote_before_a_name_went_are_refused(tmp_path: Path) -> None:
+    world = world_of(2)
+    base, span = take_base(world.table), OPTIONS.span(world.settings)
+    writer = NewParts(world.table, base, span, world.ids.uuid7(world.clock.now), tmp_path)
+    new = writer.write([pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})])
+    lazily(world, **CHANGED)
+    with pytest.raises(SchemaConflictError, match="renamed or dropped column 'note'"):
+        run_replace(world.table, engine(world, tmp_path), OPTIONS, RUN, data=new)
+    assert not {part.key for part in new.parts} & world.store.objects.keys()
     rows_are(world, rows_of(2))
 
 
