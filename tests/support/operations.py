@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -17,15 +19,18 @@ from firnline.operations.erase import EraseOptions, run_erase
 from firnline.operations.import_files import ImportOptions, run_import
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.replace import ReplaceOptions, run_replace
+from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.rewrite import RewriteOptions, run_rewrite
+from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.ttl import TtlOptions, run_ttl
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
 from tests.support.places import keys_in, tally
-from tests.support.reading import stored_ids, visible_ids
+from tests.support.reading import stored_ids, visible_ids, visible_rows
 from tests.support.scenarios import (
     DAY,
     Call,
@@ -300,10 +305,96 @@ def verify(call: Call) -> None:
     assert run_verify(call.table, VerifyOptions(deep=True)).healthy
 
 
+# --- keys, clusters, columns, and what is undone --------------------------------------------------
+
+
+def upserts(call: Call) -> None:
+    """Three appends: six keys, four of them and one more anew, and one that is deleted."""
+    for rows in (
+        [(n, n, False) for n in range(6)],
+        [(n, n - 3, False) for n in range(6, 10)],
+        [(10, 0, True)],
+    ):
+        ids_, keys, dead = zip(*rows, strict=True)
+        advance(call.table, 10)
+        Appender(call.table).append(pa.table({"id": ids_, "k": keys, "dead": dead}), "p")
+
+
+def delete_winners(call: Call) -> None:
+    """By a column outside of the key: older rows of keys whose newest row goes stay hidden."""
+    options = DeleteOptions(where="id > 7 and id < 10", mode="eager")
+    run_delete(call.table, call.engine, options, call.run)
+
+
+def interleaved(call: Call) -> None:
+    """Two appends whose ids overlap: what lies apart is left alone."""
+    for first in (0, 1):
+        rows = rows_from(0, 12).slice(first).take(list(range(0, 12 - first, 2)))
+        advance(call.table, 10)
+        Appender(call.table).append(rows, "p")
+
+
+def merge_ranges(call: Call) -> None:
+    """Parts are full at a size that settings do not allow, so that a merge has several outputs."""
+    settings = call.table.settings
+    small = settings.merge.model_copy(update={"target_size": 1000})
+    table = replace(call.table, settings=settings.model_copy(update={"merge": small}))
+    merge(replace(call, table=table))
+
+
+def is_clustered(call: Call) -> None:
+    """Outputs that do not overlap."""
+    live = read_snapshot(call.table.store, call.table.paths).live.values()
+    assert len({marker.c for marker in live}) == 1
+    bounds = [marker.stats()["id"] for marker in live]
+    spans = sorted((int(str(low)), int(str(high))) for low, high, _ in bounds)
+    assert len(spans) > 1
+    assert all(one[1] < other[0] for one, other in pairwise(spans))
+
+
+def dropped(call: Call) -> None:
+    """A lazy delete, and then a partition goes."""
+    fill(call.table, 3)
+    options = DeleteOptions(where="id > 10", mode="lazy")
+    run_delete(call.table, call.engine, options, call.run)
+    run_drop(call.table, DropOptions(partitions=("day=0",)), call.run)
+
+
+def restore(call: Call) -> None:
+    run_restore(call.table, RestoreOptions(to=0), call.run)
+
+
+def evolve(call: Call) -> None:
+    evolution = Evolution(rename={"name": "title"}, widen={"small": "BIGINT"}, drop=("rest",))
+    run_schema_fix(call.table, call.engine, SchemaFixOptions(evolution=evolution), call.run)
+
+
+def of_many_columns(call: Call) -> None:
+    """Two appends: one column gets another name, one becomes wider, one goes."""
+    for first in (0, 6):
+        rows = rows_from(first)
+        small = pa.array([n + 1 for n in rows["id"].to_pylist()], pa.int32())
+        rest = pa.array(["x"] * len(small))
+        append(call.table, rows.append_column("small", small).append_column("rest", rest))
+
+
+def has_evolved(call: Call) -> None:
+    """No value is lost."""
+    schema = read_snapshot(call.table.store, call.table.paths).schema
+    assert schema == {"id": "BIGINT", "day": "BIGINT", "title": "VARCHAR", "small": "BIGINT"}
+    for row in visible_rows(call.table):
+        assert (row["title"], row["small"]) == (f"n{row['id']}", row["id"] + 1)
+
+
 AGED = {"partition_by": ["day(ts)"], "sort_by": ["id"], "ttl": {"keep": "3d"}}
 FREE = {"partition": ".*", "sort_by": ["id"]}
+SMALL = {**FREE, "merge": {"min_inputs": 2}}
+KEYED = {**SMALL, "sort_by": ["k"], "primary_key": ["k"], "deleted": "dead"}
+CLUSTERED = {**SMALL, "cluster_by": ["id"]}
 REPLACED = {**FREE, "merge": {"min_inputs": 2, "sql": "from source_files where id % 5 > 0"}}
 ELEVEN = ids(range(11))
+UPSERTED = ids({1, 2, 6, 7, 8, 9})
+"""See ``upserts``."""
 REPLACED_IDS = ids(range(3), {3, 9}, range(14, 18))
 NOT_LOST = "reads, and lacks nothing"
 IMPORTED = "imported into this table before"
@@ -418,6 +509,53 @@ SCENARIOS = [
         op="erase",
         transactions=(1,),
         settled=complete,
+    ),
+    Scenario(
+        "merge, primary key",
+        upserts,
+        merge,
+        UPSERTED,
+        UPSERTED,
+        settings=KEYED,
+        hides=True,
+        idle=True,
+        op="merge",
+        transactions=(1,),
+    ),
+    Scenario(
+        "delete, primary key",
+        upserts,
+        delete_winners,
+        UPSERTED,
+        UPSERTED - {8, 9},
+        settings=KEYED,
+        hides=True,
+        op="delete",
+        transactions=(1,),
+    ),
+    Scenario(
+        "merge, clustered",
+        interleaved,
+        merge_ranges,
+        TWELVE,
+        TWELVE,
+        settings=CLUSTERED,
+        idle=True,
+        op="merge",
+        transactions=(1,),
+        settled=is_clustered,
+    ),
+    Scenario("restore", dropped, restore, ids(range(1, 10, 2)), EIGHTEEN, hides=True, op="restore"),
+    Scenario(
+        "evolve",
+        of_many_columns,
+        evolve,
+        TWELVE,
+        TWELVE,
+        op="evolve",
+        transactions=(1,),
+        refused="has no column",
+        settled=has_evolved,
     ),
     Scenario(
         "clean-up",

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from firnline.predicate import parse_json
 from firnline.predicate_logic import evaluate
+from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 
@@ -32,13 +33,16 @@ def rows_of(data: bytes) -> list[Row]:
 def visible_by_partition(
     table: Table, snapshot: Snapshot | None = None, known: Mapping[str, list[Row]] | None = None
 ) -> dict[str, list[Row]]:
-    """Partition -> rows of its live parts that no delete hides; ``known``: parts read before."""
+    """Partition -> rows of its live parts that no delete hides, in order of insertion.
+
+    ``known``: parts read before.
+    """
     state = snapshot or read_snapshot(table.store, table.paths)
     read = known or {}
     found: dict[str, list[Row]] = {}
     for partition, markers in state.partitions.items():
         rows = found.setdefault(partition, [])
-        for marker in markers:
+        for marker in sorted(markers, key=lambda m: (*m.order(), m.p)):
             trees = [parse_json(d.where) for d in state.pending_deletes(marker, partition)]
             rows += [
                 row
@@ -46,6 +50,14 @@ def visible_by_partition(
                 if not any(evaluate(tree, row, state.schema) for tree in trees)
             ]
     return found
+
+
+def newest_of_keys(settings: TableSettings, rows: list[Row]) -> list[Row]:
+    """Of rows of one partition, in order of insertion, those that readers see (no ``version``)."""
+    if not settings.primary_key:
+        return rows
+    found = {tuple(row[name] for name in settings.primary_key): row for row in rows}
+    return [row for row in found.values() if not (settings.deleted and row[settings.deleted])]
 
 
 def visible_rows(table: Table, snapshot: Snapshot | None = None) -> list[Row]:

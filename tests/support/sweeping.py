@@ -21,7 +21,7 @@ from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.log_tables import v1_state
 from tests.support.places import Place, Saved, keys_in
-from tests.support.reading import rows_of, visible_by_partition
+from tests.support.reading import newest_of_keys, rows_of, visible_by_partition
 from tests.support.scenarios import DAY, Call, Ids, Scenario, advance, tidy
 from tests.support.world import Crashed, Fault, FaultyStore
 
@@ -124,7 +124,7 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     found: Seen = {}
     known = {key: rows_of(data) for key, data in parts.items()}
     for partition, rows in visible_by_partition(table, snapshot, known).items():
-        ids = Counter(row["id"] for row in rows)
+        ids = Counter(row["id"] for row in newest_of_keys(table.settings, rows))
         assert set(ids.values()) <= {1}, f"doubled: {ids}"
         if ids:
             found[partition] = frozenset(ids)

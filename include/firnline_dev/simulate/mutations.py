@@ -22,6 +22,7 @@ from firnline.append_run import AppendRun, Origin
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
+from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
 from firnline.store import create
@@ -181,15 +182,15 @@ def _checkpoint_always_usable() -> None:
 
 
 def _replace_under_itself() -> None:
-    real = replace._with_new_rows
+    real = NewRows.added_to
 
-    def with_new_rows(old: Any, new: Any) -> Any:
-        made = real(old, new)
+    def added_to(new: NewRows, old: Any) -> Any:
+        made = real(new, old)
         own = {part.key for part in new.parts}
         adds = [msgspec.structs.replace(m, q=0) if m.p in own else m for m in made.adds]
         return dataclasses.replace(made, adds=tuple(adds))
 
-    put(replace, "_with_new_rows", with_new_rows)
+    NewRows.added_to = added_to  # type: ignore[method-assign] # the point of it
 
 
 def _replace_without_record() -> None:

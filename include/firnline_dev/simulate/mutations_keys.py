@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from firnline import invariants, transaction
 from firnline.errors import ObjectNotFoundError
-from firnline.operations import restore
+from firnline.log.checkpoint_file import Checkpoint
+from firnline.operations import committer, restore
 from firnline.plan import keys, rebuild
 from firnline.plan import restore as plan_restore
 from firnline.plan.restore import Copied
+from firnline.snapshot import Snapshot
 from firnline_dev.simulate.breaking import put
 
 
@@ -29,6 +32,19 @@ def _tombstones_go_by_age() -> None:
         return frozenset(old if settings.deleted is not None else ())
 
     put(keys, "forgettable", forgettable)
+
+
+def _one_time_is_split() -> None:
+    put(keys, "units", lambda parts: ([m] for m in sorted(parts, key=keys.place)))
+
+
+def _no_late_appends() -> None:
+    put(transaction, "_refuse_late_append", lambda _table, _base, _change: None)
+    put(transaction, "refuse_between", lambda *_: None)
+
+
+def _records_by_any_column() -> None:
+    put(keys, "outside_key", lambda _settings, _columns: ())
 
 
 def _restore_beside_restore() -> None:
@@ -64,13 +80,61 @@ def _rebuild_takes_copies() -> None:
     put(rebuild, "copies_of", lambda *_: {})
 
 
+def _no_look_beneath() -> None:
+    put(transaction, "refuse_beneath", lambda *_: None)
+
+
+def _restore_forgets_erases() -> None:
+    put(plan_restore, "_needed", lambda *_: ())
+
+
+def _restore_knows_pending_deletes_only() -> None:
+    put(plan_restore, "_remembering", lambda snapshot, _since: snapshot)
+
+
+def _may_match_is_enough() -> None:
+    def hidden_whole(self: Snapshot, marker: Any, deletes: Any) -> bool:  # noqa: ARG001 - a method
+        return bool(deletes)
+
+    Snapshot.hidden_whole = hidden_whole  # type: ignore[method-assign] # the point of it
+
+
+def _first_output_only() -> None:
+    real = committer.__dict__["change_of"]
+
+    def change_of(snapshot: Any, done: Any, **more: Any) -> Any:
+        cut = [(g, msgspec.structs.replace(r, parts=r.parts[:1])) for g, r in done]
+        return real(snapshot, cut, **more)
+
+    put(committer, "change_of", change_of)
+    put(invariants, "rows_are_accounted_for", lambda _counts: None)
+
+
+def _checkpoint_without_deletes() -> None:
+    real = Checkpoint.content
+
+    def content(self: Checkpoint) -> Any:
+        return msgspec.structs.replace(real(self), deletes=[])
+
+    Checkpoint.content = content  # type: ignore[method-assign] # the point of it
+
+
 MORE: dict[str, Callable[[], None]] = {
     "key tombstones are forgotten at once": _tombstones_go_at_once,
     "key tombstones are forgotten while older parts stay": _tombstones_go_by_age,
+    "parts inserted at one time are merged apart": _one_time_is_split,
+    "nobody looks for late appends": _no_late_appends,
+    "a delete record may name any column": _records_by_any_column,
     "a restore asks for no rival": _restore_beside_restore,
     "a restore goes back past the grace": _restore_past_the_grace,
     "a restore leaves deletes in force": _restore_undoes_no_delete,
     "copies of a restore count as inserted now": _copies_are_new,
+    "a restore knows pending deletes only": _restore_knows_pending_deletes_only,
+    "a restore leaves records of erases to others": _restore_forgets_erases,
+    "nobody looks for what a restore put beneath": _no_look_beneath,
     "a rebuild takes copies for appended parts": _rebuild_takes_copies,
+    "a part goes unread when deletes may match": _may_match_is_enough,
+    "one output of a group is enough": _first_output_only,
+    "a checkpoint forgets deletes": _checkpoint_without_deletes,
 }
 """Name of the rule that is broken -> what breaks it."""
