@@ -184,9 +184,9 @@ def _checkpoint_always_usable() -> None:
 def _replace_under_itself() -> None:
     real = NewRows.added_to
 
-    def added_to(new: NewRows, old: Any) -> Any:
-        made = real(new, old)
-        own = {part.key for part in new.parts}
+    def added_to(self: NewRows, change: Any) -> Any:
+        made = real(self, change)
+        own = {part.key for part in self.parts}
         adds = [msgspec.structs.replace(m, q=0) if m.p in own else m for m in made.adds]
         return dataclasses.replace(made, adds=tuple(adds))
 
