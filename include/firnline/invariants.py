@@ -43,6 +43,12 @@ class Candidate:
             carried += base.contents[key].deletes if key not in self.folds else ()
         return replace(base, changes=split(carried)[1])
 
+    @property
+    def meanwhile(self) -> Snapshot:
+        """The base with the changes that are known before or afterwards: one may be forgotten."""
+        carried = [*self.base.records.values(), *self.content.deletes]
+        return replace(self.base, changes=split(carried)[1])
+
 
 def rows_are_accounted_for(counts: Counts) -> None:
     """Rows in and added are rows out + deleted + de-duplicated + removed: else rows are lost.
@@ -125,7 +131,7 @@ def folded_log_files_were_read(c: Candidate) -> bool:
 
 def folded_columns_are_carried(c: Candidate) -> bool:
     """Else a column is lost with the log file that named it."""
-    carried, base = {fold_name(name) for name in c.content.schema}, c.after
+    carried, base = {fold_name(name) for name in c.content.schema}, c.meanwhile
     named = {name for key in c.folds for name in base.line(key)}
     return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 

@@ -26,9 +26,12 @@ from firnline.operations import (
     sweep,
     verify,
 )
+from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.rewrite_options import RewriteOptions
+from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
+from firnline_dev.simulate.columns import value_of
 from firnline_dev.simulate.kinds import KINDS, Kind, is_tombstone
 from firnline_dev.simulate.ledger import Hides, Restores
 from firnline_dev.simulate.oracle import Oracle
@@ -68,6 +71,16 @@ class Stage:
         """Of the table."""
         return KINDS[self.world.mix.kind]
 
+    def table_of(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """Rows as a writer brings them, who knows what is committed now."""
+        columns, schema = self.oracle.columns, self.kind.arrow
+        if columns is not None:
+            name = f"c{columns.newest}"
+            schema = schema.append(pa.field(name, pa.int32()))
+            rows = [row | {name: value_of(row["k"])} for row in rows]
+            columns.stated.update((row["k"], columns.newest) for row in rows)
+        return pa.Table.from_pylist(rows, schema=schema)
+
     def engine(self) -> Engine:
         """A kernel for this actor."""
         return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
@@ -91,8 +104,9 @@ def append(stage: Stage) -> None:
         rows = [row | {"d": is_tombstone(row["k"])} for row in rows]
     stage.actor.tell(f"begins: {len(rows)} rows")
     stage.oracle.append_begins(row["k"] for row in rows)
-    data = pa.Table.from_pylist(rows, schema=stage.kind.arrow)
-    Appender(stage.table, writer="sim", known_schema=stage.kind.schema).append(data)
+    data = stage.table_of(rows)
+    known = None if stage.kind.evolves else stage.kind.schema
+    Appender(stage.table, writer="sim", known_schema=known).append(data)
 
 
 def merge_parts(stage: Stage) -> None:
@@ -158,7 +172,7 @@ def replace_interval(stage: Stage) -> None:
         equal={"u": user} if user else {},
         nothing=not rows,
     )
-    data = pa.Table.from_pylist(rows, schema=stage.kind.arrow) if rows else None
+    data = stage.table_of(rows) if rows else None
     replace.run_replace(stage.table, stage.engine, options, stage.run, data=data)
 
 
@@ -175,6 +189,21 @@ def restore_partitions(stage: Stage) -> None:
         to=to, partitions=tuple(f"p={p}" for p in sorted(partitions)), exact=wanted.exact
     )
     restore.run_restore(stage.table, options, stage.run)
+
+
+def evolve_columns(stage: Stage) -> None:
+    """The column that changes gets another name, or goes, or becomes wider; no part is touched."""
+    columns = stage.oracle.columns
+    number = 0 if columns is None else columns.newest
+    name = f"c{number}"
+    what = stage.r.choice(["rename", "rename", "drop", "widen"])
+    asked = {
+        "rename": Evolution(rename={name: f"c{number + 1}"}),
+        "drop": Evolution(drop=(name,)),
+        "widen": Evolution(widen={name: "BIGINT"}),
+    }[what]
+    stage.actor.tell(f"begins: {what} {name}")
+    run_lazily(stage.table, LazyOptions(evolution=asked), stage.run)
 
 
 def clean_up(stage: Stage) -> None:
@@ -256,6 +285,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "rewrite": rewrite_rows,
     "replace": replace_interval,
     "restore": restore_partitions,
+    "evolve": evolve_columns,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,

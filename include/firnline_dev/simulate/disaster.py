@@ -12,7 +12,7 @@ from firnline.part_metadata import read_pairs
 from firnline.store.base import Store
 from firnline_dev.simulate.actors import Stage
 from firnline_dev.simulate.oracle import Oracle
-from firnline_dev.simulate.world import SCHEMA, Violation, World
+from firnline_dev.simulate.world import Violation, World
 
 
 def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
@@ -54,7 +54,7 @@ def try_to_rebuild(stage: Stage, live: frozenset[str]) -> None:
 def read_footers(
     store: Store,
     tasks: Iterable[FooterTask],
-    wanted: FooterWanted,  # noqa: ARG001 - columns are what they are here
+    wanted: FooterWanted,  # noqa: ARG001 - all of it lies in one place here
 ) -> Iterator[FooterFacts]:
     """In place of ``footers.many_facts``, which uses threads; see ``rows.encode``."""
     for task in tasks:
@@ -64,6 +64,6 @@ def read_footers(
             key=task.key,
             bytes=task.bytes,
             rows=len(part["rows"]),
-            columns=dict(SCHEMA),
+            columns=part["columns"],
             part=read_pairs(task.key, pairs),
         )

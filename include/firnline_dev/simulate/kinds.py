@@ -29,6 +29,8 @@ class Kind:
     """Operations that such a table does not have."""
     target: int | None = None
     """``merge.target_size``, below what settings allow."""
+    evolves: bool = False
+    """One column more, which changes (``firnline_dev.simulate.columns``)."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -40,6 +42,7 @@ _KEYS = {"primary_key": ["u"], "deleted": "d"}
 _FORGOTTEN = TTL + GRACE + 100 * TICK
 KINDS = {
     "plain": Kind("plain"),
+    "columns": Kind("columns", evolves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),
     "keys": Kind("keys", _KEYS, {**SCHEMA, "d": "BOOLEAN"}, users="uvwxyz", without=("replace",)),
     "versions": Kind(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 REMOVING = ("delete", "rewrite", "erase", "replace")
 """What a reader of version 1 does not see in full."""
-SHARES = {"plain": 60, "clustered": 15, "keys": 16, "versions": 9}
+SHARES = {"columns": 10, "plain": 50, "clustered": 15, "keys": 16, "versions": 9}
 """Of the kinds of tables, in per cent of the seeds."""
 
 
@@ -46,6 +46,8 @@ class Mix:
             weights |= {name: 0.0 for name in REMOVING if name in weights}
         weights["append"] = r.choice([1.0, 3.0])
         weights["cleanup"] = r.choice([0.0, 1.0, 3.0])
+        if kind == "columns":
+            weights["evolve"] = 1.0
         found = cls(
             steps=r.choice([100, 200, 300, 500, 900]),
             busy=r.choice([2, 4, 7]),

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from firnline.errors import SchemaConflictError
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.checkpoints import Checkpoints
+from firnline_dev.simulate.columns import Columns
 from firnline_dev.simulate.keyed import Keyed, Row, in_order
 from firnline_dev.simulate.kinds import KINDS
 from firnline_dev.simulate.ledger import Ledger
@@ -53,12 +55,16 @@ class Oracle:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     keyed: Keyed | None = None
     """Of a table with a primary key."""
+    columns: Columns | None = None
+    """Of a table with a column that changes."""
     ledger: Ledger = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        settings = KINDS[self.world.mix.kind].settings
+        kind, settings = KINDS[self.world.mix.kind], KINDS[self.world.mix.kind].settings
+        if kind.evolves:
+            self.columns = Columns()
         if "primary_key" in settings:
             self.keyed = Keyed("version" in settings, self.part_rows)
         self.ledger = Ledger(self.part_rows, self.keyed)
@@ -70,6 +76,8 @@ class Oracle:
         paths = self.world.paths
         if key.startswith(paths.data_dir):
             self.part_rows[key] = found = rows.decode(data)
+            if self.columns is not None:
+                self.columns.parts[key] = rows.whole(data)
             return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
         if key.startswith(paths.txn_dir):
             header, log_file = txn_file.decode(key, data, paths)
@@ -77,6 +85,8 @@ class Oracle:
             self.committed[header.log] = header, content
             self.looked[header.log] = self.world.looked.get(data, 0)
             self.stats[header.op] += 1
+            if self.columns is not None:
+                self.columns.committed(header.seq, content)
             return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
             return self._log_file(key, data)
@@ -147,7 +157,11 @@ class Oracle:
         """The table as a reader of every log file sees it at this moment."""
         names = [key for key in self.world.objects if key.startswith(self.world.paths.log_dir)]
         listing = {key: self._listed(key) for key in names}
-        return build(self.world.paths, LogRead(listing, {key: self.contents[key] for key in names}))
+        log = LogRead(listing, {key: self.contents[key] for key in names})
+        try:
+            return build(self.world.paths, log)
+        except SchemaConflictError as error:
+            raise Violation(f"nobody can read the table: {error}") from error
 
     def _listed(self, key: str) -> LogObject:
         stored = self.world.objects[key]
@@ -177,6 +191,8 @@ class Oracle:
         for path in snapshot.live:
             if path not in self.world.objects:
                 raise Violation(f"live part {path} has no object")
+        if self.columns is not None:
+            self.columns.check(snapshot, self.ledger.born)
         return self.shown_by(snapshot)
 
     def shown_by(self, snapshot: Snapshot) -> list[int]:

@@ -26,14 +26,18 @@ from firnline.part import Stats, WrittenPart
 from firnline.stats import from_table
 from firnline_dev.simulate.kinds import Kind, is_tombstone
 from firnline_dev.simulate.store import SimStore
-from firnline_dev.simulate.world import SimClock, SimIds
+from firnline_dev.simulate.world import SCHEMA, SimClock, SimIds
 
 Row = dict[str, Any]
+_SQL = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "bool": "BOOLEAN"}
 
 
-def encode(rows: Sequence[Row], metadata: Mapping[str, str]) -> bytes:
+def encode(
+    rows: Sequence[Row], metadata: Mapping[str, str], columns: Mapping[str, str] = SCHEMA
+) -> bytes:
     """A part."""
-    return json.dumps({"meta": dict(metadata), "rows": list(rows)}).encode()
+    part = {"meta": dict(metadata), "columns": dict(columns), "rows": list(rows)}
+    return json.dumps(part).encode()
 
 
 @lru_cache(maxsize=4096)
@@ -42,9 +46,16 @@ def decode(data: bytes) -> tuple[tuple[int, str, str], ...]:
     return tuple((row["k"], row["p"], row["u"]) for row in json.loads(data)["rows"])
 
 
+def whole(data: bytes) -> list[Row]:
+    """Rows of a part with all columns."""
+    found: list[Row] = json.loads(data)["rows"]
+    return found
+
+
 def write_part(table: pa.Table, path: Path, *, metadata: Mapping[str, str], **_: Any) -> int:
     """What an append writes, in place of ``parquet_io.write_part``."""
-    return path.write_bytes(encode(table.to_pylist(), metadata))
+    columns = {field.name: _SQL[str(field.type)] for field in table.schema}
+    return path.write_bytes(encode(table.to_pylist(), metadata, columns))
 
 
 class _Unchecked:
@@ -109,7 +120,7 @@ class RowEngine:
 
     def _merged(self, task: KernelTask) -> KernelResult:
         users = self._users(task)
-        read = [_Read(source, self._rows(source.key)) for source in task.inputs]
+        read = [_Read(source, self._rows(task, source)) for source in task.inputs]
         for one in read:
             one.visible = [row for row in one.rows if not _hides(one.source, users, row)]
             one.left = one.visible
@@ -143,8 +154,11 @@ class RowEngine:
             else {},
         )
 
-    def _rows(self, key: str) -> list[Row]:
-        found = decode(self.store.get(key))
+    def _rows(self, task: KernelTask, source: KernelInput) -> list[Row]:
+        data = self.store.get(source.key)
+        if self.kind.evolves:
+            return [_by_names_of_today(task, source, row) for row in whole(data)]
+        found = decode(data)
         if "d" in self.kind.schema:
             return [{"k": k, "p": p, "u": u, "d": is_tombstone(k)} for k, p, u in found]
         return [{"k": k, "p": p, "u": u} for k, p, u in found]
@@ -156,7 +170,8 @@ class RowEngine:
 
     def _write(self, task: KernelTask, rows: list[Row], metadata: Mapping[str, str]) -> WrittenPart:
         key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
-        data = encode(rows, {**metadata, "firnline.rows": str(len(rows))})
+        columns = dict(task.columns)
+        data = encode(rows, {**metadata, "firnline.rows": str(len(rows))}, columns)
         self.store.put_data(key, data)
         return WrittenPart(
             key=key,
@@ -165,6 +180,14 @@ class RowEngine:
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns, self.kind.arrow),
         )
+
+
+def _by_names_of_today(task: KernelTask, source: KernelInput, row: Row) -> Row:
+    named = {made.column: made.names for made in source.sources}
+    return {
+        column: next((row[n] for n in named.get(column, (column,)) if row.get(n) is not None), None)
+        for column, _ in task.columns
+    }
 
 
 @dataclass

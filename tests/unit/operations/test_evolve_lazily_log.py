@@ -177,3 +177,25 @@ def test_clean_up_deletes_log_files_that_name_a_dropped_column(tmp_path: Path) -
         assert all("_m_" in key for key in keys_under(world, "_log"))  # no append's any more
         assert schema_of(world) == AFTER
         rows_are(world, rows_of(3))
+
+
+def test_the_record_may_be_forgotten_with_the_last_log_file_that_names_the_column(
+    tmp_path: Path,
+) -> None:
+    world = make_world(partition_by=["p"], sort_by=["id"], merge={"min_inputs": 2})
+
+    def put_some(number: int, partition: str, **more: Any) -> None:
+        put(world, {"id": [number] * 3, "p": [partition] * 3, **more})
+
+    for partition in "xxyy":
+        put_some(1, partition, gone=[1] * 3)
+    merged(world, tmp_path)
+    lazily(world, drop=("gone",))
+    run_drop(world.table, DropOptions(partitions=("p=y",)), RUN)
+    for number in range(2, 5):
+        put_some(number, "x")
+        merged(world, tmp_path)
+        world.clock.advance(2 * DAY)
+        clean_up(world)  # takes the log file of the first merge, the record too
+    assert schema_of(world) == {"id": "BIGINT", "p": "VARCHAR"}
+    assert not read_snapshot(world.store, world.table.paths).changes
