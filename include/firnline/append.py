@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from firnline.append_columns import KnownColumns
@@ -110,13 +111,10 @@ class Appender:
         where = self.check_partition(partition)
         extra = _own_metadata(metadata or {})
         origin = self._begin()
-        known = self.columns.read()
-        if origin.q > self.columns.seq:
-            known = self.columns.look_again()  # a transaction may have changed a type
+        known = self.columns.read(origin.q)  # a transaction may have changed a type
+        anew = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(
-                self._table, origin, known, where, folder, extra, self.columns.look_again
-            )
+            run = AppendRun(self._table, origin, known, where, folder, extra, anew)
             log_key, t = self._execute(run, data)
         if log_key is not None:
             self.columns.published(log_key, run.columns)

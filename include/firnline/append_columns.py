@@ -37,20 +37,25 @@ class KnownColumns:
             self._union = SchemaUnion()
             self._union.add("the schema given", given)
 
-    def read(self) -> SchemaUnion:
-        """The columns, a union of the caller's own.
+    def read(self, newest: int = 0) -> SchemaUnion:
+        """The columns, a union of the caller's own; those that were given stay.
+
+        Args:
+            newest: what this transaction, which is committed, made of them is to be known.
 
         Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError.
         """
         with self._lock:
-            return (self._read() if self._union is None else self._union).copy()
+            if self._union is None or (newest > self.seq and not self._given):
+                return self._read(newest).copy()
+            return self._union.copy()
 
-    def look_again(self) -> SchemaUnion:
-        """The columns as the log says now; those that were given stay. Raises as ``read``."""
+    def look_again(self, newest: int = 0) -> SchemaUnion:
+        """The columns as the log says now; as ``read``."""
         with self._lock:
             if self._given and self._union is not None:
                 return self._union.copy()
-            return self._read().copy()
+            return self._read(newest).copy()
 
     def published(self, log_key: str, columns: Mapping[str, str]) -> None:
         """Take in what a log file of this writer's own states."""
@@ -64,9 +69,9 @@ class KnownColumns:
                 self._union = None
             self.version += 1
 
-    def _read(self) -> SchemaUnion:
+    def _read(self, newest: int) -> SchemaUnion:
         union = SchemaUnion()
-        lines = read_schemas(self._table.store, self._table.paths, self._heads)
+        lines = read_schemas(self._table.store, self._table.paths, self._heads, newest)
         for log_file, columns in lines:
             union.add(f"log file {log_file}", columns)
         seqs = (self._table.paths.parse_log(log_file).seq for log_file, _ in lines)

@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.append import Appender, AppendResult
+from firnline.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.parquet_io import read_footer
 from firnline.part_metadata import PartMetadata, read_pairs
 from firnline.snapshot import read_snapshot
+from firnline.table import Table
+from firnline.transaction import Change, commit
 from tests.support.appends import START, TABLE, clock_of, keys, make, rows_of
 
 
@@ -79,14 +83,19 @@ def test_requests_are_one_list_the_parts_and_one_log_file() -> None:
     }
 
 
+def transaction(table: Table) -> None:
+    """One that changes nothing."""
+    commit(table, take_base(table), Change("merge", (), (), Counts()), RunIdentity(run_id="r"))
+
+
 def test_the_sequence_is_the_newest_transaction_when_the_append_began() -> None:
     table = make()
     appender = Appender(table)
-    table.store.put_new(table.paths.txn(1), b"x")
-    table.store.put_new(table.paths.txn(2), b"x")
+    transaction(table)
+    transaction(table)
     assert appender.append(TABLE).q == 2
     assert appender.append(TABLE).q == 2
-    table.store.put_new(table.paths.txn(3), b"x")
+    transaction(table)
     assert appender.append(TABLE).q == 3
     assert {m.q for m in read_snapshot(table.store, table.paths).live.values()} == {2, 3}
 

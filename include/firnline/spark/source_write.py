@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -100,11 +101,11 @@ class PartWriter:
         run = AppendRun(
             table,
             begun.origin(table),
-            columns.read(),
+            columns.read(begun.q),
             Appender(table).check_partition(self.partition),
             folder,
             {},
-            columns.look_again,
+            partial(columns.look_again, begun.q),
         )
         try:
             for rows in gather(tables, run.buffer.chunk_bytes):

@@ -9,15 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import firnline
 from firnline import checkpoint
 from firnline.base import take_base
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.downgrade import DowngradeOptions, run_downgrade
 from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.cleanups import clean_up, keys_under
@@ -33,7 +36,7 @@ from tests.support.evolving import (
     rows_are,
     schema_of,
 )
-from tests.support.histories import lose_log
+from tests.support.histories import dies_at, lose_log
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
 
 
@@ -199,3 +202,18 @@ def test_the_record_may_be_forgotten_with_the_last_log_file_that_names_the_colum
         clean_up(world)  # takes the log file of the first merge, the record too
     assert schema_of(world) == {"id": "BIGINT", "p": "VARCHAR"}
     assert not read_snapshot(world.store, world.table.paths).changes
+
+
+def test_a_writer_knows_what_a_change_that_nobody_has_published_yet_makes_of_the_columns() -> None:
+    world = world_of(2)
+    asked = LazyOptions(evolution=Evolution(rename={"gone": "left"}))
+    assert dies_at(
+        world,
+        "put t/_log",
+        "before",
+        lambda store: run_lazily(replace(world.table, store=store), asked, RUN),
+    )
+    put(world, {"id": pa.array([2], pa.int32()), "left": pa.array([2], pa.int32())})
+    take_base(world.table)
+    assert schema_of(world) == {"id": "INTEGER", "note": "VARCHAR", "left": "BIGINT"}
+    assert sorted(row["left"] for row in firnline.scan(world.table)) == [0, 1, 2]
