@@ -16,11 +16,11 @@ from firnline_dev.simulate.keyed import (
     spans_another,
     superseded,
 )
+from firnline_dev.simulate.kinds import is_tombstone
+from firnline_dev.simulate.world import GRACE, TTL
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
-from firnline_dev.simulate.kinds import is_tombstone
-from firnline_dev.simulate.world import GRACE, TTL
 
 
 @dataclass(frozen=True)
