@@ -16,6 +16,8 @@ from firnline_dev.simulate.keyed import (
     spans_another,
     superseded,
 )
+from firnline_dev.simulate.kinds import is_tombstone
+from firnline_dev.simulate.world import GRACE, TTL
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
@@ -212,8 +214,23 @@ class Ledger:
         rows = [row for row in rows if self.stands(row[0])]
         for k in superseded(keyed, rows, left):
             self.gone.setdefault(k, set()).add(header.seq)
+        for k, p, u in rows:
+            if self._forgotten(keyed, k, (p, u), left, header.t):
+                self.gone.setdefault(k, set()).add(header.seq)
         if not keyed.versioned:
             self._slipped(keyed, new, listed, after)
+
+    def _forgotten(
+        self, keyed: Keyed, k: int, key: tuple[str, str], left: frozenset[int], t: int
+    ) -> bool:
+        """Whether a merge left a key tombstone out that has nothing to hide, now or ever."""
+        if k in left or not is_tombstone(k) or keyed.came[k][0] > t - TTL - GRACE:
+            return False
+        places = keyed.places()
+        return not any(
+            row[1:] == key and places[other] < places[k] and self.stands(other)
+            for other, row in self.born.items()
+        )
 
     def _slipped(
         self, keyed: Keyed, new: list[Marker], listed: int, after: Callable[[], Snapshot]
