@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from firnline.append import Appender
 from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError
-from firnline.kernel.engine import Engine
-from firnline.log.txn_file import RunIdentity
 from firnline.operations import (
     cleanup,
     delete,
@@ -30,67 +24,17 @@ from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.rewrite_options import RewriteOptions
 from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
-from firnline.table import Table
-from firnline_dev.simulate.columns import value_of
-from firnline_dev.simulate.kinds import KINDS, Kind, is_tombstone
+from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.ledger import Hides, Restores
-from firnline_dev.simulate.oracle import Oracle
-from firnline_dev.simulate.rows import RowEngine
-from firnline_dev.simulate.store import SimStore
+from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import (
     GRACE,
     KEY_STEP,
     TICK,
-    Actor,
-    SimClock,
-    SimIds,
     Violation,
-    World,
 )
 
 PARTITIONS = "xy"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What an actor works with."""
-
-    world: World
-    oracle: Oracle
-    actor: Actor
-    table: Table
-    run: RunIdentity
-
-    @property
-    def r(self) -> random.Random:
-        """The actor's chance."""
-        return self.actor.r
-
-    @property
-    def kind(self) -> Kind:
-        """Of the table."""
-        return KINDS[self.world.mix.kind]
-
-    def table_of(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """Rows as a writer brings them, who knows what is committed now."""
-        columns, schema = self.oracle.columns, self.kind.arrow
-        if columns is not None:
-            name = f"c{columns.newest}"
-            schema = schema.append(pa.field(name, pa.int32()))
-            rows = [row | {name: value_of(row["k"])} for row in rows]
-            columns.stated.update((row["k"], columns.newest) for row in rows)
-        return pa.Table.from_pylist(rows, schema=schema)
-
-    def engine(self) -> Engine:
-        """A kernel for this actor."""
-        return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
-
-
-def stage_of(world: World, oracle: Oracle, actor: Actor) -> Stage:
-    """Give an actor its table."""
-    store, clock, ids = SimStore(actor), SimClock(actor), SimIds(world)
-    table = Table(world.settings, store, world.paths, clock, ids)
-    return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name))
 
 
 def append(stage: Stage) -> None:

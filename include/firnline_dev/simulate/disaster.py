@@ -10,8 +10,8 @@ from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.operations import rebuild
 from firnline.part_metadata import read_pairs
 from firnline.store.base import Store
-from firnline_dev.simulate.actors import Stage
 from firnline_dev.simulate.oracle import Oracle
+from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import Violation, World
 
 

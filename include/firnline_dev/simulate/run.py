@@ -19,12 +19,13 @@ from firnline import append_run, fold
 from firnline.operations import remains, replace_rows, restore
 from firnline.store.probe import forget
 from firnline_dev.simulate import rows
-from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, stage_of
+from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing
 from firnline_dev.simulate.chance import Chance, Event
 from firnline_dev.simulate.disaster import lose_the_log, read_footers, try_to_rebuild
 from firnline_dev.simulate.kinds import KINDS, settings_of
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
+from firnline_dev.simulate.stage import stage_of
 from firnline_dev.simulate.world import (
     TICK,
     Actor,

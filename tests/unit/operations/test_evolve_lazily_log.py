@@ -207,12 +207,11 @@ def test_the_record_may_be_forgotten_with_the_last_log_file_that_names_the_colum
 def test_a_writer_knows_what_a_change_that_nobody_has_published_yet_makes_of_the_columns() -> None:
     world = world_of(2)
     asked = LazyOptions(evolution=Evolution(rename={"gone": "left"}))
-    assert dies_at(
-        world,
-        "put t/_log",
-        "before",
-        lambda store: run_lazily(replace(world.table, store=store), asked, RUN),
-    )
+
+    def run(store: FaultyStore) -> None:
+        run_lazily(replace(world.table, store=store), asked, RUN)
+
+    assert dies_at(world, "put t/_log", "before", run)
     put(world, {"id": pa.array([2], pa.int32()), "left": pa.array([2], pa.int32())})
     take_base(world.table)
     assert schema_of(world) == {"id": "INTEGER", "note": "VARCHAR", "left": "BIGINT"}
