@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from firnline.base import publish
 from firnline.errors import SchemaConflictError
+from firnline.log import txn_file
 from firnline.log.head import Head
 from firnline.log.heads import read_schemas
 from firnline.schema import SchemaUnion
@@ -16,7 +18,8 @@ class KnownColumns:
     """Columns of one table for its writers, which may be in several threads.
 
     Requests: none before the first question; then 1 LIST and one ranged GET per log file that no
-    transaction has folded. Looking again costs 1 LIST and a GET per log file that is new.
+    transaction has folded. Looking again costs 1 LIST and a GET per log file that is new. Where a
+    transaction is committed and not published yet, it is published: a LIST, a GET and a PUT more.
 
     Args:
         table: the table.
@@ -71,11 +74,33 @@ class KnownColumns:
 
     def _read(self, newest: int) -> SchemaUnion:
         union = SchemaUnion()
-        lines = read_schemas(self._table.store, self._table.paths, self._heads, newest)
+        lines, self.seq = self._lines()
+        if newest > self.seq:
+            self._publish(newest)
+            lines, self.seq = self._lines()
         for log_file, columns in lines:
             union.add(f"log file {log_file}", columns)
-        seqs = (self._table.paths.parse_log(log_file).seq for log_file, _ in lines)
-        self.seq = max((seq for seq in seqs if seq), default=0)
         self._union = union
         self.version += 1
         return union
+
+    def _lines(self) -> tuple[list[tuple[str, Mapping[str, str]]], int]:
+        """Schema lines, and the newest transaction among the log files that state them."""
+        paths = self._table.paths
+        lines = read_schemas(self._table.store, paths, self._heads)
+        return lines, max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
+
+    def _publish(self, seq: int) -> None:
+        """What a writer says that it knows (its ``q``) must not be newer than its columns.
+
+        A transaction may have renamed a column, committed, and died before it was published: as
+        whoever commits next, a writer does that then. (Of several that are newer than the log was
+        when it was listed all but the newest are published, and that one will be at once.)
+        """
+        table = self._table
+        if seq != self.seq + 1:
+            return
+        read_at = table.clock.elapsed_ms()
+        key = table.paths.txn(seq)
+        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+        publish(table, header, log_file, read_at)

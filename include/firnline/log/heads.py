@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
-from firnline.log import codec, txn_file
+from firnline.log import codec
 from firnline.log.head import UNREAD, Head, decode_head
 from firnline.log.reader import ATTEMPTS, LogObject, list_log
 from firnline.log.schema_changes import line_now, split
@@ -26,23 +26,20 @@ _GROWTH = 16
 
 
 def read_schemas(
-    store: Store, paths: TablePaths, known: dict[str, Head] | None = None, newest: int = 0
+    store: Store, paths: TablePaths, known: dict[str, Head] | None = None
 ) -> list[tuple[str, Mapping[str, str]]]:
     """(log file, schema line) of every log file that no transaction of ours has folded.
 
     The line in the words of today: as it would be stated after every change of the schema.
 
     Requests: 1 LIST, and one ranged GET per such log file; a few more where the schema line is
-    longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files; one for each
-    transaction up to ``newest`` that is committed and not published yet.
+    longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files.
 
     Args:
         store: where.
         paths: of the table.
         known: heads read before, by log file: those need no request, for no object ever changes.
             Made to hold what was read now and no more.
-        newest: a transaction that is committed. What a writer says of itself (``q``) must not be
-            newer than the columns that it knows.
 
     Raises:
         LogCorruptError: a log file that does not read.
@@ -52,9 +49,7 @@ def read_schemas(
     for _ in range(ATTEMPTS):
         listing, _ = list_log(store, paths)
         try:
-            ahead = _unpublished(store, paths, listing, newest)
-            listing = {**listing, **{key: item for key, (item, _) in ahead.items()}}
-            heads = _read(store, listing, {**known, **{k: head for k, (_, head) in ahead.items()}})
+            heads = _read(store, listing, known)
             if any(head.changes for head in heads.values()):
                 heads = _with_sequences(store, listing, heads)
         except ObjectNotFoundError:
@@ -66,22 +61,6 @@ def read_schemas(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
     )
-
-
-def _unpublished(
-    store: Store, paths: TablePaths, listing: Mapping[str, LogObject], newest: int
-) -> dict[str, tuple[LogObject, Head]]:
-    """What transactions up to one will publish. Raises ObjectNotFoundError, LogCorruptError."""
-    seen = max((item.name.seq for item in listing.values()), default=0)
-    found = {}
-    for seq in range(seen + 1, newest + 1):
-        key = paths.txn(seq)
-        header, log_file = txn_file.decode(key, store.get(key), paths)
-        head = decode_head(header.log, log_file + b"\n", tombstones=True)
-        if head is None:
-            raise codec.corrupt(key, 1, "its log file ends before its sections do")
-        found[header.log] = LogObject(paths.parse_log(header.log), len(log_file), header.t), head
-    return found
 
 
 def _read(
