@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from firnline import invariants, transaction
+from firnline import fold, invariants, transaction
+from firnline.append_columns import KnownColumns
 from firnline.errors import ObjectNotFoundError
+from firnline.log import schema_lines
 from firnline.log.checkpoint_file import Checkpoint
-from firnline.operations import committer, restore
+from firnline.operations import committer, merge_tasks, restore
 from firnline.plan import keys, rebuild
 from firnline.plan import restore as plan_restore
 from firnline.plan.restore import Copied
@@ -119,6 +121,22 @@ def _checkpoint_without_deletes() -> None:
     Checkpoint.content = content  # type: ignore[method-assign] # the point of it
 
 
+def _columns_as_they_lie() -> None:
+    put(merge_tasks, "sources_of", lambda _snapshot, _marker: ())
+
+
+def _changes_go_by_age() -> None:
+    put(fold, "_change_is_over", lambda *_: True)
+
+
+def _writers_do_not_publish() -> None:
+    KnownColumns._publish = lambda _self, _seq: None  # type: ignore[method-assign] # the point of it
+
+
+def _names_are_for_ever() -> None:
+    put(schema_lines, "line_sequence", lambda _name, _first, _times: 0)
+
+
 MORE: dict[str, Callable[[], None]] = {
     "key tombstones are forgotten at once": _tombstones_go_at_once,
     "key tombstones are forgotten while older parts stay": _tombstones_go_by_age,
@@ -133,6 +151,10 @@ MORE: dict[str, Callable[[], None]] = {
     "a restore leaves records of erases to others": _restore_forgets_erases,
     "nobody looks for what a restore put beneath": _no_look_beneath,
     "a rebuild takes copies for appended parts": _rebuild_takes_copies,
+    "a merge reads columns as they lie in the parts": _columns_as_they_lie,
+    "records of changed columns go by age alone": _changes_go_by_age,
+    "writers do not publish what others committed": _writers_do_not_publish,
+    "a change of columns is for all schema lines": _names_are_for_ever,
     "a part goes unread when deletes may match": _may_match_is_enough,
     "one output of a group is enough": _first_output_only,
     "a checkpoint forgets deletes": _checkpoint_without_deletes,
