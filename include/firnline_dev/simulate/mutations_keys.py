@@ -36,17 +36,9 @@ def _tombstones_go_by_age() -> None:
     put(keys, "forgettable", forgettable)
 
 
-def _one_time_is_split() -> None:
-    put(keys, "units", lambda parts: ([m] for m in sorted(parts, key=keys.place)))
-
-
 def _no_late_appends() -> None:
     put(transaction, "_refuse_late_append", lambda _table, _base, _change: None)
     put(transaction, "refuse_between", lambda *_: None)
-
-
-def _records_by_any_column() -> None:
-    put(keys, "outside_key", lambda _settings, _columns: ())
 
 
 def _restore_beside_restore() -> None:
@@ -140,9 +132,7 @@ def _names_are_for_ever() -> None:
 MORE: dict[str, Callable[[], None]] = {
     "key tombstones are forgotten at once": _tombstones_go_at_once,
     "key tombstones are forgotten while older parts stay": _tombstones_go_by_age,
-    "parts inserted at one time are merged apart": _one_time_is_split,
     "nobody looks for late appends": _no_late_appends,
-    "a delete record may name any column": _records_by_any_column,
     "a restore asks for no rival": _restore_beside_restore,
     "a restore goes back past the grace": _restore_past_the_grace,
     "a restore leaves deletes in force": _restore_undoes_no_delete,
