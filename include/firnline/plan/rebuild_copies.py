@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from firnline.footers import FooterFacts
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker
+from firnline.part import Stats
 from firnline.paths import TablePaths
 
 _Look = tuple[str, int, int | None, int | None]
@@ -23,18 +24,18 @@ def copies_of(
 ) -> dict[str, str]:
     """Objects that may be copies -> what of.
 
-    An original was written after its append began, and a copy after the original (or, by a clock
-    that is behind, before that append). Two appends at once may write parts that look alike, too:
-    somebody has to decide.
+    An original was named after its append began, by the same clock, and a copy whenever another
+    machine's clock says so. Two appends at once may write parts that look alike, too: somebody has
+    to decide.
 
     Args:
         named: all parts that log files and transactions name, dead ones too.
         footers: of the objects that nothing names.
         paths: of the table.
     """
-    alike: dict[_Look, list[str]] = defaultdict(list)
+    alike: dict[_Look, list[Marker]] = defaultdict(list)
     for marker in named:
-        alike[_folder(marker.p), marker.b, marker.n, marker.q].append(marker.p)
+        alike[_folder(marker.p), marker.b, marker.n, marker.q].append(marker)
     found: dict[str, str] = {}
     same: dict[tuple[str, _Look], list[str]] = defaultdict(list)
     for facts in sorted(footers, key=lambda facts: facts.key):
@@ -42,18 +43,24 @@ def copies_of(
         if part is None or part.table != paths.prefix or not part.append:
             continue
         look = (_folder(facts.key), facts.bytes, facts.rows, part.q)
-        # Of two that nobody names the older name is the original's.
-        others = [*alike.get(look, ()), *same[part.append, look]]
-        original = next((o for o in others if _may_copy(facts.key, part.o[0], o)), None)
+        twins = same[part.append, look]
+        others = [m.p for m in alike.get(look, ()) if not _differ(facts.stats, m.stats())]
+        original = next((o for o in [*others, *twins] if _named_ms(o) >= part.o[0]), None)
         if original is not None:
             found[facts.key] = original
+        for twin in twins:
+            found.setdefault(twin, facts.key)  # of two that nobody names either may be the copy
         same[part.append, look].append(facts.key)
     return found
 
 
-def _may_copy(key: str, began_ms: int, original: str) -> bool:
-    copied, written = _named_ms(key), _named_ms(original)
-    return copied < began_ms or began_ms <= written < copied
+def _differ(stats: Stats, others: Stats) -> bool:
+    """Whether bounds that are exact wherever they come from, whole numbers, are not the same."""
+    return any(
+        isinstance(one, int) and isinstance(other, int) and one != other
+        for column in stats.keys() & others.keys()
+        for one, other in zip(stats[column][:2], others[column][:2], strict=True)
+    )
 
 
 def _named_ms(key: str) -> int:
