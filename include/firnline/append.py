@@ -24,7 +24,9 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
+from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
+from firnline.schema import SchemaUnion
 from firnline.table import Table
 
 
@@ -110,8 +112,7 @@ class Appender:
         before = self._table.store.counters.as_dict()
         where = self.check_partition(partition)
         extra = _own_metadata(metadata or {})
-        origin = self._begin()
-        known = self.columns.read(origin.q)  # a transaction may have changed a type
+        origin, known = self._knowing()
         anew = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(self._table, origin, known, where, folder, extra, anew)
@@ -165,6 +166,21 @@ class Appender:
             raise
         self._last_t = t
         return log_key, t
+
+    def _knowing(self) -> tuple[Origin, SchemaUnion]:
+        """The beginning, and columns that are neither older nor newer than its transaction.
+
+        By that alone anybody can tell which column a name meant that a transaction has changed.
+        Nothing is written yet, so an append may as well begin a little later.
+        """
+        origin = self._begin()
+        known = self.columns.read(origin.q)  # a transaction may have changed a type
+        for _ in range(ATTEMPTS):
+            if self.columns.seq <= origin.q:
+                break
+            origin = self._begin()
+            known = self.columns.read(origin.q)
+        return origin, known
 
     def _begin(self) -> Origin:
         """Read the newest transaction from the history and give the append its names."""

@@ -26,6 +26,7 @@ from firnline.parquet_io import write_part
 from firnline.part import WrittenPart
 from firnline.part_metadata import PartMetadata
 from firnline.schema import SchemaUnion
+from firnline.sql_types import fold_name
 from firnline.stats import from_table
 from firnline.store.create import create
 from firnline.table import Table
@@ -181,7 +182,7 @@ class AppendRun:
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():
-            self.known, self.look_again = self.look_again(), None
+            self.known, self.look_again = _with_names_of_then(self.look_again(), self.known), None
         conformed = conform_rows(rows, self.known)
         first = not self.columns
         self.columns |= conformed.columns
@@ -229,3 +230,11 @@ class AppendRun:
                 stats=from_table(rows, table.settings.statistics_columns),
             )
         )
+
+
+def _with_names_of_then(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
+    """Columns of now, and those that had another name, or were there, when the append began."""
+    names = {fold_name(name) for name in known.columns}
+    gone = {c: kind for c, kind in then.columns.items() if fold_name(c) not in names}
+    known.add("the table when this append began", gone)
+    return known

@@ -27,6 +27,8 @@ class Columns:
 
     changes: dict[int, bool] = field(default_factory=dict)
     """Transaction -> whether values are kept, under the next name."""
+    adopted: dict[int, int] = field(default_factory=dict)
+    """Transaction -> number of a name that had come back, as another column, and got the newest."""
     stated: dict[int, int] = field(default_factory=dict)
     """Row -> number of the name it was written under."""
     parts: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
@@ -38,11 +40,13 @@ class Columns:
         return len(self.changes)
 
     def committed(self, seq: int, content: LogContent) -> None:
-        """A transaction may have changed the column; not another one that was named so before."""
+        """A transaction may have changed the column, or one that late writers named as before."""
         for change in split(content.deletes)[1]:
-            name = f"c{self.newest}"
+            name, before = f"c{self.newest}", f"c{self.newest - 1}"
             if change.seq == seq and (name in change.what.rename or name in change.what.drop):
                 self.changes[seq] = name in change.what.rename
+            elif change.seq == seq and change.what.rename.get(before) == name:
+                self.adopted[seq] = self.newest - 1
 
     def check(self, snapshot: Snapshot, born: Mapping[int, tuple[int, str, str]]) -> None:
         """Compare what readers of a state see with what it must be. Raises Violation."""
@@ -52,15 +56,18 @@ class Columns:
             names = snapshot.columns_of(marker).names(name)
             for row in self.parts[marker.p]:
                 seen = next((row[n] for n in names if row.get(n) is not None), None)
-                right = self._right(row["k"], born[row["k"]][0], kept)
+                right = self._right(row["k"], born[row["k"]][0], kept, snapshot.seq)
                 if seen != right:
                     raise Violation(
                         f"row {row['k']} has {seen} in column {name}, and it must be {right}"
                     )
 
-    def _right(self, k: int, q: int, kept: Sequence[bool]) -> int | None:
-        """Of a row whose append began after transaction ``q``."""
+    def _right(self, k: int, q: int, kept: Sequence[bool], newest: int) -> int | None:
+        """Of a row whose append began after transaction ``q``, in a state."""
         mine, now = self.stated[k], len(kept)
         known = sum(seq <= q for seq in self.changes)
+        for adopted, number in sorted(self.adopted.items()):
+            if number == mine < known and q < adopted <= newest:
+                mine, known = number + 1, sum(seq <= adopted for seq in self.changes)
         followed = mine == known and mine < now and all(kept[mine:now])
         return value_of(k) if mine == now or followed else None

@@ -130,13 +130,13 @@ def _no_orphan_floor() -> None:
 
 
 def _reader_skips_what_is_gone() -> None:
-    def fetch(store: Any, paths: Any, _listing: Any, keys: Any, contents: Any) -> bool:
-        for key, data in store.get_many(keys):
+    def fetch(self: Any, keys: Any, contents: Any) -> bool:
+        for key, data in self.store.get_many(keys):
             if data is not None:
-                contents[key] = codec.decode(key, data, paths)
+                contents[key] = codec.decode(key, data, self.paths)
         return True
 
-    put(reader, "_fetch", fetch)
+    reader.__dict__["_Fetch"].__call__ = fetch
 
 
 def _exists_is_a_rival() -> None:

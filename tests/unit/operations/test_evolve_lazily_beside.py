@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,3 +207,35 @@ def test_a_pyarrow_dataset_of_such_parts_is_refused_and_not_wrong() -> None:
     with pytest.raises(UsageError, match="before a change of the schema"):
         firnline.scan(world.table).arrow_dataset()
     assert firnline.scan(world.table, columns=["id"]).arrow_dataset().count_rows() == 2
+
+
+def test_an_append_that_reads_newer_columns_than_its_sequence_begins_again() -> None:
+    world = world_of(2)
+
+    def rename() -> None:
+        lazily(world, rename={"gone": "left"})
+
+    # After the newest transaction was read, and before the columns are.
+    table = replace(world.table, store=Beside(world.store, what="list t/_log", act=rename))
+    rows = pa.table({"id": pa.array([2], pa.int32()), "gone": pa.array([2], pa.int32())})
+    result = Appender(table).append(rows)
+    assert result.q == 1
+    assert schema_of(world) == {
+        "id": "INTEGER",
+        "note": "VARCHAR",
+        "left": "BIGINT",
+        "gone": "INTEGER",
+    }
+
+
+def test_a_name_of_before_keeps_its_type_for_an_append_that_began_before(tmp_path: Path) -> None:
+    world = world_of(2)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        lazily(world, rename={"gone": "left"})
+        rows = {"id": pa.array([2], pa.int32()), "gone": pa.array([2], pa.int32()), "new": ["x"]}
+        yield from pa.table(rows).to_batches()
+
+    Appender(world.table).append(batches())
+    assert schema_of(world)["left"] == "BIGINT"
+    assert sorted(row["left"] for row in firnline.scan(world.table)) == [0, 1, 2]
