@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from firnline import append_columns, fold, invariants, transaction
+from firnline import fold, invariants, transaction
 from firnline.errors import ObjectNotFoundError
 from firnline.log import schema_lines
 from firnline.log.checkpoint_file import Checkpoint
@@ -120,10 +120,6 @@ def _changes_go_by_age() -> None:
     put(fold, "_change_is_over", lambda *_: True)
 
 
-def _writers_do_not_publish() -> None:
-    put(append_columns, "publish", lambda *_: False)
-
-
 def _names_are_for_ever() -> None:
     put(schema_lines, "line_sequence", lambda _name, _first, _times: 0)
 
@@ -142,7 +138,6 @@ MORE: dict[str, Callable[[], None]] = {
     "a rebuild takes copies for appended parts": _rebuild_takes_copies,
     "a merge reads columns as they lie in the parts": _columns_as_they_lie,
     "records of changed columns go by age alone": _changes_go_by_age,
-    "writers do not publish what others committed": _writers_do_not_publish,
     "a change of columns is for all schema lines": _names_are_for_ever,
     "a part goes unread when deletes may match": _may_match_is_enough,
     "one output of a group is enough": _first_output_only,
