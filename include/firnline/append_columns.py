@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from firnline.base import publish
 from firnline.errors import SchemaConflictError
-from firnline.log import txn_file
+from firnline.log import codec, txn_file
 from firnline.log.head import Head
 from firnline.log.heads import read_schemas
 from firnline.schema import SchemaUnion
@@ -98,9 +98,13 @@ class KnownColumns:
         when it was listed all but the newest are published, and that one will be at once.)
         """
         table = self._table
-        if seq != self.seq + 1:
+        if seq != self.seq + 1 or not self._heads:
             return
         read_at = table.clock.elapsed_ms()
         key = table.paths.txn(seq)
         header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        publish(table, header, log_file, read_at)
+        stones = codec.decode(header.log, log_file, table.paths).tombstones
+        # Else the log is lost: a part of it must not look like a table.
+        folded = {stone.p for stone in stones if stone.t == header.t}
+        if header.op != "rebuild" and folded <= self._heads.keys():
+            publish(table, header, log_file, read_at)

@@ -219,13 +219,12 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
     )
     deletes = {d.id: msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes}
-    deletes |= {d.id: d for d in (*folded.deletes, *change.keeps)}
     content = LogContent(
         t=t,
         schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
-        deletes=list(deletes.values()),
+        deletes=list((deletes | {d.id: d for d in (*folded.deletes, *change.keeps)}).values()),
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
