@@ -32,6 +32,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.measure import run_json
 from firnline.appender import Ack, Appender
 from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
@@ -191,10 +192,7 @@ def _found(table: Table, folder: Path) -> Counter[int]:
 def in_process(kind: str, root: str, env: Mapping[str, str]) -> dict[str, Any]:
     """``one`` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.appender", "one", kind, root]
-    environ = {**os.environ, **env}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environ)
-    measured: dict[str, Any] = json.loads(done.stdout)
-    return measured
+    return run_json(command, env)
 
 
 def measure(work: Path, rounds: int) -> dict[str, list[dict[str, Any]]]:

@@ -15,13 +15,13 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import run_json
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, TxnMark, stats_json
@@ -112,11 +112,9 @@ def run_ttl(table: Path, keep_days: int) -> dict[str, Any]:
     settings.write_text(TTL.format(root=f"file://{table}", keep=keep_days))
     program = Path(sys.executable).with_name("firnline")
     command = [str(program), "ttl", "t", "--json", "--settings", str(settings)]
-    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
+    report = run_json(command, {})
     seconds = time.perf_counter() - began
-    report = json.loads(done.stdout)
     return {"seconds": seconds, "parts": report["parts"], **report["requests"]}
 
 
@@ -143,10 +141,7 @@ def small_log(folder: Path) -> Path:
 def drop_in_process(root: str, env: Mapping[str, str]) -> dict[str, Any]:
     """``drop_here`` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.drop", "drop", root]
-    environ = {**os.environ, **env}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return run_json(command, env)
 
 
 def days_since(day: int) -> int:

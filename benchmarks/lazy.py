@@ -12,9 +12,7 @@ a delete touches, and here that would be all of them.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import drop
-from benchmarks.measure import MIB, Figures, Usage
+from benchmarks.measure import MIB, Figures, Usage, run_json
 from firnline.errors import InvariantError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
@@ -96,10 +94,7 @@ def compare(runs: int, merged: int = drop.MERGED) -> list[Figures]:
 
 def _in_process(root: str, user: str, env: Mapping[str, str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.lazy", "delete", root, user]
-    environ = {**os.environ, **env}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environ)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return run_json(command, env)
 
 
 def main(arguments: list[str]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _PERIOD_S = 0.1
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -95,11 +97,25 @@ def watched(pid: int) -> Iterator[Usage]:
         )
 
 
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """This process's and more; a process that may keep no bytecode compiles all at its start."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **more}
+
+
+def run_json(command: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
+    """What a process prints as JSON. Raises CalledProcessError."""
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment(env)
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def run_process(command: Sequence[str], env: dict[str, str] | None = None) -> Usage:
     """A whole process from its start to its end. Raises CalledProcessError."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
-        command, env={**kept, **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, env=environment(env or {}), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     with watched(process.pid) as usage:

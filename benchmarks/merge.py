@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from benchmarks import contenders, data
-from benchmarks.measure import Figures, watched
+from benchmarks.measure import Figures, environment, watched
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
@@ -45,11 +44,10 @@ class Player:
     """A contender in its process."""
 
     def __init__(self, kind: str, name: str, what: str, env: Mapping[str, str]) -> None:
-        kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self.figures = Figures(name, what)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.contenders", kind, name],
-            env={**kept, **env},
+            env=environment(env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -141,8 +141,9 @@ def schema_lines_go_together(c: Candidate) -> bool:
     if c.base.conflict is not None:
         return True
     stay = [k for k in standing(LogRead(c.base.listing, c.base.contents)) if k not in c.folds]
+    after = c.after
     try:
-        schema.union([*((k, c.after.line(k)) for k in stay), ("", c.content.schema)])
+        schema.union([*((k, after.line(k)) for k in stay), ("", c.content.schema)])
     except SchemaConflictError:
         return False
     return True

@@ -143,6 +143,14 @@ class Snapshot(StateColumns):
         stats = self.stats_of(marker)
         return any(self._pruner(delete).matches_all(stats) for delete in deletes)
 
+    def is_settled(self, marker: Marker, partition: str) -> bool:
+        """Whether a part holds its rows as readers see them: no delete, no old form of a column."""
+        return not self.pending_deletes(marker, partition) and not self.pending_changes(marker)
+
+    def times_after(self, seq: int) -> frozenset[int]:
+        """``t`` of the transactions after ``seq`` whose log files are there (all of the grace)."""
+        return frozenset(t for t, number in self.times if number > seq)
+
     def _pruner(self, delete: Delete) -> Pruner:
         found = self._pruners.get(delete.id)
         if found is None:

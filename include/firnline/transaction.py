@@ -9,7 +9,7 @@ Spark driver alive beside the retry, and then this is what makes one of them los
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -27,7 +27,7 @@ from firnline.errors import (
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
-from firnline.log.records import LogContent, Marker, TxnMark, marker_json
+from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.txn_file import RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_beneath, refuse_between
@@ -218,13 +218,12 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         purged=purged,
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
     )
-    deletes = {d.id: msgspec.structs.replace(d, seq=seq, t=t) for d in change.deletes}
     content = LogContent(
         t=t,
         schema=dict(mended.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
-        deletes=list((deletes | {d.id: d for d in (*folded.deletes, *change.keeps)}).values()),
+        deletes=_records(change, folded.deletes, seq, t),
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
@@ -243,6 +242,12 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         why=change.why,
     )
     return _Draft(header, content, codec.encode(content))
+
+
+def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:
+    """The change's own, then those of folded log files and those that it keeps, each once."""
+    own = [msgspec.structs.replace(delete, seq=seq, t=t) for delete in change.deletes]
+    return list({d.id: d for d in (*own, *folded, *change.keeps)}.values())
 
 
 def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -> Mended:

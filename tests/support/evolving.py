@@ -13,18 +13,45 @@ import pyarrow.parquet as pq
 import firnline
 from firnline.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.evolve_lazily import LazyOptions, LazyReport, run_lazily
+from firnline.operations.effort import TransactionReport
+from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.merge import MergeOptions, MergeReport, run_merge
 from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
 from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from tests.support.scenarios import Sequential
 from tests.support.visible import by_every_path, tally
-from tests.support.world import World
+from tests.support.world import World, make_world
 
 RUN = RunIdentity(run_id="r")
 DAY = 86_400_000
 Rows = dict[str, Any]
+CHANGED: dict[str, Any] = {
+    "widen": {"id": "BIGINT"},
+    "rename": {"note": "remark"},
+    "drop": ("gone",),
+}
+"""A change of every column of ``columns_of``."""
+AFTER = {"id": "BIGINT", "remark": "VARCHAR"}
+"""The columns then."""
+
+
+def world_of(appends: int = 2, **given: Any) -> World:
+    """A table of ``appends`` appends of a row each."""
+    world = make_world(**{"sort_by": ["id"], "merge": {"min_inputs": 2}, **given})
+    for n in range(appends):
+        put(world, columns_of(n))
+    return world
+
+
+def columns_of(n: int) -> Rows:
+    """Row ``n`` as it was appended."""
+    return {"id": pa.array([n], pa.int32()), "note": [f"n{n}"], "gone": [n]}
+
+
+def rows_of(count: int, name: str = "remark") -> list[Rows]:
+    """The first ``count`` rows after ``CHANGED``."""
+    return [{"id": n, name: f"n{n}"} for n in range(count)]
 
 
 def put(world: World, columns: Rows, beside: Callable[[], object] | None = None) -> None:
@@ -43,7 +70,7 @@ def engine(world: World, scratch: Path) -> Callable[[], Sequential]:
     return lambda: Sequential(world.table, scratch)
 
 
-def lazily(world: World, **asked: Any) -> LazyReport:
+def lazily(world: World, **asked: Any) -> TransactionReport:
     world.clock.advance(10)
     return run_lazily(world.table, LazyOptions(evolution=Evolution(**asked)), RUN)
 

@@ -14,14 +14,15 @@ from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.restore import RestoreOptions, RestoreReport
+    from firnline.operations.effort import TransactionReport
+    from firnline.operations.restore import RestoreOptions
     from firnline.plan.restore import RestorePlan
     from firnline.table import Table
 
 _SHOWN = 20
 
 
-class RestoreWork(InTaskWork["RestoreOptions", "RestoreReport"]):
+class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
     """Partitions hold again what they held after a transaction."""
 
     operation = "restore"
@@ -72,7 +73,7 @@ class RestoreWork(InTaskWork["RestoreOptions", "RestoreReport"]):
         options: RestoreOptions,
         run: RunIdentity,
         on_progress: Callable[[object], None],
-    ) -> RestoreReport:
+    ) -> TransactionReport:
         """Copy within the store, and commit once."""
         from firnline.operations.restore import run_restore
 

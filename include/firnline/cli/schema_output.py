@@ -135,9 +135,10 @@ def plan(data: dict[str, Any]) -> None:
 
 def evolution(plan: dict[str, Any], verb: str) -> str:
     """A change of columns in a few words."""
-    said = [f"{column} {verb} {kind}" for column, kind in plan["widen"].items()]
-    said += [f"{old} {verb} {new}" for old, new in plan["rename"].items()]
-    return "; ".join([*said, *(f"{column} {verb} gone" for column in plan["drop"])])
+    from firnline.log.schema_changes import Evolved
+
+    what = Evolved(widen=plan["widen"], rename=plan["rename"], drop=tuple(plan["drop"]))
+    return what.in_words(verb)
 
 
 def _wish(columns: list[dict[str, Any]], verb: str) -> str:

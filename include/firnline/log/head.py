@@ -6,10 +6,8 @@ import msgspec
 
 from firnline.log import codec
 from firnline.log.records import Delete, Header, LogTombstone
-from firnline.log.schema_changes import is_change
+from firnline.log.schema_changes import MARK, is_change
 
-_CHANGE = b'"schema"'
-"""What stands in every record that changes the schema."""
 UNREAD = -1
 """Of a sequence: the bytes end before it."""
 
@@ -45,7 +43,7 @@ def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | No
     if not tombstones:
         return Head(schema, [], q=_first_sequence(key, header, head))
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
-    records, _ = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if _CHANGE in x])
+    records, _ = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
     return Head(
         schema, codec.tombstone_lines(key, header, lines), [d for d in records if is_change(d)]
     )

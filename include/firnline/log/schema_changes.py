@@ -25,7 +25,8 @@ from firnline.schema import normalise
 from firnline.sql_types import fold_name
 from firnline.widening import widens
 
-_MARK = b'"schema"'
+MARK = b'"schema"'
+"""What stands in every record that changes the schema, and seldom in another."""
 
 
 class Evolved(
@@ -44,6 +45,12 @@ class Evolved(
     rename: dict[str, str] = {}
     """Column -> its new name."""
     drop: tuple[str, ...] = ()
+
+    def in_words(self, verb: str = "is") -> str:
+        """A few words for people: ``a is BIGINT; b is c; d is gone``."""
+        said = [f"{column} {verb} {kind}" for column, kind in self.widen.items()]
+        said += [f"{old} {verb} {new}" for old, new in self.rename.items()]
+        return "; ".join([*said, *(f"{column} {verb} gone" for column in self.drop)])
 
 
 class SchemaChange(NamedTuple):
@@ -146,7 +153,7 @@ class _Op(msgspec.Struct, frozen=True):
 
 
 def _what(delete: Delete) -> Evolved | None:
-    if _MARK not in bytes(delete.where):
+    if MARK not in bytes(delete.where):
         return None
     try:
         if msgspec.json.decode(delete.where, type=_Op).op != "schema":

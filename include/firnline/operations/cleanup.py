@@ -24,6 +24,7 @@ from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.effort import Effort
 from firnline.plan.cleanup import (
     TXN_KEPT,
     CleanupPlan,
@@ -133,7 +134,7 @@ def run_cleanup(
             error holds the report.
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
-    begun = _Run(table, options, table.clock.elapsed_ms(), table.store.counters.as_dict())
+    begun = _Run(table, options, Effort(table))
     base = take_base(table, everything=True)
     plan = _plan(table, base, options)
     if options.dry_run or plan.nothing_to_do:
@@ -242,8 +243,7 @@ class _Run:
 
     table: Table
     options: CleanupOptions
-    started_ms: int
-    counted: dict[str, int]
+    effort: Effort
 
     def report(
         self,
@@ -257,7 +257,6 @@ class _Run:
         known = frozenset(gone)
         kinds = (plan.parts, plan.logs, plan.transactions)
         parts, logs, old = ([d for d in kind if d.key in known] for kind in kinds)
-        counters = self.table.store.counters.as_dict()
         return CleanupReport(
             table=self.table.settings.name,
             dry_run=self.options.dry_run,
@@ -273,6 +272,6 @@ class _Run:
             checkpoint=written.key if written else None,
             checkpoints_deleted=written.deleted if written else 0,
             warnings=(written.warning,) if written and written.warning else (),
-            requests={name: count - self.counted[name] for name, count in counters.items()},
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

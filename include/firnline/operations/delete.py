@@ -18,6 +18,7 @@ from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.eager import Executed, change, execute
+from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work, hidden_condition
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing
@@ -130,7 +131,7 @@ def run_delete(
         DeleteFailedError: a part could not be read; nothing was committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     while True:
         base = take_base(table)
         plan = _plan(table, base.snapshot, options)
@@ -146,12 +147,7 @@ def run_delete(
             raise DeleteFailedError(state.report(plan, found))
         if state.commit(base, plan, found):
             return state.report(plan, found)
-        state.replans += 1
-        if state.replans > table.settings.merge.max_replans:
-            raise CommitConflictError(
-                f"rivals took parts of {table.settings.name} away {state.replans} times",
-                next_step="see in `firnline history` who else maintains it, then run again",
-            )
+        state.effort.replan()
 
 
 def parse_where(text: str, snapshot: Snapshot) -> Predicate:
@@ -181,8 +177,7 @@ class _Run:
     options: DeleteOptions
     identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    started_ms: int
-    replans: int = 0
+    effort: Effort
     engine: Engine | None = None
     delete: str | None = None
     transaction: int | None = None
@@ -244,7 +239,7 @@ class _Run:
             parts_hidden=plan.hidden,
             counts=self.counts,
             failures=tuple(found.failures),
-            replans=self.replans,
-            requests=self.table.store.counters.as_dict(),
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

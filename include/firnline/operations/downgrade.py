@@ -17,6 +17,7 @@ from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import Work, change_of, kernel_task
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing, run_groups
@@ -84,21 +85,18 @@ def run_downgrade(
         RunFailedError: parts that could not be rewritten; nothing was folded.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, engine, run, table.clock.elapsed_ms(), table.store.counters.as_dict())
+    state = _Run(table, engine, run, Effort(table))
     base = _base(table)
     plan = state.plan(base)
     if options.dry_run:
         return state.report(options, plan)
     if not plan.is_v1 and table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-    replans = 0
     while not plan.is_v1:
         try:
             base = state.apply_deletes(base, plan) if plan.groups else state.fold(base)
-        except CommitConflictError:
-            replans += 1
-            if replans > table.settings.merge.max_replans:
-                raise
+        except CommitConflictError as conflict:
+            state.effort.replan(conflict)
             base = _base(table)
         plan = state.plan(base)
     if plan.left_overs and plan.due <= table.clock.now_ms():
@@ -116,8 +114,7 @@ class _Run:
     table: Table
     engine: Callable[[], Engine]
     run: RunIdentity
-    started_ms: int
-    before: dict[str, int]
+    effort: Effort
     transactions: list[int] = field(default_factory=list)
     checked: set[str] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
@@ -206,7 +203,7 @@ class _Run:
                 self.deleted += 1
 
     def report(self, options: DowngradeOptions, plan: DowngradePlan) -> DowngradeReport:
-        table, after = self.table, self.table.store.counters.as_dict()
+        table = self.table
         waits = bool(plan.left_overs) and not self.deleted
         return DowngradeReport(
             table=table.settings.name,
@@ -218,6 +215,6 @@ class _Run:
             objects_deleted=self.deleted,
             failures=tuple(self.failures),
             waits_until=plan.due if waits else None,
-            requests={kind: after[kind] - self.before[kind] for kind in after},
-            seconds=(table.clock.elapsed_ms() - self.started_ms) / 1000,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

@@ -16,6 +16,7 @@ from firnline.base import take_base
 from firnline.errors import CommitConflictError, UsageError
 from firnline.history import history
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.effort import Effort
 from firnline.plan.drop import (
     DropPlan,
     PartitionInfo,
@@ -117,7 +118,7 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
         UsageError: a partition that does not exist.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    started = table.clock.elapsed_ms()
+    effort = Effort(table)
 
     def plan(snapshot: Snapshot) -> DropPlan:
         return plan_drop(snapshot, options.partitions, options.expected)
@@ -126,14 +127,14 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
         refuse_changed(snapshot, options.expected)
 
     try:
-        removed = remove(table, _OP, plan, run, dry_run=options.dry_run, refuse=refuse)
+        removed = remove(effort, _OP, plan, run, dry_run=options.dry_run, refuse=refuse)
     except UsageError:
         header = None if options.dry_run else _earlier_try(table, options, run)
         if header is None:
             raise
         _LOG.info("an earlier try of this run committed it as transaction %d", header.seq)
-        return _report_of(table, header, started)
-    return report(table, removed, started, dry_run=options.dry_run)
+        return _report_of(effort, header)
+    return report(effort, removed, dry_run=options.dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,10 @@ class Removed(Generic[P]):
 
     plan: P
     transaction: int | None
-    replans: int
 
 
 def remove(
-    table: Table,
+    effort: Effort,
     op: str,
     make_plan: Callable[[Snapshot], P],
     run: RunIdentity,
@@ -157,7 +157,7 @@ def remove(
     """Plan on the newest state and commit, again from the start when a rival took parts away.
 
     Args:
-        table: the table.
+        effort: of the run, on its table.
         op: name of the operation in the history.
         make_plan: pure, from the state.
         run: who runs it.
@@ -167,21 +167,19 @@ def remove(
     Raises:
         CommitConflictError: rivals took parts away more than ``merge.max_replans`` times.
     """
-    replans = 0
+    table = effort.table
     while True:
         base = take_base(table)
         plan = make_plan(base.snapshot)
         if dry_run or plan.nothing_to_do:
-            return Removed(plan, None, replans)
+            return Removed(plan, None)
         if table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
         try:
             committed = commit(table, base, _change(op, plan, base.snapshot, refuse), run)
-            return Removed(plan, committed.header.seq, replans)
-        except CommitConflictError:
-            replans += 1
-            if replans > table.settings.merge.max_replans:
-                raise
+            return Removed(plan, committed.header.seq)
+        except CommitConflictError as conflict:
+            effort.replan(conflict)
 
 
 def _change(
@@ -200,19 +198,11 @@ def _change(
     )
 
 
-def report(
-    table: Table,
-    removed: Removed[P],
-    started_ms: int,
-    *,
-    dry_run: bool,
-    **more: Any,
-) -> DropReport:
+def report(effort: Effort, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
     """Figures of a removal; ``more`` are the fields that only TTL has."""
     plan = removed.plan
     return _report(
-        table,
-        started_ms,
+        effort,
         dry_run=dry_run,
         partitions=tuple(r.partition for r in plan.removals[:_NAMED]),
         partition_count=len(plan.removals),
@@ -221,20 +211,16 @@ def report(
         parts_without_rows=plan.parts_without_rows,
         bytes=plan.bytes,
         transaction=removed.transaction,
-        replans=removed.replans,
         **more,
     )
 
 
-def _report(
-    table: Table,
-    started_ms: int,
-    **fields: Any,
-) -> DropReport:
+def _report(effort: Effort, **fields: Any) -> DropReport:
     return DropReport(
-        table=table.settings.name,
-        requests=table.store.counters.as_dict(),
-        seconds=(table.clock.elapsed_ms() - started_ms) / 1000,
+        table=effort.table.settings.name,
+        replans=effort.replans,
+        requests=effort.requests,
+        seconds=effort.seconds,
         **fields,
     )
 
@@ -251,10 +237,9 @@ def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHea
     return None
 
 
-def _report_of(table: Table, header: TxnHeader, started_ms: int) -> DropReport:
+def _report_of(effort: Effort, header: TxnHeader) -> DropReport:
     return _report(
-        table,
-        started_ms,
+        effort,
         dry_run=False,
         partitions=header.partitions,
         partition_count=len(header.partitions),

@@ -29,6 +29,7 @@ from firnline.operations.certificate_model import (
     write,
 )
 from firnline.operations.eager import Executed, change, execute
+from firnline.operations.effort import Effort
 from firnline.operations.key_files import KeySet, key_set, read_keys
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work
@@ -156,7 +157,7 @@ def run_erase(
     base = take_base(table)
     keys = load_keys(table, base.snapshot, options)
     tell = on_progress or (lambda _: None)
-    state = _Run(table, options, run, keys, tell, table.clock.elapsed_ms())
+    state = _Run(table, options, run, keys, tell, Effort(table))
     if options.dry_run:
         return state.report(state.plan(base), Executed())
     if table.settings.locking == "fenced":
@@ -167,12 +168,7 @@ def run_erase(
         found = state.attempt(base, plan, engine)
         if found is not None:
             break
-        state.replans += 1
-        if state.replans > table.settings.merge.max_replans:
-            raise CommitConflictError(
-                f"rivals took parts of {table.settings.name} away {state.replans} times",
-                next_step="see in `firnline history` who else maintains it, then run again",
-            )
+        state.effort.replan()
         base = take_base(table)
     report = state.report(plan, found)
     if report.failures:
@@ -189,8 +185,7 @@ class _Run:
     identity: RunIdentity
     keys: KeySet
     on_progress: Callable[[Progress], None]
-    started_ms: int
-    replans: int = 0
+    effort: Effort
     engine: Engine | None = None
     settled: tuple[str, ...] = ()
     certificate: Certificate | None = None
@@ -294,7 +289,7 @@ class _Run:
             counts=self.counts,
             failures=tuple(found.failures),
             settled=self.settled,
-            replans=self.replans,
-            requests=self.table.store.counters.as_dict(),
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

@@ -14,9 +14,10 @@ from firnline.change import Change
 from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.effort import Effort, TransactionReport
 from firnline.operations.schema_fix import EVOLVE
 from firnline.plan.evolve import Evolution
-from firnline.plan.evolve_lazily import LazyPlan, plan_lazily, told
+from firnline.plan.evolve_lazily import LazyPlan, plan_lazily
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -30,32 +31,12 @@ class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class LazyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run planned and did."""
-
-    table: str
-    dry_run: bool
-    plan: dict[str, object]
-    """The last one, as ``LazyPlan.to_json``."""
-    transaction: int | None
-    """None when nothing was committed."""
-    replans: int
-    """How often a rival changed what the plan was made on."""
-    requests: dict[str, int]
-    seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
-
-
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
     """What ``run_lazily`` would do; its errors. Requests: those of ``take_base``."""
     return plan_lazily(take_base(table).snapshot, table.settings, options.evolution)
 
 
-def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> LazyReport:
+def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> TransactionReport:
     """Widen, rename and drop columns in one transaction that touches no part.
 
     Requests: those of ``take_base``; four for the probe of the store and two PUT.
@@ -70,8 +51,8 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> LazyRepo
         SchemaConflictError: log files contradict each other; a change at once mends that.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    started, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
-    replans, seq = 0, None
+    effort = Effort(table)
+    seq = None
     while True:
         base = take_base(table)
         plan = plan_lazily(base.snapshot, table.settings, options.evolution)
@@ -82,19 +63,16 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> LazyRepo
         try:
             seq = commit(table, base, _change(table, plan, options.evolution), run).header.seq
             break
-        except CommitConflictError:
-            replans += 1
-            if replans > table.settings.merge.max_replans:
-                raise
-    after = table.store.counters.as_dict()
-    return LazyReport(
+        except CommitConflictError as conflict:
+            effort.replan(conflict)
+    return TransactionReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
         transaction=seq,
-        replans=replans,
-        requests={kind: after[kind] - before[kind] for kind in after},
-        seconds=(table.clock.elapsed_ms() - started) / 1000,
+        replans=effort.replans,
+        requests=effort.requests,
+        seconds=effort.seconds,
     )
 
 
@@ -115,5 +93,5 @@ def _change(table: Table, plan: LazyPlan, evolution: Evolution) -> Change:
         counts=Counts(),
         deletes=(record(change_id, plan.what),),
         refuse=refuse,
-        why=told(plan.what),
+        why=plan.what.in_words(),
     )

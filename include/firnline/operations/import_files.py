@@ -23,6 +23,7 @@ from firnline.errors import (
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
+from firnline.operations.effort import Effort
 from firnline.paths import Root
 from firnline.plan.import_files import (
     ImportedFrom,
@@ -121,22 +122,21 @@ def run_import(
 
     After any error but the last one the table is as it was and no copy stays.
     """
-    started, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    effort = Effort(table)
     prefix = _prefix(table, options.source)
     began = _begin(table)
     plan = _plan(table, options, prefix)
     log_file = None
     if not options.dry_run and not plan.nothing_to_do:
         log_file = _execute(table, plan, prefix, began, on_progress or (lambda _: None))
-    after = table.store.counters.as_dict()
     return ImportReport(
         table=table.settings.name,
         source=options.source,
         dry_run=options.dry_run,
         log_file=log_file,
         plan=plan.to_json(),
-        requests={kind: after[kind] - before[kind] for kind in after},
-        seconds=(table.clock.elapsed_ms() - started) / 1000,
+        requests=effort.requests,
+        seconds=effort.seconds,
     )
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.base import Base, take_base
-from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
+from firnline.errors import FirnlineError, RunFailedError
 from firnline.history import add_counts
 from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
+from firnline.operations.effort import Effort
 from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
 from firnline.store.probe import probe
@@ -115,7 +116,7 @@ def run_merge(
             holds the report.
         CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    state = _Run(table, run, on_progress or (lambda _: None), Effort(table))
     running: Engine | None = None
     probed = False
     while True:
@@ -132,12 +133,7 @@ def run_merge(
             state.identity = msgspec.structs.replace(run, application_id=running.application_id)
         if not state.execute(base, plan, running):
             break
-        state.replans += 1
-        if state.replans > table.settings.merge.max_replans:
-            raise CommitConflictError(
-                f"rivals took parts of {table.settings.name} away {state.replans} times",
-                next_step="see in `firnline history` who else merges this table, then run again",
-            )
+        state.effort.replan()
     report = state.report(options)
     if report.failures:
         raise MergeFailedError(report)
@@ -183,8 +179,7 @@ class _Run:
     table: Table
     identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    started_ms: int
-    replans: int = 0
+    effort: Effort
     groups: int = 0
     groups_done: int = 0
     parts_in: int = 0
@@ -270,7 +265,7 @@ class _Run:
             transactions=tuple(self.transactions),
             counts=add_counts(self.counts),
             failures=tuple(self.failures),
-            replans=self.replans,
-            requests=self.table.store.counters.as_dict(),
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

@@ -15,6 +15,7 @@ from firnline.log import codec
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.effort import Effort
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
 from firnline.operations.whole_log import commit_whole
 from firnline.plan.rebuild import RebuildPlan
@@ -76,7 +77,7 @@ def run_rebuild(
         SchemaConflictError: two parts give one column different types.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
-    began, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    began, effort = table.clock.elapsed_ms(), Effort(table)
     remains = read_remains(table, options, on_progress)
     done: tuple[int, ...] = ()
     if not options.dry_run:
@@ -84,14 +85,13 @@ def run_rebuild(
         if table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
         done = (_write(table, remains, run, began),)
-    after = table.store.counters.as_dict()
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         transactions=done,
         plan=remains.plan.to_json(),
-        requests={kind: after[kind] - before[kind] for kind in after},
-        seconds=(table.clock.elapsed_ms() - began) / 1000,
+        requests=effort.requests,
+        seconds=effort.seconds,
     )
 
 

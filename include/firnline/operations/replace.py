@@ -22,6 +22,7 @@ from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.eager import Executed, change, execute
+from firnline.operations.effort import Effort
 from firnline.operations.merge import Progress
 from firnline.operations.merge_tasks import Work
 from firnline.operations.replace_options import (
@@ -103,7 +104,7 @@ def run_replace(
     """
     _refuse_sources(options, has_data=data is not None)
     tell = on_progress or (lambda _: None)
-    state = _Run(table, options, run, tell, table.clock.elapsed_ms())
+    state = _Run(table, options, run, tell, Effort(table))
     if options.dry_run:
         return state.report(preview(table, options), Executed(), None)
     base = take_base(table)
@@ -157,9 +158,8 @@ class _Run:
     options: ReplaceOptions
     identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    started_ms: int
+    effort: Effort
     delete: str = ""
-    replans: int = 0
     engine: Engine | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
@@ -202,12 +202,7 @@ class _Run:
                 raise ReplaceFailedError(self.report(plan, found, new))
             if self._commit(base, plan, found, new):
                 return self.report(plan, found, new)
-            self.replans += 1
-            if self.replans > self.table.settings.merge.max_replans:
-                raise CommitConflictError(
-                    f"rivals took parts of {self.table.settings.name} away {self.replans} times",
-                    next_step="see in `firnline history` who else maintains it, then run again",
-                )
+            self.effort.replan()
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
             base = take_base(self.table, began_ms=base.began_ms)
@@ -278,7 +273,7 @@ class _Run:
             parts_hidden=plan.hidden,
             counts=self.counts,
             failures=tuple(found.failures),
-            replans=self.replans,
-            requests=self.table.store.counters.as_dict(),
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

@@ -23,6 +23,7 @@ from firnline.errors import (
 )
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.effort import Effort, TransactionReport
 from firnline.operations.since import read_since
 from firnline.plan.restore import RestorePlan, plan_restore
 from firnline.snapshot import Snapshot
@@ -54,25 +55,6 @@ class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
     parts_done: int
 
 
-class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run did (a dry run: would do)."""
-
-    table: str
-    dry_run: bool
-    plan: dict[str, object]
-    """As ``RestorePlan.to_json``."""
-    transaction: int | None
-    replans: int
-    """How often a rival changed the partitions meanwhile."""
-    requests: dict[str, int]
-    seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
-
-
 def preview(table: Table, options: RestoreOptions) -> RestorePlan:
     """What ``run_restore`` would do; nothing is written. Errors of ``plan_restore``."""
     return _plan(table, take_base(table), options)
@@ -83,7 +65,7 @@ def run_restore(
     options: RestoreOptions,
     run: RunIdentity,
     on_progress: Callable[[RestoreProgress], None] | None = None,
-) -> RestoreReport:
+) -> TransactionReport:
     """Restore partitions.
 
     Requests: a base, 1 GET for each transaction that is undone and 1 for the one before them, a
@@ -103,9 +85,8 @@ def run_restore(
 
     After any error but the last one the table is as it was, and no copy stays.
     """
-    started, before = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    effort = Effort(table)
     tell = on_progress or (lambda _: None)
-    replans = 0
     while True:
         base = take_base(table)
         plan = _plan(table, base, options)
@@ -114,19 +95,16 @@ def run_restore(
             if not plan.nothing_to_do and not options.dry_run:
                 seq = _execute(table, base, plan, run, tell)
             break
-        except CommitConflictError:
-            replans += 1
-            if replans > table.settings.merge.max_replans:
-                raise
-    after = table.store.counters.as_dict()
-    return RestoreReport(
+        except CommitConflictError as conflict:
+            effort.replan(conflict)
+    return TransactionReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
         transaction=seq,
-        replans=replans,
-        requests={kind: after[kind] - before[kind] for kind in after},
-        seconds=(table.clock.elapsed_ms() - started) / 1000,
+        replans=effort.replans,
+        requests=effort.requests,
+        seconds=effort.seconds,
     )
 
 
@@ -242,8 +220,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
 
 def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
     """A live part that a transaction after the plan's base has brought where it restores."""
-    # Log files of transactions stay for the grace, so each of them is among the names.
-    times = {t for t, seq in snapshot.times if seq > plan.seq}
+    times = snapshot.times_after(plan.seq)
     if not times:
         return None
     parts = (

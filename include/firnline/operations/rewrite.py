@@ -19,6 +19,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import discard
+from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import kernel_task
 from firnline.operations.rewrite_options import OP, RewriteOptions, make_plan, make_work
@@ -92,7 +93,7 @@ def run_rewrite(
         RewriteRefusedError: some would have lost too many rows; the others are rewritten.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     only: frozenset[str] | None = None
     while True:
         base = take_base(table)
@@ -106,12 +107,7 @@ def run_rewrite(
         only = frozenset(state.execute(base, plan, engine))
         if not only:
             break
-        state.replans += 1
-        if state.replans > table.settings.merge.max_replans:
-            raise CommitConflictError(
-                f"rivals took parts of {table.settings.name} away {state.replans} times",
-                next_step="see in `firnline history` who else maintains it, then run again",
-            )
+        state.effort.replan()
     report = state.report()
     if not report.failures:
         return report
@@ -128,8 +124,7 @@ class _Run:
     options: RewriteOptions
     identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    started_ms: int
-    replans: int = 0
+    effort: Effort
     engine: Engine | None = None
     partition_count: int = 0
     groups: int = 0
@@ -148,7 +143,7 @@ class _Run:
     def left(self, base: Base, only: frozenset[str] | None) -> frozenset[str] | None:
         """Partitions to plan: those without the ones that another try has done; None for all."""
         run, first = self.identity, self.options.first_try
-        if not first or not run.run_id or (run.try_number <= first and not self.replans):
+        if not first or not run.run_id or (run.try_number <= first and not self.effort.replans):
             return only
         done = {
             partition
@@ -268,7 +263,7 @@ class _Run:
             partitions_earlier=self.partitions_earlier,
             parts_untouched=self.parts_untouched,
             failures=tuple(self.failures),
-            replans=self.replans,
-            requests=self.table.store.counters.as_dict(),
-            seconds=(self.table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

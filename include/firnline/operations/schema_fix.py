@@ -25,6 +25,7 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, discard
+from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
@@ -147,7 +148,7 @@ def run_schema_fix(
             read; nothing was changed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), table.clock.elapsed_ms())
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     while True:
         base = take_base(table, tolerant=True)
         plan = _plan(table, base.snapshot, options)
@@ -159,10 +160,8 @@ def run_schema_fix(
         done = state.execute(plan, base.snapshot, engine)
         try:
             return state.commit(base, plan, done)
-        except CommitConflictError:
-            state.replans += 1
-            if state.replans > table.settings.merge.max_replans:
-                raise
+        except CommitConflictError as conflict:
+            state.effort.replan(conflict)
 
 
 def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> SchemaFixPlan:
@@ -191,8 +190,7 @@ class _Run:
     options: SchemaFixOptions
     identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    started_ms: int
-    replans: int = 0
+    effort: Effort
     left: list[Failure] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -294,7 +292,7 @@ class _Run:
             left=tuple(self.left),
             failures=tuple(self.failures),
             conflict=None if conflict is None else conflict.message,
-            replans=self.replans,
-            requests=table.store.counters.as_dict(),
-            seconds=(table.clock.elapsed_ms() - self.started_ms) / 1000,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )

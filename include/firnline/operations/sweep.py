@@ -16,6 +16,7 @@ from firnline.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.effort import Effort
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
@@ -112,7 +113,7 @@ def run_sweep(
         UsageError: see ``preview``.
         SweepFailedError: some objects could not be deleted; the error holds the report.
     """
-    started, counted = table.clock.elapsed_ms(), table.store.counters.as_dict()
+    effort = Effort(table)
     uploads = _uploads(table)
     plan = _plan(table, options, uploads)
     chosen, left = choose(plan, options)
@@ -124,7 +125,6 @@ def run_sweep(
         # No transaction holds it, so this line is all that remembers.
         name, who = table.settings.name, run.user or run.run_id
         _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
-    counters = table.store.counters.as_dict()
     report = SweepReport(
         table=table.settings.name,
         dry_run=options.dry_run,
@@ -139,8 +139,8 @@ def run_sweep(
         young_bytes=plan.young_bytes,
         failed=deleter.failed,
         failures=tuple(deleter.failures),
-        requests={name: count - counted[name] for name, count in counters.items()},
-        seconds=(table.clock.elapsed_ms() - started) / 1000,
+        requests=effort.requests,
+        seconds=effort.seconds,
     )
     if report.failed:
         raise SweepFailedError(report)

@@ -7,6 +7,7 @@ import msgspec
 from firnline.base import take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop import DropReport, remove, report
+from firnline.operations.effort import Effort
 from firnline.plan.ttl import TtlPlan, plan_ttl
 from firnline.snapshot import Snapshot
 from firnline.table import Table
@@ -38,16 +39,15 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
         UsageError: see ``plan_ttl``.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    started = table.clock.elapsed_ms()
+    effort = Effort(table)
     removed = remove(
-        table, _OP, lambda snapshot: _plan(table, snapshot, options), run, dry_run=options.dry_run
+        effort, _OP, lambda snapshot: _plan(table, snapshot, options), run, dry_run=options.dry_run
     )
     plan = removed.plan
     keys = (m.p for r in plan.removals for m in r.parts) if plan.by == "column" else ()
     return report(
-        table,
+        effort,
         removed,
-        started,
         dry_run=options.dry_run,
         keys=tuple(keys)[:_NAMED],
         kept=plan.kept,

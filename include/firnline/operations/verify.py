@@ -15,6 +15,7 @@ from firnline.errors import FindingsError, FirnlineError, LogCorruptError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
+from firnline.operations.effort import Effort
 from firnline.operations.verify_checkpoints import check_checkpoints
 from firnline.plan.verify import (
     Finding,
@@ -120,7 +121,7 @@ def run_verify(
 
     Raises only StoreError and SnapshotUnstableError: a store that does not answer is no finding.
     """
-    run = _Run(table, table.clock.elapsed_ms(), table.store.counters.as_dict(), Findings())
+    run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
     snapshot = run.read(log)
     txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
@@ -174,8 +175,7 @@ def refuse_findings(report: VerifyReport) -> None:
 @dataclass(slots=True)
 class _Run:
     table: Table
-    began_ms: int
-    before: Mapping[str, int]
+    effort: Effort
     found: Findings
     readable: bool = True
     """Whether the log files that read give one state."""
@@ -221,7 +221,7 @@ class _Run:
         counted: Counted,
         deep: FooterCheck,
     ) -> VerifyReport:
-        live, after = snapshot.live, self.table.store.counters.as_dict()
+        live = snapshot.live
         rows = [m.n for m in live.values()]
         return VerifyReport(
             table=self.table.settings.name,
@@ -245,8 +245,8 @@ class _Run:
                 footers=deep.count,
                 footer_rows=deep.rows,
             ),
-            requests={kind: after[kind] - self.before[kind] for kind in after},
-            seconds=(self.table.clock.elapsed_ms() - self.began_ms) / 1000,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
         )
 
 

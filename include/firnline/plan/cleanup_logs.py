@@ -59,11 +59,7 @@ def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
     contents = [content for key, content in snapshot.contents.items() if key not in going]
     return _Rest(
         parts=union_parts(contents),
-        columns={
-            fold_name(name)
-            for key in snapshot.contents.keys() - going
-            for name in snapshot.line(key)
-        },
+        columns=set().union(*(_stated(snapshot, key) for key in snapshot.contents.keys() - going)),
         deletes={delete.id for content in contents for delete in content.deletes},
         other={line for content in contents for line in content.other},
     )
@@ -83,9 +79,13 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
     )
 
 
+def _stated(snapshot: Snapshot, key: str) -> set[str]:
+    return {fold_name(name) for name in snapshot.line(key)}
+
+
 def _columns(snapshot: Snapshot, key: str) -> set[str]:
     """Those of the table that a log file states; one that was dropped is not lost with it."""
-    stated = {fold_name(name) for name in snapshot.line(key)}
+    stated = _stated(snapshot, key)
     return stated if snapshot.conflict else stated & {fold_name(name) for name in snapshot.schema}
 
 

@@ -92,12 +92,7 @@ def plan_clusters(
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
         groups += _pieces(found, snapshot, cluster, target)
     grouped = {m.p for group in groups for m in group}
-    alone = [
-        m
-        for m in ready
-        if m.p not in grouped
-        and (snapshot.pending_deletes(m, partition) or snapshot.pending_changes(m))
-    ]
+    alone = [m for m in ready if m.p not in grouped and not snapshot.is_settled(m, partition)]
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}
     return (

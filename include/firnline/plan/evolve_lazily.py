@@ -87,10 +87,3 @@ def plan_lazily(snapshot: Snapshot, settings: TableSettings, evolution: Evolutio
         parts=len(snapshot.live),
         bytes=sum(marker.b for marker in snapshot.live.values()),
     )
-
-
-def told(what: Evolved) -> str:
-    """A change in a few words, for the history."""
-    said = [f"{column} is {kind}" for column, kind in what.widen.items()]
-    said += [f"{old} is {new}" for old, new in what.rename.items()]
-    return "; ".join([*said, *(f"{column} is gone" for column in what.drop)])

@@ -159,7 +159,7 @@ def refuse_beneath(
         planned: what the change was planned on.
         replaces: parts that are replaced.
     """
-    since = {t for t, seq in snapshot.times if seq > planned.seq}
+    since = snapshot.times_after(planned.seq)
     if not settings.primary_key or not since:
         return
     gone = frozenset(replaces)

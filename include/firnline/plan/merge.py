@@ -147,12 +147,7 @@ def _candidates(
     for marker in parts:
         if marker.p in excluded:
             reason = "could not be read earlier in this run"
-        elif (
-            full is not None
-            and marker.b >= full
-            and not snapshot.pending_deletes(marker, partition)
-            and not snapshot.pending_changes(marker)
-        ):
+        elif full is not None and marker.b >= full and snapshot.is_settled(marker, partition):
             reason = "is large enough (3/4 of target_size)"
         elif marker.p in unsettled:
             reason = "is younger than settle"

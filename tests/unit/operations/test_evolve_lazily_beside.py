@@ -26,42 +26,24 @@ from firnline.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.beside import Beside
 from tests.support.evolving import (
+    AFTER,
+    CHANGED,
     RUN,
     columns_in_parts,
+    columns_of,
     engine,
     lazily,
     merged,
     put,
     rows_are,
+    rows_of,
     schema_of,
+    world_of,
 )
 from tests.support.scenarios import Sequential
-from tests.support.world import World, make_world
+from tests.support.world import World
 
 Act = Callable[[World, Path], object]
-
-
-def world_of(appends: int = 2, **given: Any) -> World:
-    world = make_world(**{"sort_by": ["id"], "merge": {"min_inputs": 2}, **given})
-    for n in range(appends):
-        put(world, columns_of(n))
-    return world
-
-
-def columns_of(n: int) -> dict[str, Any]:
-    return {"id": pa.array([n], pa.int32()), "note": [f"n{n}"], "gone": [n]}
-
-
-def rows_of(count: int, name: str = "remark") -> list[dict[str, Any]]:
-    return [{"id": n, name: f"n{n}"} for n in range(count)]
-
-
-CHANGED: dict[str, Any] = {
-    "widen": {"id": "BIGINT"},
-    "rename": {"note": "remark"},
-    "drop": ("gone",),
-}
-AFTER = {"id": "BIGINT", "remark": "VARCHAR"}
 
 
 def test_an_append_that_began_before_is_covered_whichever_names_it_brings(tmp_path: Path) -> None:

@@ -25,42 +25,24 @@ from firnline.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.cleanups import clean_up, keys_under
 from tests.support.evolving import (
+    AFTER,
+    CHANGED,
     DAY,
     RUN,
     at_once,
     columns_in_parts,
+    columns_of,
     engine,
     lazily,
     merged,
     put,
     rows_are,
+    rows_of,
     schema_of,
+    world_of,
 )
 from tests.support.histories import dies_at, lose_log
-from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
-
-
-def world_of(appends: int = 2, **given: Any) -> World:
-    world = make_world(**{"sort_by": ["id"], "merge": {"min_inputs": 2}, **given})
-    for n in range(appends):
-        put(world, columns_of(n))
-    return world
-
-
-def columns_of(n: int) -> dict[str, Any]:
-    return {"id": pa.array([n], pa.int32()), "note": [f"n{n}"], "gone": [n]}
-
-
-def rows_of(count: int, name: str = "remark") -> list[dict[str, Any]]:
-    return [{"id": n, name: f"n{n}"} for n in range(count)]
-
-
-CHANGED: dict[str, Any] = {
-    "widen": {"id": "BIGINT"},
-    "rename": {"note": "remark"},
-    "drop": ("gone",),
-}
-AFTER = {"id": "BIGINT", "remark": "VARCHAR"}
+from tests.support.world import Crashed, Fault, FaultyStore, make_world
 
 
 def test_checkpoints_say_what_the_log_says() -> None:

@@ -26,9 +26,10 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
 from firnline.operations import restore as restoring
 from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.effort import TransactionReport
 from firnline.operations.rebuild import run_rebuild
 from firnline.operations.remains import RebuildOptions
-from firnline.operations.restore import RestoreOptions, RestoreReport, preview, run_restore
+from firnline.operations.restore import RestoreOptions, preview, run_restore
 from firnline.transaction import Change, commit
 from tests.support.beside import Beside
 from tests.support.histories import (
@@ -48,7 +49,7 @@ from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, Fault, FaultyStore, World
 
 
-def restore(world: World, to: int, *partitions: str, **options: Any) -> RestoreReport:
+def restore(world: World, to: int, *partitions: str, **options: Any) -> TransactionReport:
     world.clock.advance(10)
     asked = RestoreOptions(to=to, partitions=partitions, **options)
     return run_restore(world.table, asked, RUN)
