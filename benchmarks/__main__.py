@@ -31,22 +31,21 @@ CLEANED = 100_000
 
 
 def main() -> None:
-    """Run the sections asked for; a part of them is printed and not written down."""
+    """Run the sections asked for, and write each down; the others stay as they are."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them without")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--to", type=Path, default=REPOSITORY / "docs", help="folder to write to")
     given = parser.parse_args()
     wanted = given.sections or list(SECTIONS)
-    report, work = Report(given.rounds), CACHE / "work"
+    report, work = Report(given.to), CACHE / "work"
     for name in wanted:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        report.loads.append(load_average())
-        report.sections[name] = SECTIONS[name](work, given.rounds)
-        report.loads.append(load_average())
+        before = load_average()
+        found = SECTIONS[name](work, given.rounds)
+        report.add(name, found, (before, load_average()))
     shutil.rmtree(work, ignore_errors=True)
-    report.write(given.to)
 
 
 def _snapshot(rounds: int) -> list[Figures]:

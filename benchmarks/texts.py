@@ -1,0 +1,99 @@
+"""What docs/benchmarks.md says of each section."""
+
+from __future__ import annotations
+
+_MERGE = """
+100 snappy files, 10 M rows, 364 MB, in four groups of 25; each group becomes one part, {sorted}zstd
+level 3, row groups of 1,048,576 rows. Inputs are fetched from and outputs uploaded to a local S3
+server (versitygw) where a row says S3; both count. A process of its own each, warm: one round
+before those that count. firnline does all that a merge is: probe of the store, plan, merge, commit,
+publication.
+"""
+TEXTS: dict[str, tuple[str, str]] = {
+    "sorted": ("Sorted merge", _MERGE.format(sorted="sorted by (event, ts), ")),
+    "unsorted": ("Unsorted merge", _MERGE.format(sorted="")),
+    "small": (
+        "Small merge, cold",
+        "\n3 files, 9,000 rows, a table on local disk; from the start of the process to its end.\n",
+    ),
+    "memory": (
+        "Memory of a kernel",
+        """
+One group several times as large as `kernel_memory`; peak is the growth of the process since before
+the task.
+""",
+    ),
+    "snapshot": (
+        "Snapshot of a million live parts",
+        """
+From 1,010 JSONL log files on local disk (ten that merged many, a thousand appends), each reading in
+a process of its own, one thread.
+""",
+    ),
+    "cleanup": (
+        "Tombstone clean-up",
+        """
+100,000 dead parts of 1,000 bytes; firnline reads the log, probes the store, deletes and commits,
+its rate unbounded; delta-rs vacuums as many files. From the start of the call.
+""",
+    ),
+    "drop": (
+        "Removal and TTL",
+        """
+A table of a million parts in a hundred partitions: a log file of 970,000 parts, 300 appends since.
+firnline ttl is the whole process, from start to end; no JVM starts.
+""",
+    ),
+    "lazy": (
+        "Lazy delete of one user",
+        """
+The table of "Removal and TTL": 1 M parts, each of which may hold the user's rows. A delete is a
+record in one transaction; the first folds 300 appends besides. From the start of the call.
+""",
+    ),
+    "cluster": (
+        "What filters read of clustered tables",
+        """
+2 M rows without partitions, appended in 100 parts and merged once, about 36 parts per table; for
+each filter the parts whose statistics do not exclude it, and their MB. Seconds are those of the
+merge, once, in this process.
+""",
+    ),
+    "appender": (
+        "Appends from a service",
+        """
+Rows of four columns, given row by row, in lists, and in record batches, until the last is
+acknowledged; delta-rs commits what it is given at once. SIGKILL: a service that appends row by row,
+as fast as it can, is killed after some seconds.
+""",
+    ),
+    "read": (
+        "Reads of a table",
+        """
+3 M rows in 30 parts on local disk; the same question to firnline and, plain, to the same files by
+their paths (DuckDB's read_parquet, pyarrow's dataset, spark.read.parquet). One process, one Spark
+session on two cores, warm.
+""",
+    ),
+    "erase": (
+        "Erase of 100,000 keys that are everywhere",
+        """
+10 M rows in 100 parts on local disk, 100,000 of a million users: every part holds some. Whole cold
+processes, two threads each; DuckDB neither commits nor certifies.
+""",
+    ),
+    "erase few": (
+        "Erase of 100,000 keys in a tenth of the parts",
+        """
+The same with keys that stand in ten of the parts, and no statistics that say where.
+""",
+    ),
+    "replace": (
+        "Replace of one hour of a day",
+        """
+A day of 100 M rows in 100 parts on local disk, up to two minutes late; one hour is replaced by as
+many new rows. Whole cold processes, two threads each; DuckDB does not commit, and a rewrite with an
+append is two commits.
+""",
+    ),
+}
