@@ -69,9 +69,9 @@ demo: setup ## The flights of 2013 merged by a DAG of a real Airflow, before and
 up: setup ## The demo's Airflow and its table, to look around in, until Ctrl-C
 	@$(BIN)/python -m firnline_dev.demo up
 
-bench: setup ## The measured figures of docs/benchmarks.md
+bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
 	@$(BIN)/python -m firnline_dev.s3server build
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(SECTIONS)
 
 lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]
 	$(BIN)/python -m firnline_dev.lock make $(if $(UPGRADE),--upgrade)
