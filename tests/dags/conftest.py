@@ -54,6 +54,12 @@ tables:
     operations: [ttl]
     ttl: {{keep: 1h, partition: 'day=(?P<day>.*)', schedule: null}}
   cleaned: {{root: 'file://{folder}/cleaned', operations: [tombstone_cleanup]}}
+  hourly:
+    root: '{store}/hourly'
+    connection_id: {connection}
+    operations: [replace, restore]
+    partition_by: [day(ts)]
+  faded: {{root: 'file://{folder}/faded', operations: [restore]}}
   checked: {{root: 'file://{folder}/checked', operations: [verify, rebuild]}}
   busy:
     root: 'file://{folder}/busy'

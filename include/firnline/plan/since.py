@@ -42,10 +42,13 @@ def refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> No
     # At the horizon itself nothing that was live is deleted: all of that has a later tombstone.
     if since.t < snapshot.purged:
         which = f"partition {', '.join(globs)}" if globs else "the partitions"
+        # There is one: at least the transaction of the clean-up itself is younger.
+        whole = next((h.seq for h in since.headers if h.t >= snapshot.purged), None)
+        later = "a later transaction" if whole is None else f"{whole} or later"
         raise SnapshotExpiredError(
             f"parts that {which} held after transaction {since.seq} are deleted: the table under "
             f"{snapshot.paths.data_dir} is cleaned up to {snapshot.purged} ms",
-            next_step="restore to a later transaction, or from a backup",
+            next_step=f"restore to {later}, or from a backup",
         )
 
 

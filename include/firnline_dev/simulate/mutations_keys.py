@@ -52,7 +52,7 @@ def _restore_past_the_grace() -> None:
             except ObjectNotFoundError:
                 continue
 
-    put(plan_restore, "_refuse_deleted", lambda *_: None)
+    put(plan_restore, "refuse_deleted", lambda *_: None)
     put(restore, "_copy", copy)
 
 

@@ -271,6 +271,9 @@ def test_what_clean_up_has_deleted_is_one_error_with_partition_and_horizon() -> 
     horizon = take_base(world.table).snapshot.purged
     assert "day=0" in caught.value.message
     assert str(horizon) in caught.value.message
+    # The drop is transaction 1, and the first state that nothing is missing of is the one after it.
+    assert caught.value.next_step == "restore to 1 or later, or from a backup"
+    assert restore(world, 1).transaction is None
 
 
 def test_a_drop_can_be_undone_right_after_clean_up_has_passed_the_merge_before_it(
