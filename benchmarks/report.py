@@ -71,6 +71,15 @@ each filter the parts whose statistics do not exclude it, and their MB. Seconds 
 merge, once, in this process.
 """,
     ),
+    "bloom": (
+        "What filters read with bloom filters",
+        """
+2 M rows without partitions, merged once into one part, sorted by (event, ts), row groups of 262,144
+rows; a million users, so that every row group's bounds hold every user. MB of the part, and MB
+(requests) that a scan of all columns by each filter reads of it. Seconds are those of the merge,
+once, in this process.
+""",
+    ),
     "appender": (
         "Appends from a service",
         """
@@ -183,8 +192,15 @@ def _table(name: str, found: Sequence[Figures]) -> str:
     if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one.notes for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
-    extra += list(found[0].notes) if name in ("cluster", "read") else []
-    alone = name in ("memory", "drop", "cluster", "appender", "read")  # no peers to compare with
+    extra += list(found[0].notes) if name in ("cluster", "bloom", "read") else []
+    alone = name in (
+        "memory",
+        "drop",
+        "cluster",
+        "bloom",
+        "appender",
+        "read",
+    )  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []
