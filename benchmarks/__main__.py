@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import (
     appender,
+    bloom,
     cleanup,
     cluster,
     drop,
@@ -116,6 +117,7 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "lazy": lambda _work, rounds: lazy.compare(rounds),
     "appender": _appender,
     "cluster": lambda work, _rounds: cluster.compare(work),
+    "bloom": lambda work, _rounds: bloom.compare(work),
     "read": read.compare,
     "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
     "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),

@@ -105,6 +105,8 @@ _NOTES = {
 """What a figure may tell besides -> its heading."""
 _OF_ALL = ("name", "what", "median_s", "min_s", "max_s", "cpu_s", "peak_mib", "rounds_s")
 """What every figure tells."""
+_OWN_NOTES = ("cluster", "bloom", "read")
+"""Sections whose figures have headings of their own."""
 
 
 def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
@@ -115,8 +117,8 @@ def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
     if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
-    extra += [k for k in found[0] if k not in _OF_ALL] if name in ("cluster", "read") else []
-    alone = name in ("memory", "drop", "cluster", "appender", "read")  # no peers to compare with
+    extra += [k for k in found[0] if k not in _OF_ALL] if name in _OWN_NOTES else []
+    alone = name in ("memory", "drop", "appender", *_OWN_NOTES)  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []

@@ -59,6 +59,15 @@ each filter the parts whose statistics do not exclude it, and their MB. Seconds 
 merge, once, in this process.
 """,
     ),
+    "bloom": (
+        "What filters read with bloom filters",
+        """
+2 M rows without partitions, merged once into one part, sorted by (event, ts), row groups of 262,144
+rows; a million users, so that every row group's bounds hold every user. MB of the part, and MB
+(requests) that a scan of all columns by each filter reads of it. Seconds are those of the merge,
+once, in this process.
+""",
+    ),
     "appender": (
         "Appends from a service",
         """

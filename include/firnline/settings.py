@@ -18,11 +18,11 @@ from pydantic import ValidationError
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root
 from firnline.settings_cluster import ClusterSettings
+from firnline.settings_merge import BloomFilterSettings, MergeSettings
 from firnline.settings_model import TABLE_NAME, TableSettings
 from firnline.settings_sections import (
     AppendSettings,
     CleanupSettings,
-    MergeSettings,
     SparkSettings,
     TtlSettings,
 )
@@ -216,6 +216,7 @@ def _suggestion(loc: tuple[int | str, ...]) -> str:
         field = getattr(model, "model_fields", {}).get(step)
         options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
         options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
+        options |= {"bloom_filters": BloomFilterSettings}
         model = options.get(str(step)) if field is not None else None
     known = sorted(getattr(model, "model_fields", {}))
     close = difflib.get_close_matches(str(loc[-1]), known, n=1)

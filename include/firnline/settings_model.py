@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.paths import Root
 from firnline.settings_cluster import ClusterSettings
+from firnline.settings_merge import MergeSettings
 from firnline.settings_operations import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -26,7 +27,6 @@ from firnline.settings_sections import (
     CheckpointSettings,
     CleanupSettings,
     Column,
-    MergeSettings,
     Section,
     SparkSettings,
     TtlSettings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -71,102 +71,6 @@ class AppendSettings(Section):
     service: AppenderSettings = Field(
         default=AppenderSettings(), description="When a service's Appender writes its rows."
     )
-
-
-class MergeSettings(Section):
-    """Merging small parts into large sorted ones."""
-
-    schedule: Schedule | None = Field(
-        default="@hourly", description="Cron (UTC) or preset; null: only by event or by hand."
-    )
-    min_inputs: int = Field(
-        default=4,
-        ge=2,
-        le=100_000,
-        description="Parts, at least 2. A group of fewer small parts waits: rewriting a part costs "
-        "its bytes, and only the number of parts it saves pays for that.",
-    )
-    target_size: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
-        default=512 * 2**20,
-        description="Size, 1MiB to 64GiB. Parts below 3/4 of it are merged up to it; 256MiB to "
-        "1GiB suits most readers.",
-    )
-    max_bytes_per_run: Annotated[Size, size_between("1MiB")] | None = Field(
-        default=None,
-        description="Size, at least target_size. Bytes read by one run; the rest waits for the "
-        "next. null: no bound.",
-    )
-    max_parts_per_group: int = Field(
-        default=2_000,
-        ge=2,
-        le=100_000,
-        description="Parts, at least min_inputs. All inputs of a group are files open at once on "
-        "the executor's local disk.",
-    )
-    order: Literal["fragmented", "recent", "oldest"] = Field(
-        default="fragmented",
-        description="Which groups come first when a run is bounded: most parts saved per byte, or "
-        "newest or oldest rows.",
-    )
-    settle: Annotated[Duration, duration_between("0", "365d")] = Field(
-        default=0,
-        description="Duration. Parts younger than this wait, so that the hot end of a table is not "
-        "rewritten over and over.",
-    )
-    settle_max_parts: int = Field(
-        default=200,
-        ge=1,
-        description="Parts. More unsettled parts than this in a partition do not wait.",
-    )
-    kernel_memory: Annotated[Size, size_between("128MiB")] = Field(
-        default=2 * 2**30,
-        description="Size, at least 128MiB (the kernel cannot sort in less). Memory of one merge "
-        "task; larger groups spill to local disk.",
-    )
-    kernel_threads: int = Field(
-        default=1, ge=1, le=256, description="Threads of one merge task; match spark.task.cpus."
-    )
-    commit_every: Annotated[Duration, duration_between("0", "1h")] = Field(
-        default=10_000,
-        description="Duration, at most 1h. Groups completed within it share one transaction; what "
-        "is not committed is lost when the run is killed.",
-    )
-    compression_level: int = Field(
-        default=3, ge=1, le=22, description="zstd level; 3 is zstd's own default."
-    )
-    row_group_rows: int = Field(
-        default=1_048_576,
-        ge=2_048,
-        le=134_217_728,
-        description="Rows of a row group, at least 2048 (DuckDB's vector). Readers prune and "
-        "parallelise by row group.",
-    )
-    max_replans: int = Field(
-        default=3,
-        ge=0,
-        le=100,
-        description="How often a run plans again after it lost a commit to a rival.",
-    )
-    sql: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Query in DuckDB's dialect over source_files that makes the rows of a merged "
-        "part (aggregating, replacing merges); columns and types must stay. null: the rows as they "
-        "are.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> MergeSettings:
-        if self.max_parts_per_group < self.min_inputs:
-            raise ValueError(
-                "max_parts_per_group is below min_inputs, so nothing would ever be merged; "
-                f"set at least {self.min_inputs}"
-            )
-        if self.max_bytes_per_run is not None and self.max_bytes_per_run < self.target_size:
-            raise ValueError(
-                "max_bytes_per_run is below target_size; a run could not fill one part"
-            )
-        return self
 
 
 class CleanupSettings(Section):

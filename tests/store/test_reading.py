@@ -73,3 +73,29 @@ def test_lazy_deletes_are_applied_before_and_after_their_merge(
     merge(table, tmp_path)
     assert before == sorted(firnline.scan(table).to_arrow()["id"].to_pylist())
     assert before == list(range(6, 16))
+
+
+def test_bloom_filters_spare_row_groups_whose_bounds_do_not_exclude_a_value(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    users = np.random.default_rng(3).permutation(80_000) * 2
+    read: dict[str, int] = {}
+    for name, filters in {"without": False, "with": {"max_distinct": 10_000}}.items():
+        policy = {"min_inputs": 2, "row_group_rows": 10_000, "bloom_filters": filters}
+        table = opened(store_root, name, partition_by=[], sort_by=[], merge=policy)
+        for some in np.split(users, 2):
+            rng = np.random.default_rng(int(some[0]))
+            noise = {f"c{n}": rng.integers(0, 2**40, len(some)) for n in range(8)}
+            Appender(table).append(pa.table({"user": some, **noise}))
+        merge(table, tmp_path)
+        for user, rows in ((40_000, 1), (40_001, 0)):
+            scan = firnline.scan(table, where=f"user = {user}")
+            assert len(scan.plan.task.parts) == 1
+            before = table.store.counters.bytes_in
+            assert scan.to_arrow().num_rows == rows
+            bytes_in = table.store.counters.bytes_in - before
+            read[f"{name} {rows}"] = 100 * bytes_in // scan.plan.task.bytes
+    assert read["without 0"] > 90
+    assert read["without 1"] > 90
+    assert read["with 1"] < 30
+    assert read["with 0"] < 10

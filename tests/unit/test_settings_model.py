@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from firnline.settings_merge import BloomFilterSettings, MergeSettings
 from firnline.settings_model import TableSettings
 from firnline.settings_operations import (
     AlertSettings,
@@ -17,7 +18,6 @@ from firnline.settings_sections import (
     AppendSettings,
     CheckpointSettings,
     CleanupSettings,
-    MergeSettings,
     SparkSettings,
     TtlSettings,
 )
@@ -65,6 +65,25 @@ def test_clusters_are_a_list_of_columns_or_a_mapping(tmp_path: Path) -> None:
     assert TableSettings.model_validate_json(other.model_dump_json()) == other
 
 
+def test_bloom_filters_are_a_switch_or_a_mapping(tmp_path: Path) -> None:
+    default = one(tmp_path, "sort_by: [a]").merge.bloom_filters
+    assert default == one(tmp_path, "merge: {bloom_filters: true}").merge.bloom_filters
+    assert default == BloomFilterSettings(false_positives=0.01, max_distinct=None)
+    for none in ("false", "null"):
+        table = one(tmp_path, f"merge: {{bloom_filters: {none}}}")
+        assert table.merge.bloom_filters is None
+        assert TableSettings.model_validate_json(table.model_dump_json()) == table
+    table = one(
+        tmp_path,
+        "merge: {row_group_rows: 100000, "
+        "bloom_filters: {false_positives: 0.001, max_distinct: 20000}}",
+    )
+    assert table.merge.bloom_filters == BloomFilterSettings(
+        false_positives=0.001, max_distinct=20_000
+    )
+    assert TableSettings.model_validate_json(table.model_dump_json()) == table
+
+
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         one(tmp_path, "sort_by: [a]").root = "s3://b/other"
@@ -102,6 +121,33 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("cluster_by: {columns: [a], method: hilbert}", "cluster_by.method", "'zorder' or 'hash'"),
         ("cluster_by: {columns: [a], metod: hash}", "cluster_by.metod", "did you mean method?"),
         ("cluster_by: [a], merge: {max_bytes_per_run: 1GiB}", "t", "below the run_size"),
+        ("merge: {bloom_filters: 3}", "merge.bloom_filters", "must be true, false or a mapping"),
+        ("merge: {bloom_filters: no filters}", "merge.bloom_filters", "must be true, false or"),
+        (
+            "merge: {bloom_filters: {false_positives: 0}}",
+            "merge.bloom_filters.false_positives",
+            "greater than or equal to 0.00001, not 0",
+        ),
+        (
+            "merge: {bloom_filters: {false_positives: 1}}",
+            "merge.bloom_filters.false_positives",
+            "less than or equal to 0.5",
+        ),
+        (
+            "merge: {bloom_filters: {max_distict: 9}}",
+            "merge.bloom_filters.max_distict",
+            "did you mean max_distinct?",
+        ),
+        (
+            "merge: {bloom_filters: {max_distinct: 134217729}}",
+            "merge.bloom_filters.max_distinct",
+            "less than or equal to 134217728",
+        ),
+        (
+            "merge: {bloom_filters: {max_distinct: 209714}}",
+            "merge",
+            "below a fifth of row_group_rows (209715)",
+        ),
         ("primary_key: [id, ID]", "t", "names 'ID' twice"),
         ("primary_key: [yes]", "primary_key[0]", "put it in quotes"),
         ("version: v", "t", "needs a primary_key"),
@@ -170,6 +216,7 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
         AppendSettings,
         AppenderSettings,
         MergeSettings,
+        BloomFilterSettings,
         CleanupSettings,
         CheckpointSettings,
         TtlSettings,

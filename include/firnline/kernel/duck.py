@@ -18,6 +18,8 @@ beside them, nor Python: with 384 MiB the process grew by 548 MiB while it sorte
 _ROW_GROUP_SHARES = (1 / 16, 1 / 64)
 """Bytes of one row group in memory, as a part of ``kernel_memory`` and shared by the threads: first
 this, then, when memory did not suffice, that."""
+_DICTIONARY_SHARE = 1 / 4
+"""The same of the dictionaries of ``merge.bloom_filters.max_distinct``, at first."""
 _MIN_LIMIT = 48 * 2**20
 """Below this DuckDB cannot hold the pages of a single sort."""
 
@@ -68,6 +70,9 @@ class Try:
     row_group_bytes: int
     """The most bytes (in memory, not in the file) a row group may have: rows of a kilobyte would
     otherwise make row groups of a gigabyte."""
+    dictionary_bytes: int
+    """The most bytes for the dictionaries of one row group, when they are to be larger than
+    DuckDB's own limit; 0: they are not to."""
 
 
 def tries(memory: int, threads: int) -> tuple[Try, Try]:
@@ -79,8 +84,12 @@ def tries(memory: int, threads: int) -> tuple[Try, Try]:
     """
     large, small = _ROW_GROUP_SHARES
     return (
-        Try(threads, max(int(memory * large) // threads, 2**20)),
-        Try(1, max(int(memory * small), 2**20)),
+        Try(
+            threads,
+            max(int(memory * large) // threads, 2**20),
+            int(memory * _DICTIONARY_SHARE) // threads,
+        ),
+        Try(1, max(int(memory * small), 2**20), 0),
     )
 
 

@@ -74,6 +74,16 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the table and, by the same names, of the file."""
 
 
+class BloomFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the outputs' column chunks that have a dictionary."""
+
+    false_positives: float = 0.01
+    """Part of the absent values that a filter does not exclude."""
+    max_distinct: int | None = None
+    """Distinct values of a row group up to which a column has a dictionary, as far as memory
+    suffices; None: a fifth of the row group's rows."""
+
+
 class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """One group: several parts of one partition become one (or, over target, a few)."""
 
@@ -98,6 +108,8 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     row_group_rows: int
     compression_level: int
+    bloom_filters: BloomFilters | None = BloomFilters()
+    """None: no filters."""
     query: str | None = None
     """DuckDB query over the visible rows, which makes the output's rows (columns and types must be
     the table's); None: the rows as they are."""

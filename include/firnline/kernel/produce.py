@@ -156,7 +156,7 @@ class Producer:
             source=task.source,
             query=query,
             rows=rows,
-            copy=copy_to(path, result, task, None, how.row_group_bytes),
+            copy=copy_to(path, result, task, None, how),
         )
         limit = None if task.time_limit_ms is None else task.time_limit_ms / 1000
         try:
@@ -195,7 +195,7 @@ class Producer:
         """Write rows to a file, more frugally when memory did not suffice; returns their number."""
         first, last = tries(self.task.memory, self.task.threads)
         with suppress(duckdb.OutOfMemoryException):
-            return self._count(copy_to(path, rows, self.task, metadata, first.row_group_bytes))
+            return self._count(copy_to(path, rows, self.task, metadata, first))
         self.stop_if_asked()
         self.connection.execute(f"SET threads = {last.threads}")
-        return self._count(copy_to(path, rows, self.task, metadata, last.row_group_bytes))
+        return self._count(copy_to(path, rows, self.task, metadata, last))

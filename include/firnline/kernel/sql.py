@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline.kernel.duck import quote_text
+from firnline.kernel.bloom import bloom_options
+from firnline.kernel.duck import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.model import KernelTask
 from firnline.sql_types import fold_name, quote_name
@@ -218,7 +219,7 @@ def copy_to(
     rows: str,
     task: KernelTask,
     metadata: dict[str, str] | None,
-    row_group_bytes: int,
+    how: Try,
 ) -> str:
     """The statement that writes rows to a file.
 
@@ -228,7 +229,7 @@ def copy_to(
     options = [
         "FORMAT parquet",
         f"ROW_GROUP_SIZE {task.row_group_rows}",
-        f"ROW_GROUP_SIZE_BYTES {row_group_bytes}",
+        f"ROW_GROUP_SIZE_BYTES {how.row_group_bytes}",
     ]
     if metadata is None:
         options.append("COMPRESSION snappy")
@@ -237,6 +238,7 @@ def copy_to(
         options += [
             "COMPRESSION zstd",
             f"COMPRESSION_LEVEL {task.compression_level}",
+            *bloom_options(task, how),
             f"KV_METADATA {{{pairs}}}",
         ]
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.kernel.model import (
+    BloomFilters,
     Cluster,
     KernelInput,
     KernelResult,
@@ -21,7 +22,7 @@ from firnline.part_metadata import PartMetadata
 from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
 from firnline.predicate import parse_json, to_sql
-from firnline.settings import TableSettings
+from firnline.settings import MergeSettings, TableSettings
 from firnline.snapshot import Snapshot
 from firnline.table import Table
 from firnline.transaction import Change
@@ -98,6 +99,7 @@ def kernel_task(
         threads=policy.kernel_threads,
         row_group_rows=policy.row_group_rows,
         compression_level=policy.compression_level,
+        bloom_filters=bloom_filters(policy),
         query=work.query,
         source=work.source,
         time_limit_ms=work.time_limit_ms,
@@ -107,6 +109,14 @@ def kernel_task(
         keep_winners=work.keep_winners,
         cluster=_cluster(settings, group),
     )
+
+
+def bloom_filters(policy: MergeSettings) -> BloomFilters | None:
+    """Those of the parts that a kernel writes."""
+    wanted = policy.bloom_filters
+    if wanted is None:
+        return None
+    return BloomFilters(false_positives=wanted.false_positives, max_distinct=wanted.max_distinct)
 
 
 def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:

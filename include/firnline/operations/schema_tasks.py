@@ -8,7 +8,7 @@ from firnline.kernel.model import KernelInput, KernelTask, SortKey
 from firnline.log.records import Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
-from firnline.operations.merge_tasks import sources_of
+from firnline.operations.merge_tasks import bloom_filters, sources_of
 from firnline.part_metadata import PartMetadata
 from firnline.plan.schema_parts import PartFix
 from firnline.snapshot import Snapshot
@@ -60,6 +60,7 @@ def rewrite_task(
         threads=policy.kernel_threads,
         row_group_rows=policy.row_group_rows,
         compression_level=policy.compression_level,
+        bloom_filters=bloom_filters(policy),
         conversions=fix.conversions,
         dropped=fix.dropped,
     )
