@@ -103,8 +103,7 @@ class KnownColumns:
         read_at = table.clock.elapsed_ms()
         key = table.paths.txn(seq)
         header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        stones = codec.decode(header.log, log_file, table.paths).tombstones
         # Else the log is lost: a part of it must not look like a table.
-        folded = {stone.p for stone in stones if stone.t == header.t}
+        folded = txn_file.folded_by(codec.decode(header.log, log_file, table.paths))
         if header.op != "rebuild" and folded <= self._heads.keys():
             publish(table, header, log_file, read_at)
