@@ -112,7 +112,7 @@ class Appender:
         before = self._table.store.counters.as_dict()
         where = self.check_partition(partition)
         extra = _own_metadata(metadata or {})
-        origin, known = self._knowing()
+        origin, known = self.knowing()
         anew = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
             run = AppendRun(self._table, origin, known, where, folder, extra, anew)
@@ -167,11 +167,13 @@ class Appender:
         self._last_t = t
         return log_key, t
 
-    def _knowing(self) -> tuple[Origin, SchemaUnion]:
+    def knowing(self) -> tuple[Origin, SchemaUnion]:
         """The beginning, and columns that are neither older nor newer than its transaction.
 
         By that alone anybody can tell which column a name meant that a transaction has changed.
         Nothing is written yet, so an append may as well begin a little later.
+
+        Requests: 1 LIST, and those of ``columns``. Raises as ``KnownColumns.read``.
         """
         origin = self._begin()
         known = self.columns.read(origin.q)  # a transaction may have changed a type

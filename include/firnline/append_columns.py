@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from firnline.base import publish
 from firnline.errors import SchemaConflictError
 from firnline.log import codec, txn_file
 from firnline.log.head import Head
 from firnline.log.heads import read_schemas
+from firnline.log.schema_changes import line_now, split
 from firnline.schema import SchemaUnion
 from firnline.table import Table
+
+_AGAIN = "run the write again: it takes the columns that are there now; nothing was published"
 
 
 class KnownColumns:
@@ -60,6 +63,32 @@ class KnownColumns:
                 return self._union.copy()
             return self._read(newest).copy()
 
+    def refuse(self, lines: Iterable[Mapping[str, str]], first: int, last: int) -> None:
+        """Refuse an append that would contradict the table as the log says now.
+
+        Requests: as ``look_again``.
+
+        Args:
+            lines: column -> SQL type, as each of its writers has them.
+            first: the oldest transaction that any of its writers took for the newest: that is the
+                sequence of its parts, and changes since then will apply to them.
+            last: the newest one.
+
+        Raises SchemaConflictError, and as ``read``.
+        """
+        with self._lock:
+            union = self._read(last).copy()
+            _, changes = split(record for head in self._heads.values() for record in head.changes)
+        newer = next((change.seq for change in changes if first < change.seq <= last), None)
+        if newer is not None:
+            raise SchemaConflictError(
+                f"transaction {newer} changed the table's columns while the rows were written: "
+                "some have the names of before, and some those of now",
+                next_step=_AGAIN,
+            )
+        for line in lines:
+            union.add("the new rows", line_now(changes, line, first), next_step=_AGAIN)
+
     def published(self, log_key: str, columns: Mapping[str, str]) -> None:
         """Take in what a log file of this writer's own states."""
         with self._lock:
@@ -103,8 +132,7 @@ class KnownColumns:
         read_at = table.clock.elapsed_ms()
         key = table.paths.txn(seq)
         header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        stones = codec.decode(header.log, log_file, table.paths).tombstones
         # Else the log is lost: a part of it must not look like a table.
-        folded = {stone.p for stone in stones if stone.t == header.t}
+        folded = txn_file.folded_by(codec.decode(header.log, log_file, table.paths))
         if header.op != "rebuild" and folded <= self._heads.keys():
             publish(table, header, log_file, read_at)

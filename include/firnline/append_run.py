@@ -30,6 +30,7 @@ from firnline.sql_types import fold_name
 from firnline.stats import from_table
 from firnline.store.create import create
 from firnline.table import Table
+from firnline.widening import as_known
 
 _LOG = logging.getLogger(__name__)
 
@@ -233,8 +234,13 @@ class AppendRun:
 
 
 def _with_names_of_then(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
-    """Columns of now, and those that had another name, or were there, when the append began."""
-    names = {fold_name(name) for name in known.columns}
-    gone = {c: kind for c, kind in then.columns.items() if fold_name(c) not in names}
-    known.add("the table when this append began", gone)
-    return known
+    """Columns of when the append began, in types that are wider by now, and new ones of now.
+
+    A name of then stands for the column of then, also where another one has got that name since.
+    """
+    names = {fold_name(name) for name in then.columns}
+    new = {c: kind for c, kind in known.columns.items() if fold_name(c) not in names}
+    both = SchemaUnion()
+    both.add("the table when this append began", as_known(then.columns, known.columns))
+    both.add("the table", new)
+    return both

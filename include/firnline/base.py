@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
-from firnline.log import txn_file
+from firnline.log import codec, txn_file
+from firnline.log.records import LogContent
 from firnline.log.txn_file import TxnHeader
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
@@ -55,7 +56,7 @@ def take_base(
         LogCorruptError: log files are lost.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
     """
-    missing = 0
+    missing = ""
     for _ in range(ATTEMPTS):
         started = table.clock.elapsed_ms()
         snapshot = read_snapshot(table.store, table.paths, everything=everything, tolerant=True)
@@ -69,15 +70,15 @@ def take_base(
             return Base(snapshot, started if began_ms is None else began_ms)
         read_at = table.clock.elapsed_ms()
         key = max(newer)
-        if (newest := table.paths.parse_txn(key)) > snapshot.seq + 1:
-            # Whoever committed it had published the one before. Either rivals were quick between
-            # the two listings, or the log is lost, and what is left must not look like a table.
-            if newest == missing:
-                raise _lost(table, newest - 1)
-            missing = newest
+        lost = _lost(table, snapshot, key)
+        if isinstance(lost, LogCorruptError):
+            # Either rivals were quick between the two listings, or the log is lost, and what is
+            # left must not look like a table.
+            if key == missing:
+                raise lost
+            missing = key
             continue
-        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        publish(table, header, log_file, read_at)
+        publish(table, *lost, read_at)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
@@ -85,9 +86,39 @@ def take_base(
     )
 
 
-def _lost(table: Table, seq: int) -> LogCorruptError:
+def _lost(table: Table, snapshot: Snapshot, key: str) -> LogCorruptError | tuple[TxnHeader, bytes]:
+    """What says that the log is lost; else header and log file of the transaction to publish."""
+    newest = table.paths.parse_txn(key)
+    if newest > snapshot.seq + 1:
+        # Whoever committed it had published the one before.
+        found = f"transaction {newest - 1} was published, but nothing under {{}} is as new"
+        return _corrupt(table, found)
+    header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+    if not snapshot.seq and _stood_on_others(
+        snapshot, header, codec.decode(header.log, log_file, table.paths)
+    ):
+        found = f"transaction {newest} was committed on log files, and none of them is under {{}}"
+        return _corrupt(table, found)
+    return header, log_file
+
+
+def _stood_on_others(snapshot: Snapshot, header: TxnHeader, content: LogContent) -> bool:
+    """Whether log files that were there before the first transaction are gone, all of them.
+
+    Nobody deletes one that it folded before it is published, but a client of version 1 that has
+    folded it too. A transaction that folded none and buried no part was committed on an empty
+    log, and cannot be told from one that was never published (docs/guarantees.md).
+    """
+    folded = txn_file.folded_by(content)
+    if folded:
+        return folded.isdisjoint(snapshot.listing.keys() | snapshot.log_tombstones.keys())
+    buried = any(marker.tmb is not None for marker in content.markers)
+    return buried and not snapshot.listing and header.op != "rebuild"
+
+
+def _corrupt(table: Table, found: str) -> LogCorruptError:
     return LogCorruptError(
-        f"transaction {seq} was published, but nothing under {table.paths.log_dir} is as new",
+        found.format(table.paths.log_dir),
         next_step="look what became of the log files; `firnline rebuild` writes the log anew",
     )
 

@@ -86,13 +86,13 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     Raises what ``change.refuse`` raises besides; then nothing was committed.
     """
     invariants.rows_are_accounted_for(change.counts)
-    planned = base.seq
+    planned = base.snapshot
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
         if change.refuse is not None:
             change.refuse(base.snapshot)
-        _refuse_conflict(base.snapshot, table.settings, change)
-        refuse_other_columns(base.snapshot, change, planned)
+        _refuse_conflict(base.snapshot, table.settings, change, change.planned or planned)
+        refuse_other_columns(base.snapshot, change, planned.seq)
         _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
@@ -164,7 +164,9 @@ def _refuse_when_late(table: Table, base: Base) -> None:
         )
 
 
-def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change) -> None:
+def _refuse_conflict(
+    snapshot: Snapshot, settings: TableSettings, change: Change, planned: Snapshot
+) -> None:
     if snapshot.conflict is not None and change.mend is None:
         raise snapshot.conflict  # no one schema line could state what the folded ones do
     # Against the snapshot that is committed on: looking at the transactions in between instead
@@ -176,7 +178,7 @@ def _refuse_conflict(snapshot: Snapshot, settings: TableSettings, change: Change
             f"were replaced by somebody else, {lost[0]} among them",
             next_step="run it again: it plans on what is there now",
         )
-    refuse_between(snapshot, settings, frozenset(change.replaces), change.adds)
+    refuse_between(snapshot, settings, planned, frozenset(change.replaces), change.adds)
     if change.planned is not None:
         refuse_beneath(snapshot, settings, change.planned, change.replaces)
 
@@ -185,9 +187,9 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
     """As ``refuse_between``, for appends that landed since the base was read.
 
     They conflict with nothing else, so nobody has looked. One LIST, and only where the order of
-    insertion counts and several parts become one.
+    insertion counts and rows of before get a new part.
     """
-    spans = [m.order() for m in change.adds if m.order()[0] < m.order()[1]]
+    spans = [m.order() for m in change.adds if m.o is not None]
     if not table.settings.primary_key or not spans:
         return
     listing, _ = list_log(table.store, table.paths)
@@ -196,8 +198,8 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
         at = listing[key].name.t
         if any(first <= at <= last for first, last in spans):
             raise CommitConflictError(
-                f"append {key} landed late, with a time between those of parts that this "
-                f"{change.op} puts together",
+                f"append {key} landed late, with a time at or between those of parts that "
+                f"this {change.op} puts together",
                 next_step="run it again: it plans on what is there now",
             )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
+from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 
 
@@ -107,3 +108,9 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
     if paths.parse_txn(key) != header.seq or name.seq != header.seq or name.txn != header.txn:
         raise corrupt(key, 1, f"its header is that of transaction {header.seq} ({header.log})")
     return header
+
+
+def folded_by(content: LogContent) -> frozenset[str]:
+    """Log files that a transaction folded itself: they stood there when it was committed."""
+    # Those that it took over from others it folded have their older times.
+    return frozenset(stone.p for stone in content.tombstones if stone.t == content.t)

@@ -112,36 +112,55 @@ def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[l
 def refuse_between(
     snapshot: Snapshot,
     settings: TableSettings,
+    planned: Snapshot,
     replaces: frozenset[str],
     adds: Iterable[Marker],
 ) -> None:
     """Raise CommitConflictError when a part stands between those that a new part is made of.
 
     An append may land late, with a time before that of parts that were merged meanwhile: what is
-    made of them would come before it as a whole, and rows that came after it would lose to it.
+    made of them would come before it as a whole, and rows that came after it would lose to it. Of
+    parts of one millisecond only the names tell which came last, and that of a new part is later
+    than any: one that landed there meanwhile would lose its place, too.
 
     Args:
         snapshot: what is about to be committed on.
         settings: of the table.
+        planned: what the change was planned on.
         replaces: parts that are replaced.
         adds: new parts.
     """
     if not settings.primary_key:
         return
+    spans: dict[str, set[tuple[int, int]]] = {}
     for new in adds:
-        first, last = new.order()
-        if first == last:
-            continue
-        partition = snapshot.paths.parse_part(new.p).partition
-        for marker in snapshot.partitions.get(partition, ()):
-            low, high = marker.order()
-            # Several new parts of one group have the same span, and no key in common.
-            within = first <= low and high <= last and (low, high) != (first, last)
-            if within and marker.p not in replaces:
-                raise CommitConflictError(
-                    f"part {marker.p} was inserted between the parts of a group meanwhile",
-                    next_step="run it again: it plans on what is there now",
-                )
+        if new.o is not None:  # else its rows come with this very transaction
+            partition = snapshot.paths.parse_part(new.p).partition
+            spans.setdefault(partition, set()).add(new.order())
+    for partition, wanted in spans.items():
+        parts = snapshot.partitions.get(partition, ())
+        others = [m for m in parts if m.p not in replaces]
+        found = _within(others, wanted, planned)
+        if found is not None:
+            raise CommitConflictError(
+                f"part {found} was inserted between the parts of a group meanwhile",
+                next_step="run it again: it plans on what is there now",
+            )
+
+
+def _within(parts: Sequence[Marker], spans: set[tuple[int, int]], planned: Snapshot) -> str | None:
+    """A part that lies in one of the spans."""
+    for marker in parts:
+        # Several new parts of one group have the same span, and no key in common. What was there
+        # and stays, as beside one that could not be read, to plan again would not move.
+        if marker.order() in spans and marker.p not in planned.parts:
+            return marker.p
+    wide = [span for span in spans if span[0] < span[1]]
+    for marker in parts:
+        low, high = order = marker.order()
+        if any(first <= low and high <= last and order != (first, last) for first, last in wide):
+            return marker.p
+    return None
 
 
 def refuse_beneath(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -41,6 +40,8 @@ class Begun:
     """Newest transaction of the table when it began."""
     at_ms: int
     """Wall clock when it began: on another machine than its end, maybe."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column -> SQL type, of the table right after ``q``: what the rows' names mean then."""
 
     def origin(self, table: Table) -> Origin:
         """As an append has it, by this machine's clocks."""
@@ -50,10 +51,9 @@ class Begun:
 
 
 def begin(table: Table) -> Begun:
-    """One LIST of the table's history."""
-    at = table.clock.now_ms()
-    seqs = (table.paths.parse_txn(meta.key) for meta in table.store.list(table.paths.txn_dir))
-    return Begun(table.ids.uuid7(at), max(seqs, default=0), at)
+    """Sequence and columns of one moment; requests and errors of ``Appender.knowing``."""
+    origin, known = Appender(table, writer=_WRITER).knowing()
+    return Begun(origin.id, origin.q, origin.time_ms, known.columns)
 
 
 @dataclass
@@ -65,6 +65,7 @@ class Written(WriterCommitMessage):
     columns: dict[str, str]
     """Column -> SQL type."""
     begun: Begun
+    """Without the table's columns, which it would carry back for each task."""
 
     def decoded(self) -> list[WrittenPart]:
         return msgspec.json.decode(self.parts, type=list[WrittenPart])
@@ -92,21 +93,17 @@ class PartWriter:
                 new = self._append(table, tables_of(batches), begun, folder)
             else:
                 new = self._replace(table, tables_of(batches), self.replaces, folder)
-        return Written(msgspec.json.encode(new.parts), dict(new.columns), begun)
+        said = replace(begun, columns={})
+        return Written(msgspec.json.encode(new.parts), dict(new.columns), said)
 
     def _append(
         self, table: Table, tables: Iterator[pa.Table], begun: Begun, folder: Path
     ) -> NewRows:
-        columns = KnownColumns(table)
-        run = AppendRun(
-            table,
-            begun.origin(table),
-            columns.read(begun.q),
-            Appender(table).check_partition(self.partition),
-            folder,
-            {},
-            partial(columns.look_again, begun.q),
-        )
+        known = SchemaUnion()
+        # Not read again: a later change may have given another column this name.
+        known.add("the table when this write began", begun.columns)
+        where = Appender(table).check_partition(self.partition)
+        run = AppendRun(table, begun.origin(table), known, where, folder, {})
         try:
             for rows in gather(tables, run.buffer.chunk_bytes):
                 run.add(rows)
@@ -197,25 +194,32 @@ def publish(
 ) -> str | None:
     """Make the parts of all tasks visible with one log file; returns its key, None without rows.
 
-    After any error but CommitUnknownError nothing is visible and no part stays.
+    Requests: those of ``KnownColumns.refuse``, 1 PUT. A change of columns that is committed between
+    the two is not seen, as it is not by an append.
+
+    Raises SchemaConflictError where the table's columns were changed so that these contradict them,
+    and as ``AppendRun.publish``. After any error but CommitUnknownError nothing is visible and no
+    part stays.
     """
-    new = gathered(messages)
-    if not new.parts and not records:
+    parts = tuple(part for message in messages for part in message.decoded())
+    if not parts and not records:
         return None
     # The oldest of what the tasks saw: a delete that any of them did not know applies to all.
     begun = min((m.begun for m in messages), key=lambda b: b.q, default=None) or begin(table)
     oldest = min((m.begun.at_ms for m in messages), default=begun.at_ms)
-    known = SchemaUnion()
-    known.add("the rows", new.columns)
-    origin = replace(begun, at_ms=oldest).origin(table)
-    run = AppendRun(table, origin, known, "", scratch(), {})
-    run.columns, run.parts, run.records = dict(new.columns), list(new.parts), records
+    newest = max((m.begun.q for m in messages), default=begun.q)
     try:
+        lines = {tuple(m.columns.items()): m.columns for m in messages}
+        KnownColumns(table).refuse(lines.values(), begun.q, newest)
+        columns = dict(gathered(messages).columns)
+        origin = replace(begun, at_ms=oldest).origin(table)
+        run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
+        run.columns, run.parts, run.records = columns, list(parts), records
         return run.publish(table.clock.now_ms())
     except CommitUnknownError:
         raise  # the parts may be visible
     except FirnlineError:
-        new.discard(table)
+        NewRows(parts).discard(table)
         raise
 
 

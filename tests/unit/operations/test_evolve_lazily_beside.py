@@ -221,3 +221,17 @@ def test_a_name_of_before_keeps_its_type_for_an_append_that_began_before(tmp_pat
     Appender(world.table).append(batches())
     assert schema_of(world)["left"] == "BIGINT"
     assert sorted(row["left"] for row in firnline.scan(world.table)) == [0, 1, 2]
+
+
+def test_a_name_of_before_is_the_column_of_then_also_where_another_has_got_it_since() -> None:
+    world = world_of(2)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        lazily(world, rename={"gone": "left"})
+        put(world, {"id": pa.array([3], pa.int32()), "gone": ["another"]})
+        rows = {"id": pa.array([2], pa.int32()), "gone": pa.array([2], pa.int32()), "new": ["x"]}
+        yield from pa.table(rows).to_batches()
+
+    Appender(world.table).append(batches())
+    found = {row["id"]: (row["left"], row["gone"]) for row in firnline.scan(world.table)}
+    assert found == {0: (0, None), 1: (1, None), 2: (2, None), 3: (None, "another")}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ from firnline.operations.ttl import TtlOptions, run_ttl
 from firnline.plan.keys import place
 from firnline.plan.merge import PlannedGroup
 from firnline.plan.replace import Span, plan_replace
+from firnline.transaction import commit
 from tests.support.histories import drop
-from tests.support.log_tables import do_merge, snapshot
+from tests.support.log_tables import do_merge, merge_change, snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world
 
@@ -348,6 +350,67 @@ def test_a_merge_is_not_committed_when_a_late_append_came_between_its_parts(
     assert report.replans == 1
     assert names(world) == {1: "c"}
     assert physical(world) == 1
+
+
+def beside(world: World, scratch: Path, act: Callable[[], object]) -> Any:
+    """An engine; somebody acts once, before it is there."""
+    acts = [act]
+
+    def slow() -> Any:
+        if acts:
+            acts.pop()()
+        return LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+
+    return slow
+
+
+@pytest.mark.parametrize("others", ["ac", "a"])
+def test_an_append_of_the_same_millisecond_as_what_a_merge_or_delete_replaces_keeps_its_place(
+    others: str, tmp_path: Path
+) -> None:
+    """Only names tell then what came last, and what is made of the others has a later name."""
+    world = world_of(merge={"min_inputs": 2})
+    for name in others:
+        put(world, up(1, name), up(2, "x"), at=0)
+    same = world.clock.now
+    world.clock.advance(500)
+
+    def late() -> None:
+        now, world.clock.now = world.clock.now, same
+        put(world, up(1, "b"), at=0)
+        world.clock.now = now
+
+    engine = beside(world, tmp_path, late)
+    if len(others) > 1:
+        replans = run_merge(world.table, engine, MergeOptions(), RUN).replans
+    else:
+        delete = DeleteOptions(where="id = 2", mode="eager")
+        replans = run_delete(world.table, engine, delete, RUN).replans
+    assert names(world)[1] == "b"
+    assert replans == 1
+
+
+def test_an_append_of_the_same_millisecond_is_seen_in_the_listing_and_in_a_newer_base() -> None:
+    world = world_of()
+    for name in "ac":
+        put(world, up(1, name), at=0)
+    base = take_base(world.table)
+    first, last = sorted(base.snapshot.live)
+    put(world, up(1, "b"), at=0)
+    change = replace(merge_change(world, [first, last], base), planned=base.snapshot)
+    with pytest.raises(CommitConflictError, match="landed late"):
+        commit(world.table, base, change, RUN)
+    with pytest.raises(CommitConflictError, match="inserted between"):
+        commit(world.table, take_base(world.table), change, RUN)
+
+
+def test_a_part_that_was_there_when_its_twin_was_planned_is_no_rival() -> None:
+    """As where the other one could not be read: to plan again would find the same."""
+    world = world_of()
+    for name in "ac":
+        put(world, up(1, name), at=0)
+    first, _ = sorted(snapshot(world).live)
+    do_merge(world, [first])
 
 
 @pytest.mark.parametrize("version", [None, "v"])
