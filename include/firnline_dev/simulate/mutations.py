@@ -28,6 +28,7 @@ from firnline.plan import sweep as plan_sweep
 from firnline.store import create
 from firnline_dev.simulate.breaking import put
 from firnline_dev.simulate.mutations_keys import MORE
+from firnline_dev.simulate.mutations_streams import STREAMS
 
 
 def _no_conflict_check() -> None:
@@ -225,5 +226,6 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "a replace leaves no record": _replace_without_record,
     "a checkpoint is used whatever became of its log files": _checkpoint_always_usable,
     **MORE,
+    **STREAMS,
 }
 """Name of the rule that is broken -> what breaks it."""

@@ -26,6 +26,7 @@ from firnline_dev.simulate.kinds import KINDS, settings_of
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.stage import stage_of
+from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
     TICK,
     Actor,
@@ -205,6 +206,7 @@ def _play(world: World, oracle: Oracle) -> None:
     left_out = KINDS[world.mix.kind].without
     weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
+    audience = Audience(world, oracle)
     try:
         steps = range(world.mix.steps)
         for world.step in steps:
@@ -212,12 +214,15 @@ def _play(world: World, oracle: Oracle) -> None:
             world.land_late_puts()
             cast.enter()
             cast.act()
+            audience.act()
             if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
                 cast.survive_a_lost_log()
             oracle.check()
     finally:
         cast.leave()
+        audience.leave()
     world.calm = True
+    audience.finish()
     _verify(world, oracle)
 
 

@@ -1,0 +1,40 @@
+"""Rules of streaming reads, each of which can be switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from firnline.plan import stream, stream_parts
+from firnline_dev.simulate.breaking import put
+
+
+def _appends_by_time() -> None:
+    real = stream.__dict__["pending"]
+
+    def pending(offset: Any, view: Any) -> Any:
+        last = max(map(stream.time_in, offset.seen), default=0)
+        return [each for each in real(offset, view) if stream.time_in(each[1]) > last]
+
+    put(stream, "pending", pending)
+
+
+def _folded_again() -> None:
+    real = stream.Folds.__dict__["of"].__func__
+
+    def of(content: Any, op: str, paths: Any) -> Any:
+        found = real(stream.Folds, content, op, paths)
+        return stream.Folds(found.every, found.every, found.foreign, found.op)
+
+    stream.Folds.of = of  # type: ignore[method-assign] # the point of it
+
+
+def _records_for_ever() -> None:
+    put(stream_parts, "forgotten_before", lambda *_: 0)
+
+
+STREAMS: dict[str, Callable[[], None]] = {
+    "a stream takes appends in the order of their times": _appends_by_time,
+    "a stream takes a fold for the first one": _folded_again,
+    "a stream reads dead parts however old they are": _records_for_ever,
+}
