@@ -19,6 +19,8 @@ LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MIB = 2**20
 _MEMORY_MARGIN = 1.3
 """What a kernel may use, as a multiple of ``kernel_memory`` (firnline.kernel.merge)."""
+_LEAST_MARGIN = 64 * _MIB
+"""What a kernel may use beyond ``kernel_memory`` where that is more."""
 
 _DEFAULTS = {
     "spark.driver.extraJavaOptions": LIGHT_JVM,
@@ -57,7 +59,8 @@ def with_defaults(
     if kernel_memory is not None and not sized.intersection(conf):
         cores = int(merged.get("spark.executor.cores", "1"))
         kernels = max(1, cores // int(merged.get("spark.task.cpus", "1")))
-        need = int(kernels * kernel_memory * _MEMORY_MARGIN) // _MIB
+        each = max(kernel_memory * _MEMORY_MARGIN, kernel_memory + _LEAST_MARGIN)
+        need = int(kernels * each) // _MIB
         merged["spark.executor.memoryOverhead"] = f"{need + 384}m"
     return merged
 

@@ -17,6 +17,8 @@ def test_an_executor_has_room_for_its_kernels_outside_of_the_jvm() -> None:
     conf = with_defaults({"spark.executor.cores": "4"}, kernel_memory=2**30, kernel_threads=2)
     assert conf["spark.task.cpus"] == "2"
     assert conf["spark.executor.memoryOverhead"] == f"{int(2 * 1.3 * 1024) + 384}m"
+    least = with_defaults({}, kernel_memory=128 * 2**20)["spark.executor.memoryOverhead"]
+    assert least == f"{128 + 64 + 384}m"  # 1.3 times would be less
     own = {"spark.executor.memoryOverheadFactor": "0.5"}
     assert "spark.executor.memoryOverhead" not in with_defaults(own, kernel_memory=2**30)
 

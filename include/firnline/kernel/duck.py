@@ -12,8 +12,10 @@ import duckdb
 MEMORY_SHARE = 0.75
 """DuckDB's ``memory_limit`` as a part of ``kernel_memory``.
 
-The limit covers DuckDB's buffers, not what compression, Parquet pages and the allocator need
-beside them, nor Python: with 384 MiB the process grew by 548 MiB while it sorted 3 GiB.
+Beside it stand the pages of DuckDB's own code (30 MiB), what its allocator keeps for a second after
+it was given back (10 to 45 MiB) and the C library's heap (staging, compression; 20 to 60 MiB):
+measured, 70 to 130 MiB in all. They hardly depend on ``kernel_memory``. Still the least
+``kernel_memory``, 128 MiB, gets its 96 MiB: with 80 a sort of 300 MiB of Parquet failed.
 """
 _ROW_GROUP_SHARES = (1 / 16, 1 / 64)
 """Bytes of one row group in memory, as a part of ``kernel_memory`` and shared by the threads: first

@@ -1,8 +1,9 @@
 """One group becomes one part, or a clustered few: stage, check, produce, upload.
 
-Memory: the process grows by at most 1.3 times ``kernel_memory`` over what it had when the task
-began, whatever the size of the group (figures in docs/benchmarks.md). A sort that is larger goes to
-disk; scratch then holds the inputs, the spilled rows and the output, about three times the inputs.
+Memory: the process grows by at most 1.3 times ``kernel_memory`` (64 MiB more than it, where that is
+more) over what it had when the task began, whatever the size of the group (figures in
+docs/operations.md). A sort that is larger goes to disk; scratch then holds the inputs, the spilled
+rows and the output, about three times the inputs.
 """
 
 from __future__ import annotations

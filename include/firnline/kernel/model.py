@@ -104,7 +104,7 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     data_prefix: str
     """Key prefix for outputs, ending in ``/``; the kernel appends ``{uuid7}.parquet``."""
     memory: int
-    """``kernel_memory``: bytes the whole task may use, within a factor of 1.3."""
+    """``kernel_memory``: bytes the whole task may use, within a factor of 1.3 or 64 MiB."""
     threads: int
     row_group_rows: int
     compression_level: int

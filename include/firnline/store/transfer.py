@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CHUNK = 8 * 2**20
-"""Bytes read before they are written to the local file."""
+CHUNK = 2**20
+"""Bytes read before they are written to the local file.
+
+A stream holds up to three such pieces, and the C library keeps what its threads gave back: with 8
+MiB, eight fetches at a time left the process 140 to 190 MiB larger, with 1 MiB 16 to 29 MiB.
+"""
 CONCURRENCY = 32
 """Requests under way at once. Threads, not a private event loop: measured with objects of 1 KB on
 2 cores, threads read 1.2 (S3) to 2 times (local files) as many a second, and they work inside a

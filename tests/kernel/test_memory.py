@@ -1,0 +1,47 @@
+"""What a kernel takes beside DuckDB, in a process of its own: the peak of this one is long past."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_STAGE = """
+import sys
+from pathlib import Path
+
+from firnline.kernel.interrupt import never
+from firnline.kernel.model import KernelInput
+from firnline.kernel.stage import stage
+from firnline.store.client import open_store
+from firnline_dev.memory import peak_mib
+
+root, scratch = Path(sys.argv[1]), Path(sys.argv[2])
+names = sorted(path.name for path in root.iterdir())
+store = open_store(f"file://{root}")
+inputs = tuple(KernelInput(key=f"table/{name}", bytes=1, rows=None) for name in names)
+stage(inputs[:1], store, scratch, never)  # what is loaded at the first use
+before = peak_mib()
+stage(inputs, store, scratch, never)
+print(peak_mib() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_staging_takes_little_memory_however_large_the_inputs_are(tmp_path: Path) -> None:
+    root, scratch = tmp_path / "table", tmp_path / "scratch"
+    root.mkdir()
+    scratch.mkdir()
+    for number in range(12):
+        with (root / f"{number:02d}").open("wb") as file:
+            file.truncate(32 * 2**20)
+    done = subprocess.run(
+        [sys.executable, "-c", _STAGE, str(root), str(scratch)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # Half the smallest kernel_memory. Twelve inputs of 32 MiB in pieces of 8 MiB took 181 MiB.
+    assert int(done.stdout) < 64
