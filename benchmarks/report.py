@@ -114,11 +114,11 @@ def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
     head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0]['name']}"]
     extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
     extra += ["of_kernel_memory"] if name == "memory" else []
-    if name in ("cleanup", "drop", "appender") or name.startswith("erase"):
+    if name in ("cleanup", "drop", "appender", "lazy", "replace") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one for one in found)]
     shown = {key: _NOTES.get(key, key) for key in extra}
     extra += [k for k in found[0] if k not in _OF_ALL] if name in _OWN_NOTES else []
-    alone = name in ("memory", "drop", "appender", *_OWN_NOTES)  # no peers to compare with
+    alone = name in ("memory", "drop", "appender", "lazy", *_OWN_NOTES)  # no peers to compare with
     if alone:
         head = head[:-1]
     rows = []

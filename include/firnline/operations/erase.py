@@ -154,10 +154,10 @@ def run_erase(
         EraseFailedError: some parts could not be read; what could is committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
+    effort = Effort(table)
     base = take_base(table)
     keys = load_keys(table, base.snapshot, options)
-    tell = on_progress or (lambda _: None)
-    state = _Run(table, options, run, keys, tell, Effort(table))
+    state = _Run(table, options, run, keys, on_progress or (lambda _: None), effort)
     if options.dry_run:
         return state.report(state.plan(base), Executed())
     if table.settings.locking == "fenced":
