@@ -82,13 +82,17 @@ class Pruner:
         self._columns = columns
         self._lists: _Lists = {}
 
+    def outcomes(self, stats: PartStats) -> Outcomes:
+        """Which answers the rows of a part may give; statistics that do not read are missing."""
+        return _outcomes(self._tree, stats, self._columns, self._lists)
+
     def matches_nothing(self, stats: PartStats) -> bool:
         """Whether statistics prove that no row of a part satisfies the predicate."""
-        return not _outcomes(self._tree, stats, self._columns, self._lists).true
+        return not self.outcomes(stats).true
 
     def matches_all(self, stats: PartStats) -> bool:
         """Whether statistics prove that every row of a part satisfies the predicate."""
-        found = _outcomes(self._tree, stats, self._columns, self._lists)
+        found = self.outcomes(stats)
         return found.true and not found.false and not found.unknown
 
 

@@ -15,7 +15,7 @@ from firnline.part import Scalar, Stats
 from firnline.plan import keys
 from firnline.plan.selection import Selected, Verdict, choose, select, select_whole, untouched
 from firnline.predicate import Predicate, bind, columns_of, to_json
-from firnline.predicate_logic import outcomes
+from firnline.predicate_logic import Pruner
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
 from firnline.settings import TableSettings
@@ -138,12 +138,12 @@ def plan_delete(
         step = "delete eagerly (mode eager): it looks for the newest row of each key"
         keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
     chosen = choose(snapshot, partitions)
-    if other:
+    if mode == "lazy":
+        selected = untouched(snapshot, chosen, judge)
+    elif other:
         selected = select_whole(snapshot, chosen, judge)
     else:
         selected = select(snapshot, settings, chosen, judge, excluded)
-    if mode == "lazy":
-        selected = untouched(selected)
     return DeletePlan(
         seq=snapshot.seq,
         mode=mode,
@@ -160,9 +160,10 @@ def judge_by(
     snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]
 ) -> Callable[[Marker], Verdict]:
     """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
+    pruner = Pruner(tree, columns)
 
     def judge(marker: Marker) -> Verdict:
-        found = outcomes(tree, snapshot.stats_of(marker), columns)
+        found = pruner.outcomes(snapshot.stats_of(marker))
         if not found.true:
             return "none"
         whole = not found.false and not found.unknown

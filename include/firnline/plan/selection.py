@@ -194,18 +194,16 @@ def group_of(snapshot: Snapshot, partition: str, parts: Sequence[Marker]) -> Pla
     return PlannedGroup(partition, tuple(parts), tuple(pending.values()))
 
 
-def untouched(selected: Selected) -> Selected:
-    """The same parts, all of them left to readers and the next merge."""
-    hidden = [
-        LeftAlone(marker.p, partition, marker.b, HIDDEN)
-        for partition, marker in [
-            *((g.partition, m) for g in selected.groups for m in g.parts),
-            *selected.dropped,
-        ]
-    ]
-    return Selected(
-        seq=selected.seq, groups=(), dropped=(), left_alone=(*hidden, *selected.left_alone)
+def untouched(
+    snapshot: Snapshot, partitions: Sequence[str], judge: Callable[[Marker], Verdict]
+) -> Selected:
+    """All parts of the partitions, those with such rows too, left to readers and the next merge."""
+    left = (
+        LeftAlone(m.p, partition, m.b, NO_ROW if judge(m) == "none" else HIDDEN)
+        for partition in partitions
+        for m in snapshot.partitions[partition]
     )
+    return Selected(seq=snapshot.seq, groups=(), dropped=(), left_alone=tuple(left))
 
 
 def _by_partition(dropped: Sequence[tuple[str, Marker]]) -> list[dict[str, Any]]:
