@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from firnline.log.records import Delete, Marker
 
 FIXED_REQUESTS = 8
@@ -14,9 +16,8 @@ FIXED_REQUESTS = 8
 _PUT_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A live part that the plan does not touch, and why."""
+class LeftAlone(msgspec.Struct, frozen=True, gc=False):
+    """A live part that the plan does not touch, and why; there may be a million of them."""
 
     key: str
     partition: str
