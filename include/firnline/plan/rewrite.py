@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
@@ -156,7 +158,7 @@ def plan_rewrite(
     for partition in chosen:
         selected = _select(snapshot, settings, partition, where, by_winners=by_winners)
         left += [
-            replace(part, reason=STAYS) if part.reason == NO_ROW else part
+            msgspec.structs.replace(part, reason=STAYS) if part.reason == NO_ROW else part
             for part in selected.left_alone
         ]
         if not selected.only_record:
