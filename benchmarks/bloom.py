@@ -21,13 +21,9 @@ import pyarrow as pa
 
 import firnline
 from benchmarks import data
+from benchmarks.cluster import merge
 from benchmarks.measure import Figures, Usage
 from firnline.append import Appender
-from firnline.clock import SystemClock
-from firnline.ids import SystemIds
-from firnline.kernel.local import LocalEngine
-from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
 from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
@@ -54,7 +50,7 @@ def compare(work: Path, files: int = FILES, rows: int = ROWS) -> list[Figures]:
     for name, setting in WAYS.items():
         table = _filled(work / "bloom", setting, tables)
         began = time.perf_counter()
-        _merge(table, work / "scratch")
+        merge(table, work / "scratch")
         seconds = time.perf_counter() - began
         size = sum(m.b for m in read_snapshot(table.store, table.paths).live.values())
         notes = {"MB": f"{size / 1e6:.1f}"}
@@ -92,16 +88,6 @@ def _filled(root: Path, setting: object, tables: list[pa.Table]) -> Table:
     for rows in tables:
         appender.append(rows)
     return table
-
-
-def _merge(table: Table, scratch: Path) -> None:
-    engine = LocalEngine(
-        lambda: open_table(table.settings, table.access).store,
-        scratch,
-        SystemIds(),
-        SystemClock(),
-    )
-    run_merge(table, lambda: engine, MergeOptions(), RunIdentity(run_id="bench"))
 
 
 def _read(table: Table, where: str) -> str:

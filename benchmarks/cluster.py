@@ -82,7 +82,7 @@ def compare(work: Path, files: int = FILES, rows: int = ROWS) -> list[Figures]:
         table = _opened(work / "cluster", {**settings, "merge": {"target_size": target}})
         began = time.perf_counter()
         if name != "appended":
-            _merge(table, work / "scratch")
+            merge(table, work / "scratch")
         seconds = time.perf_counter() - began
         figures = Figures(name, "", [Usage(seconds, seconds, 0)], dict(_reads(table)))
         found.append(figures)
@@ -110,7 +110,8 @@ def _filled(root: Path, settings: Mapping[str, Any], files: int, rows: int) -> T
     return table
 
 
-def _merge(table: Table, scratch: Path) -> None:
+def merge(table: Table, scratch: Path) -> None:
+    """One run in this process."""
     engine = LocalEngine(
         lambda: open_table(table.settings, table.access).store,
         scratch,

@@ -52,25 +52,6 @@ def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, s
     return _evaluate(bind(tree, columns), row, columns)
 
 
-def matches_nothing(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> bool:
-    """Whether statistics prove that no row of a part satisfies the predicate."""
-    return not outcomes(tree, stats, columns).true
-
-
-def matches_all(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> bool:
-    """Whether statistics prove that every row of a part satisfies the predicate."""
-    found = outcomes(tree, stats, columns)
-    return not found.false and not found.unknown
-
-
-def outcomes(tree: Predicate, stats: PartStats, columns: Mapping[str, str]) -> Outcomes:
-    """Which answers the rows of a part may give, as far as its statistics tell.
-
-    Statistics that do not read count as missing. Raises UsageError as ``predicate.bind``.
-    """
-    return _outcomes(bind(tree, columns), stats, columns, {})
-
-
 class Pruner:
     """A predicate that many parts are asked about: bound once, its long lists sorted once.
 

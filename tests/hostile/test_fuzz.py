@@ -23,7 +23,7 @@ from firnline.operations.key_files import key_set, read_keys
 from firnline.partition import span_of
 from firnline.paths import Root, TablePaths, unquote_value
 from firnline.predicate import bind, parse_json, to_json, to_sql
-from firnline.predicate_logic import outcomes
+from firnline.predicate_logic import Pruner
 from firnline.predicate_sql import parse_sql
 from firnline.sql_types import parse_sql_type
 from firnline.table_fields import PartitionField
@@ -194,7 +194,7 @@ def judged(tree: Any) -> None:
     """What a predicate that was taken has to stand."""
     assert parse_json(to_json(tree)) == tree, "it comes back from the log as it went in"
     assert "\x00" not in to_sql(tree, COLUMNS)
-    outcomes(tree, {"i": (1, 2, 0), "f": (None, None, 3), "d": ("x", 5, 0)}, COLUMNS)
+    Pruner(tree, COLUMNS).outcomes({"i": (1, 2, 0), "f": (None, None, 3), "d": ("x", 5, 0)})
 
 
 @bounded(400)

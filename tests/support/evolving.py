@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import firnline
 from firnline.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.effort import TransactionReport
 from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.merge import MergeOptions, MergeReport, run_merge
+from firnline.operations.report import TransactionReport
 from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
 from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot

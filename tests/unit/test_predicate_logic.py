@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from firnline.predicate import COMPARISONS, And, Equal, In, IsNull, Not, Or, Predicate, to_sql
-from firnline.predicate_logic import evaluate, matches_all, matches_nothing, outcomes
+from firnline.predicate_logic import Outcomes, PartStats, Pruner, evaluate
 from firnline.stats import from_table
 from tests.support.predicates import COLUMNS, ROWS, TREES, arrow
 
@@ -28,6 +28,18 @@ def duckdb_says(
     connection.register("given", table)
     answers = connection.sql(f"FROM given SELECT ({condition})::BOOLEAN").fetchall()
     return [answer for (answer,) in answers]
+
+
+def outcomes(tree: Predicate, stats: PartStats, columns: dict[str, str]) -> Outcomes:
+    return Pruner(tree, columns).outcomes(stats)
+
+
+def matches_nothing(tree: Predicate, stats: PartStats, columns: dict[str, str]) -> bool:
+    return Pruner(tree, columns).matches_nothing(stats)
+
+
+def matches_all(tree: Predicate, stats: PartStats, columns: dict[str, str]) -> bool:
+    return Pruner(tree, columns).matches_all(stats)
 
 
 @settings(deadline=None)

@@ -14,7 +14,7 @@ from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.effort import TransactionReport
+    from firnline.operations.report import TransactionReport
     from firnline.operations.restore import RestoreOptions
     from firnline.plan.restore import RestorePlan
     from firnline.table import Table

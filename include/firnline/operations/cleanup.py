@@ -25,6 +25,7 @@ from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.effort import Effort
+from firnline.operations.report import Report
 from firnline.plan.cleanup import (
     TXN_KEPT,
     CleanupPlan,
@@ -52,7 +53,7 @@ class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class CleanupReport(msgspec.Struct, frozen=True, kw_only=True):
+class CleanupReport(Report, frozen=True, kw_only=True):
     """What a run deleted (a dry run: would delete), and what waits until when."""
 
     table: str
@@ -80,11 +81,6 @@ class CleanupReport(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong besides, and costs time only."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class CleanupFailedError(RunFailedError):

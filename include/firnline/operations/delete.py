@@ -21,6 +21,7 @@ from firnline.operations.eager import Executed, change, execute
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work, hidden_condition
+from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing
 from firnline.plan.delete import DeletePlan, Mode, plan_delete
 from firnline.predicate import Predicate, bind, parse_json
@@ -44,7 +45,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class DeleteReport(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteReport(Report, frozen=True, kw_only=True):
     """What a run planned and did."""
 
     table: str
@@ -71,11 +72,6 @@ class DeleteReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class DeleteFailedError(RunFailedError):

@@ -20,6 +20,7 @@ from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import Work, change_of, kernel_task
+from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing, run_groups
 from firnline.operations.whole_log import commit_whole
 from firnline.plan.downgrade import DowngradePlan, plan_downgrade, v1_log
@@ -35,7 +36,7 @@ class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class DowngradeReport(msgspec.Struct, frozen=True, kw_only=True):
+class DowngradeReport(Report, frozen=True, kw_only=True):
     """What a run did."""
 
     table: str
@@ -51,11 +52,6 @@ class DowngradeReport(msgspec.Struct, frozen=True, kw_only=True):
     """When another run may delete what is left over, unix ms; None when nothing is."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 def preview(table: Table, options: DowngradeOptions) -> DowngradePlan:  # noqa: ARG001 - the contract

@@ -17,6 +17,7 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.history import history
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
+from firnline.operations.report import Report
 from firnline.plan.drop import (
     DropPlan,
     PartitionInfo,
@@ -50,7 +51,7 @@ class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class DropReport(msgspec.Struct, frozen=True, kw_only=True):
+class DropReport(Report, frozen=True, kw_only=True):
     """What a removal or a TTL planned and did."""
 
     table: str
@@ -78,11 +79,6 @@ class DropReport(msgspec.Struct, frozen=True, kw_only=True):
     """TTL: the first 1,000 partitions that it could not decide on."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 def list_partitions(table: Table) -> list[PartitionInfo]:

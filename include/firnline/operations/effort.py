@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from firnline.errors import CommitConflictError
 from firnline.table import Table
 
@@ -48,23 +46,3 @@ class Effort:
             f"rivals took parts of {self.table.settings.name} away {self.replans} times",
             next_step="see in `firnline history` who else maintains it, then run again",
         )
-
-
-class TransactionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run that is one transaction, or none, planned and did."""
-
-    table: str
-    dry_run: bool
-    plan: dict[str, object]
-    """The last one, as its ``to_json``."""
-    transaction: int | None
-    """None when nothing was committed."""
-    replans: int
-    """How often a rival changed what the plan was made on."""
-    requests: dict[str, int]
-    seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain

@@ -33,6 +33,7 @@ from firnline.operations.effort import Effort
 from firnline.operations.key_files import KeySet, key_set, read_keys
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work
+from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.part import Scalar
 from firnline.plan.delete import ErasePlan, plan_erase
@@ -55,7 +56,7 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class EraseReport(msgspec.Struct, frozen=True, kw_only=True):
+class EraseReport(Report, frozen=True, kw_only=True):
     """What a run planned and did. Holds no key."""
 
     table: str
@@ -83,11 +84,6 @@ class EraseReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class EraseFailedError(RunFailedError):

@@ -14,7 +14,8 @@ from firnline.change import Change
 from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.effort import Effort, TransactionReport
+from firnline.operations.effort import Effort
+from firnline.operations.report import TransactionReport
 from firnline.operations.schema_fix import EVOLVE
 from firnline.plan.evolve import Evolution
 from firnline.plan.evolve_lazily import LazyPlan, plan_lazily

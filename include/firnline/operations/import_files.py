@@ -24,6 +24,7 @@ from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.operations.effort import Effort
+from firnline.operations.report import Report
 from firnline.paths import Root
 from firnline.plan.import_files import (
     ImportedFrom,
@@ -62,7 +63,7 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     files_done: int
 
 
-class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+class ImportReport(Report, frozen=True, kw_only=True):
     """What a run did."""
 
     table: str
@@ -74,11 +75,6 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """As ``ImportPlan.to_json``."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 @dataclass(frozen=True, slots=True)

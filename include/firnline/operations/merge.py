@@ -21,6 +21,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
 from firnline.operations.effort import Effort
 from firnline.operations.merge_tasks import MERGE_SOURCE, kernel_task, unread
+from firnline.operations.report import Report
 from firnline.plan.merge import MergePlan, PlannedGroup, plan_merge
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -61,7 +62,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     transactions: int
 
 
-class MergeReport(msgspec.Struct, frozen=True, kw_only=True):
+class MergeReport(Report, frozen=True, kw_only=True):
     """What a run planned and did."""
 
     table: str
@@ -77,11 +78,6 @@ class MergeReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 def preview(table: Table, options: MergeOptions) -> MergePlan:

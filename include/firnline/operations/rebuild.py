@@ -17,6 +17,7 @@ from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
+from firnline.operations.report import Report
 from firnline.operations.whole_log import commit_whole
 from firnline.plan.rebuild import RebuildPlan
 from firnline.store.probe import probe
@@ -27,7 +28,7 @@ __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 OP = "rebuild"
 
 
-class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
+class RebuildReport(Report, frozen=True, kw_only=True):
     """What a run did."""
 
     table: str
@@ -37,11 +38,6 @@ class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
     """As ``RebuildPlan.to_json``."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 def preview(table: Table, options: RebuildOptions) -> RebuildPlan:

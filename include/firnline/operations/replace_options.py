@@ -7,6 +7,7 @@ import msgspec
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import Counts
 from firnline.operations.merge import Failure
+from firnline.operations.report import Report
 from firnline.part import Scalar
 from firnline.plan.delete import Mode
 from firnline.plan.replace import Span, time_column
@@ -46,7 +47,7 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
         return Span(column, self.start, self.end, tuple(self.equal.items()))
 
 
-class ReplaceReport(msgspec.Struct, frozen=True, kw_only=True):
+class ReplaceReport(Report, frozen=True, kw_only=True):
     """What a run planned and did."""
 
     table: str
@@ -79,11 +80,6 @@ class ReplaceReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class ReplaceFailedError(RunFailedError):

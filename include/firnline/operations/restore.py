@@ -23,7 +23,8 @@ from firnline.errors import (
 )
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.effort import Effort, TransactionReport
+from firnline.operations.effort import Effort
+from firnline.operations.report import TransactionReport
 from firnline.operations.since import read_since
 from firnline.plan.restore import RestorePlan, plan_restore
 from firnline.snapshot import Snapshot

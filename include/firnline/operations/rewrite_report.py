@@ -12,6 +12,7 @@ from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
 from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import change_of
+from firnline.operations.report import Report
 from firnline.plan.rewrite import PlannedPartition
 from firnline.snapshot import Snapshot
 from firnline.transaction import Change
@@ -50,7 +51,7 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RewriteReport(msgspec.Struct, frozen=True, kw_only=True):
+class RewriteReport(Report, frozen=True, kw_only=True):
     """What a run planned and did."""
 
     table: str
@@ -73,11 +74,6 @@ class RewriteReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class RewriteFailedError(RunFailedError):

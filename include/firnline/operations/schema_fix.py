@@ -27,6 +27,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, discard
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
+from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
 from firnline.plan.evolve import Evolution, evolved
@@ -69,7 +70,7 @@ class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.all_parts or self.evolution is not None
 
 
-class SchemaFixReport(msgspec.Struct, frozen=True, kw_only=True):
+class SchemaFixReport(Report, frozen=True, kw_only=True):
     """What a run planned and did."""
 
     table: str
@@ -89,11 +90,6 @@ class SchemaFixReport(msgspec.Struct, frozen=True, kw_only=True):
     """How often a rival took parts of the plan away, or a wrong log file came meanwhile."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class SchemaFixFailedError(RunFailedError):

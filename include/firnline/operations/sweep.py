@@ -17,6 +17,7 @@ from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.effort import Effort
+from firnline.operations.report import Report
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
@@ -36,7 +37,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     but those with foreign names."""
 
 
-class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
+class SweepReport(Report, frozen=True, kw_only=True):
     """What a run found and deleted."""
 
     table: str
@@ -61,11 +62,6 @@ class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first of them."""
     requests: dict[str, int]
     seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data for XCom and ``--json``."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
 
 
 class SweepFailedError(RunFailedError):

@@ -16,7 +16,7 @@ from firnline.plan import keys
 from firnline.plan.merge import FIXED_REQUESTS, LeftAlone, PlannedGroup
 from firnline.plan.selection import NO_ROW, Selected, Verdict, choose, select, select_whole
 from firnline.predicate import Predicate, columns_of
-from firnline.predicate_logic import matches_all, matches_nothing
+from firnline.predicate_logic import Pruner
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 from firnline.table_fields import TIME_TRANSFORMS
@@ -175,15 +175,15 @@ def _select(
     by_winners: bool,
 ) -> Selected:
     """The parts of a partition by what becomes of the rows that do not stay."""
+    pruner = Pruner(keep, snapshot.schema)
 
     def judge(marker: Marker) -> Verdict:
-        stats = snapshot.stats_of(marker)
-        if matches_all(keep, stats, snapshot.schema):
+        stays = pruner.outcomes(snapshot.stats_of(marker))
+        if not stays.false and not stays.unknown:
             return "none"
         # Unread only where it is known how many visible rows go.
         countable = marker.n is not None and not snapshot.pending_deletes(marker, partition)
-        goes = countable and matches_nothing(keep, stats, snapshot.schema)
-        return "all" if goes else "some"
+        return "all" if countable and not stays.true else "some"
 
     if by_winners:
         return select_whole(snapshot, [partition], judge)

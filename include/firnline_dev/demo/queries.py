@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from firnline.errors import PartGoneError
-from firnline.predicate_logic import matches_nothing
+from firnline.predicate_logic import Pruner
 from firnline.predicate_sql import parse_sql
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -108,11 +108,11 @@ def ask(table: Table, question: Question) -> Answer:
 
 def needed_parts(snapshot: Snapshot, where: str) -> list[str]:
     """Live parts whose statistics do not rule the condition out."""
-    tree = parse_sql(where, snapshot.schema)
+    pruner = Pruner(parse_sql(where, snapshot.schema), snapshot.schema)
     return [
         key
         for key, marker in snapshot.live.items()
-        if not matches_nothing(tree, snapshot.stats_of(marker), snapshot.schema)
+        if not pruner.matches_nothing(snapshot.stats_of(marker))
     ]
 
 

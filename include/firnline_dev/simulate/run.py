@@ -30,9 +30,9 @@ from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
     TICK,
     Actor,
-    Crashed,
     Violation,
     World,
+    resume,
 )
 
 _SKEWS: dict[str, tuple[int, ...]] = {
@@ -167,7 +167,7 @@ class _Cast:
         actor, thread = chosen
         if chance.happens("pause", step, actor.number, self.world.mix.pause):
             actor.stand_still(chance.stream(step, actor.number).randint(30, 400))
-        elif not _resume(thread):
+        elif not resume(thread):
             if actor.dead:
                 self.oracle.stats["crash"] += 1
             self.actors.remove(chosen)
@@ -187,7 +187,7 @@ class _Cast:
             thread = greenlet.greenlet(
                 partial(try_to_rebuild, stage_of(world, oracle, actor), live)
             )
-            while _resume(thread):
+            while resume(thread):
                 world.now += TICK
             if any(key.startswith(world.paths.log_dir) for key in world.objects):
                 break
@@ -198,7 +198,7 @@ class _Cast:
         """Everybody ends where they stand."""
         for actor, thread in self.actors:
             actor.dead = True
-            _resume(thread)
+            resume(thread)
         self.actors.clear()
 
 
@@ -231,7 +231,7 @@ def _verify(world: World, oracle: Oracle) -> None:
     hub = greenlet.getcurrent()
     actor = Actor(world, "verify", world.mix.steps, 0, hub, world.chance.stream(world.mix.steps))
     thread = greenlet.greenlet(partial(find_nothing, stage_of(world, oracle, actor)))
-    while _resume(thread):
+    while resume(thread):
         pass
 
 
@@ -242,12 +242,3 @@ def _pass_time(world: World) -> None:
     else:
         ticks = (0, 1, 1, 2, 5)[int(world.chance.roll(world.step, 3) * 5)]
     world.now += ticks * TICK
-
-
-def _resume(thread: greenlet.greenlet) -> bool:
-    """Let an actor run to its next request; False when it has ended."""
-    try:
-        thread.switch()
-    except Crashed:
-        return False
-    return not thread.dead

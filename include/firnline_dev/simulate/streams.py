@@ -20,7 +20,7 @@ from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.rows import holds
 from firnline_dev.simulate.stage import Stage, stage_of
-from firnline_dev.simulate.world import GRACE, Actor, Crashed, Violation, World
+from firnline_dev.simulate.world import GRACE, Actor, Violation, World, resume
 
 _FIRST = 1_000_000
 """Numbers of these actors, which nobody else has."""
@@ -46,8 +46,8 @@ class Reader:
     fresh: int | None = None
     """When it began, or began to look and then delivered all there was, unix ms."""
     ended: bool = False
-    stage: Stage | None = None
-    stream: AppendStream | None = None
+    seat: tuple[Stage, AppendStream] | None = None
+    """The process that reads it, which may die."""
 
 
 @dataclass
@@ -95,33 +95,27 @@ class Audience:
         thread, self._thread = self._thread, None
         if thread is not None:
             for reader in self.readers:
-                if reader.stage is not None:
-                    reader.stage.actor.dead = True
-                    reader.stage = reader.stream = None
-            _switch(thread)
+                if reader.seat is not None:
+                    reader.seat[0].actor.dead = True
+                    reader.seat = None
+            resume(thread)
 
     def _begin(self, reader: Reader, bounds: Bounds) -> None:
-        if (
-            reader.stage is None
-            or reader.stream is None
-            or self.world.chance.roll(self.world.step, 4719) < 0.3
-        ):
+        if reader.seat is None or self.world.chance.roll(self.world.step, 4719) < 0.3:
             self._actors += 1
             number, hub = _FIRST + self._actors, greenlet.getcurrent()
             r = self.world.chance.stream(number)
             actor = Actor(self.world, f"stream-{self._actors}", number, 0, hub, r)
-            reader.stage = stage_of(self.world, self.oracle, actor)
-            reader.stream = AppendStream(reader.stage.table)
-        self._thread = greenlet.greenlet(
-            partial(self._play, reader, reader.stage, reader.stream, bounds)
-        )
+            stage = stage_of(self.world, self.oracle, actor)
+            reader.seat = stage, AppendStream(stage.table)
+        self._thread = greenlet.greenlet(partial(self._play, reader, *reader.seat, bounds))
 
     def _go_on(self, thread: greenlet.greenlet) -> None:
-        if not _switch(thread):
+        if not resume(thread):
             self._thread = None
             for reader in self.readers:
-                if reader.stage is not None and reader.stage.actor.dead:
-                    reader.stage = reader.stream = None
+                if reader.seat is not None and reader.seat[0].actor.dead:
+                    reader.seat = None
 
     def _play(self, reader: Reader, stage: Stage, stream: AppendStream, bounds: Bounds) -> None:
         number = self.readers.index(reader)
@@ -221,11 +215,3 @@ def _kept(offset: Offset) -> Offset:
     """As Spark writes it down."""
     plain: Mapping[str, object] = json.loads(json.dumps(offset.to_json()))
     return Offset.from_json(plain)
-
-
-def _switch(thread: greenlet.greenlet) -> bool:
-    try:
-        thread.switch()
-    except Crashed:
-        return False
-    return not thread.dead

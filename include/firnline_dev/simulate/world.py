@@ -185,6 +185,15 @@ class Actor:
         raise Crashed(when)
 
 
+def resume(thread: greenlet.greenlet) -> bool:
+    """Let an actor run to its next request; False when it has ended."""
+    try:
+        thread.switch()
+    except Crashed:
+        return False
+    return not thread.dead
+
+
 @dataclass
 class SimClock:
     """The clock of an actor's machine."""

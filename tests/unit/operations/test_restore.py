@@ -26,9 +26,9 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
 from firnline.operations import restore as restoring
 from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.effort import TransactionReport
 from firnline.operations.rebuild import run_rebuild
 from firnline.operations.remains import RebuildOptions
+from firnline.operations.report import TransactionReport
 from firnline.operations.restore import RestoreOptions, preview, run_restore
 from firnline.transaction import Change, commit
 from tests.support.beside import Beside
