@@ -12,12 +12,14 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from firnline_dev.s3server import S3Server, StoreRoot
+from tests.support.effort import FULL, sample_name
 
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
 
-# A busy machine is no counterexample.
-hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("house")
+# A busy machine is no counterexample. Tests with a number of their own: tests/support/effort.py.
+hypothesis.settings.register_profile("test", deadline=None, print_blob=True, max_examples=40)
+hypothesis.settings.register_profile("full", deadline=None, print_blob=True, max_examples=1000)
+hypothesis.settings.load_profile("full" if FULL else "test")
 
 
 def pytest_configure() -> None:
@@ -25,6 +27,19 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+
+def pytest_report_header() -> str:
+    much = "everything" if FULL else "a sample of what is exhaustive"
+    return f"firnline: {much}; FIRNLINE_TEST_SAMPLE={sample_name()}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked ``full`` to `make test-full`."""
+    left_out = [] if FULL else [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,7 +37,7 @@ def run(folder: Path, text: str, no_skip: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "FIRNLINE_NO_SKIP": no_skip},
+        env={**os.environ, "FIRNLINE_NO_SKIP": no_skip, "PYTHONPATH": str(REPO)},
     )
 
 

@@ -1,0 +1,70 @@
+"""How much is tried: `make test` takes a sample of what `make test-full` tries exhaustively.
+
+A sample is deterministic for a commit and differs between commits, so that every point has its
+turn. The header of a run names it; ``FIRNLINE_TEST_SAMPLE`` plays that sample again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import hypothesis
+from hypothesis import HealthCheck
+
+FULL = os.environ.get("FIRNLINE_TESTS") == "full"
+"""True in `make test-full`: everything is tried."""
+_REPO = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+
+
+@functools.cache
+def sample_name() -> str:
+    """Return what the samples of this run are drawn from: the commit, unless told otherwise."""
+    if given := os.environ.get("FIRNLINE_TEST_SAMPLE"):
+        return given
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"],
+        cwd=_REPO,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() if done.returncode == 0 else "no commit"
+
+
+def sample(points: Sequence[T], count: int, *what: object) -> list[T]:
+    """Return ``count`` of the points in their order, or all of them in `make test-full`.
+
+    Args:
+        points: all there are.
+        count: how many of them in `make test`, spread evenly from a random first one: neighbours
+            rarely differ in what they show.
+        what: tells one sample of a run from another, such as the test's name and the store.
+    """
+    if FULL or count >= len(points):
+        return list(points)
+    rng = random.Random(f"{sample_name()} {what}")
+    step = len(points) / count
+    first = rng.random() * step
+    return [points[int(first + number * step)] for number in range(count)]
+
+
+def examples(test: int, full: int, **settings: Any) -> hypothesis.settings:
+    """Return hypothesis settings with ``test`` examples in `make test` and ``full`` in the other.
+
+    Args:
+        test: examples in `make test`.
+        full: examples in `make test-full`.
+        settings: further ones, as for ``hypothesis.settings``.
+    """
+    return hypothesis.settings(
+        max_examples=full if FULL else test,
+        deadline=None,
+        **{"suppress_health_check": list(HealthCheck), **settings},
+    )
