@@ -13,10 +13,12 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
-# Tests that start something: a scheduler (the machine bears one at a time), a JVM, an S3 server.
-SCHEDULER_TESTS = $(wildcard tests/dags)
-SLOW_TESTS = $(wildcard tests/spark tests/crash tests/store tests/e2e tests/cli tests/kernel tests/models \
-	tests/hostile tests/hazards tests/simulation tests/interop)
+# What `make check` has run is not run again.
+REST = tests --ignore=tests/unit
+# For two cores: schedulers and drivers mostly wait.
+TEST_PROCESSES ?= 3
+SEEDS_OF_A_TEST = 500
+SEEDS_IN_FULL = 20000
 
 STORE ?= file
 
@@ -27,7 +29,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test test-schedulers test-rest simulate demo up bench lock format clean clean-demo
+.PHONY: help setup check test test-full mutations servers simulate demo up bench lock format clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -36,7 +38,7 @@ help: ## Print this
 setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
 	@$(PYTHON) include/firnline_dev/bootstrap.py
 
-check: setup ## Format, lint, types, layers, lock, unit and property tests
+check: setup ## Format, lint, types, layers, lock, unit and property tests (a minute)
 	$(BIN)/ruff format --check -q $(CODE)
 	$(BIN)/ruff check -q $(CODE)
 	@# Exit code 2 is mypy's own crash (seen once in six cold runs of 2.4.1), 1 a type error.
@@ -45,20 +47,23 @@ check: setup ## Format, lint, types, layers, lock, unit and property tests
 	$(BIN)/python -m firnline_dev.lock check
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: check ## check, and all that needs a real S3 server, Spark or a scheduler
+test: check servers ## check, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
+	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_OF_A_TEST) --corpus
+	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+
+test-full: export FIRNLINE_TESTS = full
+test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
+	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_IN_FULL) --corpus
+	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
+
+mutations: setup servers ## Mistakes in the product that the tests have to catch, and what catches them
+	@$(BIN)/python -m tests.mutations
+
+servers: setup
 	@# Without Go there is no S3 server: said here, and what needs it is skipped unless forbidden.
-	@$(BIN)/python -m firnline_dev.s3server build || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
-	@# Likewise PostgreSQL, for the test of two schedulers.
+	@$(BIN)/python -m firnline_dev.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# Likewise PostgreSQL, the database of the tests' Airflow.
 	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
-	$(BIN)/python -m firnline_dev.simulate --seeds 2000
-	@# A scheduler mostly waits: the rest runs beside it.
-	+@$(MAKE) -j 2 --output-sync=line test-schedulers test-rest
-
-test-schedulers:
-	$(BIN)/pytest -q $(SCHEDULER_TESTS)
-
-test-rest:
-	$(BIN)/pytest -q $(SLOW_TESTS)
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
 	@$(BIN)/python -m firnline_dev.simulate --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
@@ -70,7 +75,7 @@ up: setup ## The demo's Airflow and its table, to look around in, until Ctrl-C
 	@$(BIN)/python -m firnline_dev.demo up
 
 bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
-	@$(BIN)/python -m firnline_dev.s3server build
+	@$(BIN)/python -m firnline_dev.gotools versitygw
 	@$(BIN)/python -m benchmarks $(SECTIONS)
 
 lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]

@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from firnline.errors import EnvironmentFaultError
 from firnline_dev.s3server import S3Server, StoreRoot
+from tests.support import progress
 from tests.support.effort import FULL, sample_name
+from tests.support.side_by_side import Rooms, rank
 
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
 
@@ -22,24 +25,34 @@ hypothesis.settings.register_profile("full", deadline=None, print_blob=True, max
 hypothesis.settings.load_profile("full" if FULL else "test")
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(trylast=True)  # there is a terminal only then
+def pytest_configure(config: pytest.Config) -> None:
     # Whoever runs the tests may have credentials and a region set: no test may meet them.
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if progress.wanted() and not hasattr(config, "workerinput") and reporter is not None:
+        config.pluginmanager.register(progress.Progress(reporter), "firnline-progress")
 
 
-def pytest_report_header() -> str:
-    much = "everything" if FULL else "a sample of what is exhaustive"
-    return f"firnline: {much}; FIRNLINE_TEST_SAMPLE={sample_name()}"
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
+    return Rooms(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the sample, so that a failure in it can be played again."""
+    if not FULL:
+        terminalreporter.write_line(f"sample: FIRNLINE_TEST_SAMPLE={sample_name()}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked ``full`` to `make test-full`."""
+    """Leave what is marked ``full`` to `make test-full`; begin with what takes longest."""
     left_out = [] if FULL else [item for item in items if item.get_closest_marker("full")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

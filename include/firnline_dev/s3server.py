@@ -1,19 +1,11 @@
-"""A real S3 server for tests, benchmarks and the demo: versitygw on a local folder.
-
-    python -m firnline_dev.s3server build    fetch and build it, once, into .cache/bin
-
-Built from the Go module proxy. It keeps create-only and conditional puts under races, which the
-servers that are easier to install do not.
-"""
+"""A real S3 server for tests, benchmarks and the demo: versitygw on a local folder."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,14 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.bootstrap import CACHE
+from firnline_dev.gotools import TOOLS
 
-VERSION = "v1.8.0"
-MODULE = "github.com/versity/versitygw/cmd/versitygw"
 REGION = "us-east-1"
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 1.0  # it waits for connections that clients keep open; each object is whole anyway
-_OUR_BINARY = CACHE / "bin" / f"versitygw-{VERSION}"
 
 
 @dataclass(frozen=True)
@@ -43,45 +32,6 @@ class StoreRoot:
     """Root URL of a table (or of several) without a slash at its end."""
     env: dict[str, str] = field(default_factory=dict, repr=False)
     """Environment variables that let AWS clients in; empty for ``file``."""
-
-
-def find_binary() -> Path | None:
-    """The server's program, or None where it has not been built."""
-    return _OUR_BINARY if _OUR_BINARY.exists() else None
-
-
-def build() -> Path:
-    """The server's program, built if need be (1.5 to 3 minutes, once).
-
-    Raises:
-        EnvironmentFaultError: there is no Go, or the build failed.
-    """
-    if found := find_binary():
-        return found
-    go = shutil.which("go")
-    if go is None:
-        raise EnvironmentFaultError(
-            "the S3 server of the tests is built with Go and this machine has none",
-            next_step="install Go 1.24 or newer and run the same command again",
-        )
-    print(f"s3server: building versitygw {VERSION}, once (some 2 minutes)", flush=True)
-    work = CACHE / "go-bin"
-    done = subprocess.run(
-        [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "GOBIN": str(work), "CGO_ENABLED": "0"},
-    )
-    if done.returncode != 0:
-        raise EnvironmentFaultError(
-            f"building versitygw {VERSION} failed: {done.stderr.strip()[-500:]}",
-            next_step="see that the Go module proxy can be reached and run the same command again",
-        )
-    _OUR_BINARY.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed in one step: another process may be looking for it.
-    (work / "versitygw").replace(_OUR_BINARY)
-    return _OUR_BINARY
 
 
 def free_port() -> int:
@@ -154,7 +104,7 @@ class S3Server:
         Raises:
             EnvironmentFaultError: it cannot be built, or does not come up.
         """
-        program = build()
+        program = TOOLS["versitygw"].build()
         self.make_bucket(self.bucket)
         # Somebody else may take the port between the probe and the start.
         for _ in range(3):
@@ -225,20 +175,3 @@ class S3Server:
             except (urllib.error.URLError, OSError):
                 time.sleep(0.02)
         return False
-
-
-def main(arguments: list[str]) -> int:
-    """Build the server; 0, or 1 after one sentence."""
-    if arguments != ["build"]:
-        sys.stderr.write((__doc__ or "") + "\n")
-        return 2
-    try:
-        build()
-    except EnvironmentFaultError as error:
-        sys.stderr.write(f"s3server: {error}\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""The workflows of CI: they are valid, and run what the Makefile offers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from firnline.errors import EnvironmentFaultError
+from firnline_dev.bootstrap import REPO
+from firnline_dev.gotools import TOOLS
+
+WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
+
+
+def test_there_is_one_workflow_for_each_depth_of_testing() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["check", "nightly", "test"]
+
+
+def test_actionlint_finds_nothing() -> None:
+    try:
+        program = TOOLS["actionlint"].build()
+    except EnvironmentFaultError as error:
+        pytest.skip(str(error))
+    # Without the linters of shell and Python that happen to be installed here.
+    command = [program, "-no-color", "-shellcheck=", "-pyflakes=", *WORKFLOWS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_workflow_with_a_mistake_is_refused(tmp_path: Path) -> None:
+    try:
+        program = TOOLS["actionlint"].build()
+    except EnvironmentFaultError as error:
+        pytest.skip(str(error))
+    broken = tmp_path / "broken.yml"
+    broken.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "runs-at:"))
+    command = [program, "-no-color", "-shellcheck=", "-pyflakes=", broken]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "runs-at" in done.stdout
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_a_workflow_runs_is_there(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (REPO / "Makefile").read_text(), re.MULTILINE))
+    commands = re.findall(r"^ +run: (.+)$", path.read_text(), re.MULTILINE)
+    assert commands
+    for command in commands:
+        program, argument = command.split()
+        assert argument in targets if program == "make" else (REPO / argument).exists()

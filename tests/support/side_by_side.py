@@ -1,0 +1,56 @@
+"""Tests in several processes (pytest-xdist): which stay together, and which begin first.
+
+What shares something that is dear to make (a Spark session, a table that a whole module looks at)
+stays in one process. What takes longest begins first, so that no process ends alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+TOGETHER: Mapping[str, str] = {
+    "tests/spark/": "one Spark session",
+    "tests/e2e/test_cli_spark.py": "one Spark session",
+    "tests/e2e/test_schema_conflict.py": "one Spark session",
+}
+"""Path of tests, or how it begins -> what they share."""
+SCATTERED = ("tests/crash/",)
+"""Paths of tests that share nothing: each of them may run anywhere."""
+FIRST = ("tests/dags/", "tests/spark/", "tests/e2e/test_cli_spark.py", "tests/crash/")
+"""How the paths begin of what takes longest, longest first."""
+
+
+def room(nodeid: str) -> str:
+    """Return the name that is the same for all tests that stay together with this one."""
+    for path, shared in TOGETHER.items():
+        if nodeid.startswith(path):
+            return shared
+    if nodeid.startswith(SCATTERED):
+        return nodeid
+    return nodeid.partition("::")[0]
+
+
+def rank(item: pytest.Item) -> int:
+    """Return the place of a test among those that are to begin first."""
+    places = (place for place, path in enumerate(FIRST) if item.nodeid.startswith(path))
+    return next(places, len(FIRST))
+
+
+class Rooms(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type information
+    """Gives each process one room after the other, in the order of the tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return room(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        # A process needs to know one test beyond the one that it runs, not two (as the original
+        # has it): the second may be a room of minutes that another process would begin at once.
+        if node.shutting_down or (
+            self.workqueue and self._pending_of(self.assigned_work[node]) > 1
+        ):
+            return
+        super()._reschedule(node)
