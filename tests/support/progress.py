@@ -1,4 +1,8 @@
-"""One line a minute: how many tests have passed and what runs now. For people who wait for CI."""
+"""One line a minute: how many tests have passed and what runs now. For people who wait for CI.
+
+Only where tests run in processes of their own (`pytest -n`): while a test runs in the process that
+reports, pytest takes all that is printed for the test's.
+"""
 
 from __future__ import annotations
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from firnline_dev.bootstrap import REPO
 from tests.support.progress import Progress, wanted
 
 
@@ -52,35 +46,3 @@ def test_lines_are_for_runs_that_nobody_watches(
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert wanted() is expected
-
-
-SLOW = """
-import threading
-
-def test_that_goes_on(request):
-    progress = request.config.pluginmanager.get_plugin("firnline-progress")
-    asked = threading.Semaphore(0)
-    real = progress.line
-    progress.line = lambda: (asked.release(), real())[1]
-    for _ in range(2):  # when the second is asked for, the first has been printed
-        assert asked.acquire(timeout=600)
-"""
-
-
-def test_a_run_in_ci_prints_lines_while_a_test_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(
-        "from tests.support import progress\n"
-        "progress.Progress.__init__.__defaults__ = (0.01,)\n"
-        "from tests.conftest import pytest_configure\n"
-    )
-    (tmp_path / "test_slow.py").write_text(SLOW)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "CI": "true", "PYTHONPATH": str(REPO)},
-    )
-    assert done.returncode == 0, done.stdout
-    assert "0 of 1 tests passed, 0 failed; running: test_slow.py::test_that_goes_on" in done.stdout
