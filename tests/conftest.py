@@ -31,8 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    if progress.wanted() and config.pluginmanager.has_plugin("dsession"):
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if progress.wanted() and reporter is not None and config.pluginmanager.has_plugin("dsession"):
         config.pluginmanager.register(progress.Progress(reporter), "firnline-progress")
 
 
