@@ -1,6 +1,6 @@
 """The simulation: `make simulate SEEDS=n FROM=s`.
 
-python -m firnline_dev.simulate [--seeds N] [--from S] [--jobs N] [--trace]
+python -m firnline_dev.simulate [--seeds N] [--from S] [--corpus] [--jobs N] [--trace]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from firnline_dev.simulate.mutations import MUTATIONS
@@ -18,27 +18,25 @@ from firnline_dev.simulate.run import Finding, Played, play_seed, play_seeds
 from firnline_dev.simulate.shrink import shrink
 
 _CHUNK = 25
+_PROGRESS_SECONDS = 60.0
+"""Between two lines of progress."""
 
 
 def main(arguments: list[str]) -> int:
     """0, or 1 with the first violation."""
-    parser = argparse.ArgumentParser(prog="python -m firnline_dev.simulate", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--from", type=int, default=0, dest="first")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--trace", action="store_true", help="the whole seed, not a short one")
-    parser.add_argument("--break", dest="broken", choices=sorted(MUTATIONS), help="a rule")
-    given = parser.parse_args(arguments)
+    given = _parsed(arguments)
+    chunks = chunks_of(given.first, given.seeds, corpus=given.corpus, broken=given.broken)
     began = time.monotonic()
-    found = _all(given.first, given.seeds, given.jobs, given.broken)
+    found = _all(chunks, given.jobs, given.broken)
     took = time.monotonic() - began
     if isinstance(found, Finding):
         print(f"VIOLATION in seed {found.seed}, step {found.step}: {found.what}")
         if given.broken is not None:
-            MUTATIONS[given.broken]()
+            MUTATIONS[given.broken].switch_off()
         _show(play_seed(found.seed), whole=given.trace)
         return 1
-    print(f"{given.seeds} seeds without a violation, {given.seeds / took:.1f} a second")
+    seeds = sum(map(len, chunks))
+    print(f"{seeds:,} seeds without a violation, {seeds / took:.1f} a second")
     done: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for name, count in found.items():
@@ -47,6 +45,37 @@ def main(arguments: list[str]) -> int:
     print("  done:", _listed(done))
     print("  refused, as it must be:", _listed(refused))
     return 0
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m firnline_dev.simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument(
+        "--corpus", action="store_true", help="besides, the seed that finds each rule of --break"
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--trace", action="store_true", help="the whole seed, not a short one")
+    parser.add_argument("--break", dest="broken", choices=sorted(MUTATIONS), help="a rule")
+    return parser.parse_args(arguments)
+
+
+def chunks_of(first: int, seeds: int, *, corpus: bool, broken: str | None = None) -> list[range]:
+    """Return the seeds to play in the order of playing; what one process plays stands together.
+
+    Args:
+        first: the first of a row of seeds.
+        seeds: how many of them.
+        corpus: whether to play the seed of each rule that can be broken, too, before the others.
+        broken: the rule that is; of the corpus its own seed comes first.
+    """
+    row = range(first, first + seeds)
+    own = [MUTATIONS[broken].seed] if corpus and broken is not None else []
+    others = {mutation.seed for mutation in MUTATIONS.values() if corpus} - {*row, *own}
+    return [
+        *(range(seed, seed + 1) for seed in [*own, *sorted(others)]),
+        *(row[start : start + _CHUNK] for start in range(0, seeds, _CHUNK)),
+    ]
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -63,21 +92,37 @@ def _show(played: Played, *, whole: bool) -> None:
         print(f"VIOLATION: {played.finding.what}")
 
 
-def _all(first: int, seeds: int, jobs: int, broken: str | None) -> Finding | Counter[str]:
+def _all(chunks: Sequence[range], jobs: int, broken: str | None) -> Finding | Counter[str]:
     total: Counter[str] = Counter()
-    start_worker = None if broken is None else MUTATIONS[broken]
+    progress = _Progress(sum(map(len, chunks)))
+    start_worker = None if broken is None else MUTATIONS[broken].switch_off
     with ProcessPoolExecutor(jobs, initializer=start_worker) as pool:
-        chunks = [
-            pool.submit(play_seeds, start, min(_CHUNK, first + seeds - start))
-            for start in range(first, first + seeds, _CHUNK)
-        ]
-        for future in as_completed(chunks):
+        sent = {pool.submit(play_seeds, seeds.start, len(seeds)): len(seeds) for seeds in chunks}
+        for future in as_completed(sent):
             found = future.result()
             if isinstance(found, Finding):
                 pool.shutdown(cancel_futures=True)
                 return found
             total.update(found)
+            progress.played(sent[future])
     return total
+
+
+class _Progress:
+    """A line a minute of how many seeds were played."""
+
+    def __init__(self, seeds: int) -> None:
+        self._seeds, self._played = seeds, 0
+        self._began = self._told = time.monotonic()
+
+    def played(self, seeds: int) -> None:
+        """So many more."""
+        self._played += seeds
+        now = time.monotonic()
+        if now - self._told >= _PROGRESS_SECONDS:
+            self._told = now
+            rate = self._played / (now - self._began)
+            print(f"{self._played:,} of {self._seeds:,} seeds, {rate:.1f} a second", flush=True)
 
 
 if __name__ == "__main__":

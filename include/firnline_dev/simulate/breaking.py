@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A rule that can be switched off."""
+
+    switch_off: Callable[[], None]
+    """Replaces what keeps the rule, for the rest of this process."""
+    seed: int
+    """One that finds it: played by `make test`, so that a product without the rule fails."""
 
 
 def put(module: types.ModuleType, name: str, value: Any) -> None:

@@ -26,7 +26,7 @@ from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
 from firnline.store import create
-from firnline_dev.simulate.breaking import put
+from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE
 from firnline_dev.simulate.mutations_streams import STREAMS
 
@@ -203,29 +203,29 @@ def _replace_without_record() -> None:
     put(replace, "change", change)
 
 
-MUTATIONS: dict[str, Callable[[], None]] = {
-    "no conflict check": _no_conflict_check,
-    "append reads its sequence from the log": _append_q_from_log,
-    "a publisher never is too late": _zombie_publisher,
-    "no commit_ttl": _no_commit_ttl,
-    "no append.ttl": _no_append_ttl,
-    "a fold copies markers as they stand": _raw_carry,
-    "a purge ignores who lists a part alive": _purge_ignores_inputs,
-    "new parts have the sequence of their own transaction": _own_sequence,
-    "delete records are dropped at once": _drop_deletes_early,
-    "the grace is counted from the tombstone alone": _grace_from_tombstone,
-    "the horizon passes what is not confirmed": _horizon_unconfirmed,
-    "the sweep publishes nothing first": _sweep_reads_the_log_only,
-    "an orphan of any age is swept": _no_orphan_floor,
-    "a reader skips log files that are gone": _reader_skips_what_is_gone,
-    "'exists already' always is a rival": _exists_is_a_rival,
-    "an unknown commit counts as failed": _unknown_is_a_failure,
-    "a transaction's t is what the clock says": _time_is_the_clocks,
-    "an alive marker beats a dead one": _alive_beats_dead,
-    "new rows of a replace lie under its record": _replace_under_itself,
-    "a replace leaves no record": _replace_without_record,
-    "a checkpoint is used whatever became of its log files": _checkpoint_always_usable,
+MUTATIONS: dict[str, Mutation] = {
+    "no conflict check": Mutation(_no_conflict_check, 6),
+    "append reads its sequence from the log": Mutation(_append_q_from_log, 0),
+    "a publisher never is too late": Mutation(_zombie_publisher, 19),
+    "no commit_ttl": Mutation(_no_commit_ttl, 89),
+    "no append.ttl": Mutation(_no_append_ttl, 9),
+    "a fold copies markers as they stand": Mutation(_raw_carry, 0),
+    "a purge ignores who lists a part alive": Mutation(_purge_ignores_inputs, 39),
+    "new parts have the sequence of their own transaction": Mutation(_own_sequence, 412),
+    "delete records are dropped at once": Mutation(_drop_deletes_early, 38),
+    "the grace is counted from the tombstone alone": Mutation(_grace_from_tombstone, 0),
+    "the horizon passes what is not confirmed": Mutation(_horizon_unconfirmed, 2),
+    "the sweep publishes nothing first": Mutation(_sweep_reads_the_log_only, 797),
+    "an orphan of any age is swept": Mutation(_no_orphan_floor, 27),
+    "a reader skips log files that are gone": Mutation(_reader_skips_what_is_gone, 3),
+    "'exists already' always is a rival": Mutation(_exists_is_a_rival, 241),
+    "an unknown commit counts as failed": Mutation(_unknown_is_a_failure, 206),
+    "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
+    "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
+    "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
+    "a replace leaves no record": Mutation(_replace_without_record, 6),
+    "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 2),
     **MORE,
     **STREAMS,
 }
-"""Name of the rule that is broken -> what breaks it."""
+"""Name of the rule that is broken -> what breaks it, and a seed that finds it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from firnline.plan import keys, rebuild
 from firnline.plan import restore as plan_restore
 from firnline.plan.restore import Copied
 from firnline.snapshot import Snapshot
-from firnline_dev.simulate.breaking import put
+from firnline_dev.simulate.breaking import Mutation, put
 
 
 def _tombstones_go_at_once() -> None:
@@ -124,23 +123,23 @@ def _names_are_for_ever() -> None:
     put(schema_lines, "line_sequence", lambda _name, _first, _times: 0)
 
 
-MORE: dict[str, Callable[[], None]] = {
-    "key tombstones are forgotten at once": _tombstones_go_at_once,
-    "key tombstones are forgotten while older parts stay": _tombstones_go_by_age,
-    "nobody looks for late appends": _no_late_appends,
-    "a restore asks for no rival": _restore_beside_restore,
-    "a restore goes back past the grace": _restore_past_the_grace,
-    "a restore leaves deletes in force": _restore_undoes_no_delete,
-    "copies of a restore count as inserted now": _copies_are_new,
-    "a restore knows pending deletes only": _restore_knows_pending_deletes_only,
-    "a restore leaves records of erases to others": _restore_forgets_erases,
-    "nobody looks for what a restore put beneath": _no_look_beneath,
-    "a rebuild takes copies for appended parts": _rebuild_takes_copies,
-    "a merge reads columns as they lie in the parts": _columns_as_they_lie,
-    "records of changed columns go by age alone": _changes_go_by_age,
-    "a change of columns is for all schema lines": _names_are_for_ever,
-    "a part goes unread when deletes may match": _may_match_is_enough,
-    "one output of a group is enough": _first_output_only,
-    "a checkpoint forgets deletes": _checkpoint_without_deletes,
+MORE: dict[str, Mutation] = {
+    "key tombstones are forgotten at once": Mutation(_tombstones_go_at_once, 4),
+    "key tombstones are forgotten while older parts stay": Mutation(_tombstones_go_by_age, 4),
+    "nobody looks for late appends": Mutation(_no_late_appends, 266),
+    "a restore asks for no rival": Mutation(_restore_beside_restore, 33),
+    "a restore goes back past the grace": Mutation(_restore_past_the_grace, 2),
+    "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 3),
+    "copies of a restore count as inserted now": Mutation(_copies_are_new, 5),
+    "a restore knows pending deletes only": Mutation(_restore_knows_pending_deletes_only, 4_163),
+    "a restore leaves records of erases to others": Mutation(_restore_forgets_erases, 15_629),
+    "nobody looks for what a restore put beneath": Mutation(_no_look_beneath, 18_090),
+    "a rebuild takes copies for appended parts": Mutation(_rebuild_takes_copies, 75),
+    "a merge reads columns as they lie in the parts": Mutation(_columns_as_they_lie, 36),
+    "records of changed columns go by age alone": Mutation(_changes_go_by_age, 132),
+    "a change of columns is for all schema lines": Mutation(_names_are_for_ever, 144),
+    "a part goes unread when deletes may match": Mutation(_may_match_is_enough, 3),
+    "one output of a group is enough": Mutation(_first_output_only, 79),
+    "a checkpoint forgets deletes": Mutation(_checkpoint_without_deletes, 23),
 }
-"""Name of the rule that is broken -> what breaks it."""
+"""Name of the rule that is broken -> what breaks it, and a seed that finds it."""

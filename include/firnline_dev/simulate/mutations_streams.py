@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from firnline.plan import stream, stream_parts
-from firnline_dev.simulate.breaking import put
+from firnline_dev.simulate.breaking import Mutation, put
 
 
 def _appends_by_time() -> None:
@@ -33,8 +32,8 @@ def _records_for_ever() -> None:
     put(stream_parts, "forgotten_before", lambda *_: 0)
 
 
-STREAMS: dict[str, Callable[[], None]] = {
-    "a stream takes appends in the order of their times": _appends_by_time,
-    "a stream takes a fold for the first one": _folded_again,
-    "a stream reads dead parts however old they are": _records_for_ever,
+STREAMS: dict[str, Mutation] = {
+    "a stream takes appends in the order of their times": Mutation(_appends_by_time, 22),
+    "a stream takes a fold for the first one": Mutation(_folded_again, 0),
+    "a stream reads dead parts however old they are": Mutation(_records_for_ever, 9),
 }

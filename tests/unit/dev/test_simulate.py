@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from firnline_dev.simulate.__main__ import chunks_of
+from firnline_dev.simulate.mutations import MUTATIONS
 from firnline_dev.simulate.run import play_seed, play_seeds
 
 
@@ -18,13 +20,32 @@ def test_a_few_worlds_keep_every_promise_and_something_happens_in_them() -> None
     assert {"append", "merge", "drop", "cleanup"} <= set(found)
 
 
+def test_the_corpus_adds_the_seed_of_every_rule_once() -> None:
+    played = [seed for seeds in chunks_of(100, 60, corpus=True) for seed in seeds]
+    assert sorted(played) == sorted({*range(100, 160), *(m.seed for m in MUTATIONS.values())})
+
+
+def test_without_the_corpus_only_the_seeds_asked_for_are_played() -> None:
+    assert chunks_of(100, 60, corpus=False) == [
+        range(100, 125),
+        range(125, 150),
+        range(150, 160),
+    ]
+
+
+def test_the_seed_of_the_rule_that_is_broken_comes_first() -> None:
+    rule = "nobody looks for late appends"
+    first, *_ = chunks_of(0, 500, corpus=True, broken=rule)
+    assert first == range(MUTATIONS[rule].seed, MUTATIONS[rule].seed + 1)
+
+
 BREAK_EACH = """
 import os
 from firnline_dev.simulate.mutations import MUTATIONS
-for rule, switch_off in MUTATIONS.items():
+for rule, mutation in MUTATIONS.items():
     child = os.fork()  # what it replaces stays replaced
     if child == 0:
-        switch_off()
+        mutation.switch_off()
         os._exit(0)
     if os.waitpid(child, 0)[1] != 0:
         print(rule, flush=True)
