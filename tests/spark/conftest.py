@@ -21,6 +21,7 @@ from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline_dev.s3server import StoreRoot
+from tests.support.jobs import Jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,12 @@ def spark() -> Iterator[SparkSession]:
     session = open_session("firnline tests", {"spark.log.level": "OFF"}, "local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def jobs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """Runs jobs in this process, on the session of all tests."""
+    return Jobs(spark, monkeypatch)
 
 
 @dataclass
@@ -101,3 +108,10 @@ class Parts:
 def parts(store_root: StoreRoot, tmp_path: Path) -> Parts:
     access = StoreAccess.from_env(store_root.env) if store_root.env else None
     return Parts(f"{store_root.url}/table", access, tmp_path / "scratch")
+
+
+@pytest.fixture
+def file_parts(tmp_path: Path) -> Parts:
+    """The same, in a folder: where the kind of store does not matter."""
+    (tmp_path / "store").mkdir()
+    return Parts(f"file://{tmp_path}/store/table", None, tmp_path / "scratch")

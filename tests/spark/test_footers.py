@@ -18,7 +18,7 @@ from firnline.spark.run import SparkEngine
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot
-from tests.support.jobs import run_job
+from tests.support.jobs import Jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,14 +59,14 @@ def test_no_job_starts_for_a_table_without_parts() -> None:
     assert list(footers_by(never)([], FooterWanted())) == []
 
 
-def test_the_job_prints_its_report_and_fails_for_a_finding(tmp_path: Path) -> None:
+def test_the_job_prints_its_report_and_fails_for_a_finding(jobs: Jobs, tmp_path: Path) -> None:
     root = StoreRoot("file", f"file://{tmp_path}")
     table = filled(root)
-    arguments = (table.settings.root, "--options", '{"deep": true}', "--master", "local[1]")
-    done = run_job("verify", *arguments)
+    arguments = (table.settings.root, "--options", '{"deep": true}')
+    done = jobs.run("verify", *arguments)
     assert done.report["checked"]["footers"] == 7
     list(table.store.delete_many([next(iter(table.store.list(table.paths.data_dir))).key]))
-    done = run_job("verify", *arguments)
+    done = jobs.run("verify", *arguments)
     assert done.code == 1
     assert done.printed["kinds"] == {"part-missing": 1}
     assert done.error["message"].startswith("table t has 1 error; the first: t/_data/")

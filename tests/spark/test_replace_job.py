@@ -1,4 +1,4 @@
-"""``spark_jobs/replace.py`` as a program: staged rows, and what needs no JVM."""
+"""``spark_jobs/replace.py``: staged rows, and what needs no session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firnline.append import Appender
 from firnline.history import history
 from firnline.settings import settings_for_root
 from firnline.table import Table, open_table
-from tests.support.jobs import Done, run_job
+from tests.support.jobs import Done, Jobs
 from tests.support.reading import stored_ids
 
 
@@ -25,29 +25,30 @@ def filled(folder: Path) -> Table:
     return table
 
 
-def run(table: Table, options: dict[str, Any]) -> Done:
-    arguments = [table.settings.root, "--master=local[2]", f"--options={json.dumps(options)}"]
-    return run_job("replace", *arguments)
+def run(jobs: Jobs, table: Table, options: dict[str, Any]) -> Done:
+    return jobs.run("replace", table.settings.root, f"--options={json.dumps(options)}")
 
 
-def test_staged_rows_take_the_place_of_an_interval_through_spark(tmp_path: Path) -> None:
+def test_staged_rows_take_the_place_of_an_interval_through_spark(
+    jobs: Jobs, tmp_path: Path
+) -> None:
     table = filled(tmp_path)
     (tmp_path / "staged").mkdir()
     pq.write_table(pa.table({"id": [7, 8]}), tmp_path / "staged" / "a.parquet")
     options = {"column": "id", "start": 2, "end": 12, "files": [str(tmp_path / "staged")]}
-    report = run(table, options).report
+    report = run(jobs, table, options).report
     assert (report["parts_rewritten"], report["rows_new"]) == (2, 2)
     (header,) = history(table)
     assert (header.op, bool(header.run.application_id)) == ("replace", True)
     assert sorted(stored_ids(table)) == [0, 1, 7, 8, 12, 13]
 
 
-def test_what_rewrites_no_part_starts_no_jvm(tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_rewrites_no_part_opens_no_session(jobs: Jobs, tmp_path: Path) -> None:
     table = filled(tmp_path)
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
     interval = {"column": "id", "start": 2, "end": 12}
-    report = run(table, {**interval, "nothing": True, "mode": "lazy"}).report
+    report = run(jobs, table, {**interval, "nothing": True, "mode": "lazy"}).report
     assert (report["parts_hidden"], report["transaction"]) == (2, 1)
-    done = run(table, interval)
+    done = run(jobs, table, interval)
     assert (done.code, done.error["type"]) == (2, "UsageError")
     assert "give files with the new rows" in done.error["next_step"]
+    assert not jobs.lent

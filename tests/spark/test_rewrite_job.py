@@ -1,4 +1,4 @@
-"""``spark_jobs/rewrite.py`` as a program: a filter, a query, and a refusal."""
+"""``spark_jobs/rewrite.py``: a filter, a query, and a refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
 from firnline.spark.job import OPTIONS_VARIABLE
 from firnline.table import Table, open_table
-from tests.support.jobs import Done, run_job
+from tests.support.jobs import Done, Jobs
 
 
 def filled(folder: Path) -> Table:
@@ -24,18 +24,17 @@ def filled(folder: Path) -> Table:
     return table
 
 
-def run(table: Table, options: dict[str, Any], *more: str, by_environment: bool = False) -> Done:
-    text = json.dumps(options)
-    arguments = [table.settings.root, "--master=local[2]", "--run-id=r 1", *more]
-    if by_environment:
-        return run_job("rewrite", *arguments, env={OPTIONS_VARIABLE: text})
-    return run_job("rewrite", *arguments, f"--options={text}")
+def run(jobs: Jobs, table: Table, options: dict[str, Any], *more: str) -> Done:
+    arguments = [f"--options={json.dumps(options)}", "--run-id=r 1", *more]
+    return jobs.run("rewrite", table.settings.root, *arguments)
 
 
-def test_a_filter_by_environment_rewrites_the_table_through_spark(tmp_path: Path) -> None:
+def test_a_filter_by_environment_rewrites_the_table_through_spark(
+    jobs: Jobs, tmp_path: Path
+) -> None:
     table = filled(tmp_path)
-    options = {"where": "a < 13"}
-    report = run(table, options, "--dag-id=d", by_environment=True).report
+    env = {OPTIONS_VARIABLE: '{"where": "a < 13"}'}
+    report = jobs.run("rewrite", table.settings.root, "--run-id=r 1", env=env).report
     assert (report["counts"]["parts_in"], report["counts"]["rows_removed"]) == (1, 1)
     (header,) = history(table)
     assert (header.op, header.run.run_id, bool(header.run.application_id)) == (
@@ -48,18 +47,20 @@ def test_a_filter_by_environment_rewrites_the_table_through_spark(tmp_path: Path
     ]
 
 
-def test_what_would_remove_too_much_prints_its_report_and_one_error(tmp_path: Path) -> None:
+def test_what_would_remove_too_much_prints_its_report_and_one_error(
+    jobs: Jobs, tmp_path: Path
+) -> None:
     table = filled(tmp_path)
-    done = run(table, {"sql": "from _rows where a = 1"})
+    done = run(jobs, table, {"sql": "from _rows where a = 1"})
     assert (done.code, done.error["type"]) == (2, "RewriteRefusedError")
     assert done.printed["failures"][0]["error"] == "TooMuchRemovedError"
     assert not history(table)
 
 
-def test_a_query_that_is_refused_starts_no_jvm(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_query_that_is_refused_opens_no_session(jobs: Jobs, tmp_path: Path) -> None:
     table = filled(tmp_path)
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    done = run(table, {"sql": "from read_csv('/etc/passwd')"})
+    done = run(jobs, table, {"sql": "from read_csv('/etc/passwd')"})
     assert (done.code, done.error["type"]) == (2, "UsageError")
     assert "read_csv" in done.error["message"]
-    assert run(table, {"where": "a = 1"}, "--dry-run").report["parts_to_read"] > 0
+    assert run(jobs, table, {"where": "a = 1"}, "--dry-run").report["parts_to_read"] > 0
+    assert not jobs.lent

@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from firnline.kernel.model import KernelResult
+from firnline.kernel.model import KernelResult, KernelTask
+from firnline.spark.bunches import bunches
+from firnline_dev.airflow_api import wait_until
 from tests.spark.conftest import Parts
+from tests.support.programs import HUNG_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+POLL_SECONDS = 0.05
 
 
 def collect(results: Iterable[KernelResult | None]) -> dict[int, KernelResult]:
@@ -33,24 +40,23 @@ def test_every_group_becomes_one_sorted_part(spark: SparkSession, parts: Parts) 
     assert not list(parts.scratch.iterdir())
 
 
+def sized(parts: Parts, group: int, keys: list[str], each: int) -> KernelTask:
+    """A task whose inputs count as this many bytes each."""
+    inputs = parts.task(group, keys).inputs
+    return parts.task(
+        group, keys, inputs=tuple(type(one)(key=one.key, bytes=each, rows=None) for one in inputs)
+    )
+
+
 def test_small_groups_share_a_job_and_still_have_a_result_each(
-    spark: SparkSession, parts: Parts
+    spark: SparkSession, file_parts: Parts
 ) -> None:
-    keys = parts.put([2], [1])
-    small = [
-        parts.task(
-            n,
-            keys,
-            inputs=tuple(
-                type(source)(key=source.key, bytes=100, rows=1)
-                for source in parts.task(n, keys).inputs
-            ),
-        )
-        for n in range(40)
-    ]
-    results = collect(parts.engine(spark).run(small))
-    assert sorted(results) == list(range(40))
-    assert len({r.parts[0].key for r in results.values()}) == 40
+    keys = file_parts.put([2], [1])
+    small = [sized(file_parts, group, keys, 100) for group in range(24)]
+    assert len(bunches(small, slots=2)) == 8
+    results = collect(file_parts.engine(spark).run(small))
+    assert sorted(results) == list(range(24))
+    assert len({r.parts[0].key for r in results.values()}) == 24
 
 
 def test_one_group_that_fails_does_not_stop_the_others(spark: SparkSession, parts: Parts) -> None:
@@ -63,24 +69,74 @@ def test_one_group_that_fails_does_not_stop_the_others(spark: SparkSession, part
     assert parts.values(results[0]) == parts.values(results[2]) == [1, 2]
 
 
-def test_results_come_while_other_groups_still_run(spark: SparkSession, parts: Parts) -> None:
-    quick, slow = parts.put([1], [2]), parts.random(4, 1_500_000)
-    order = [
-        r and r.group
-        for r in parts.engine(spark).run(
-            [parts.task(0, slow, row_group_rows=2048), parts.task(1, quick)]
-        )
-    ]
+@dataclass
+class Pipe:
+    """A named pipe in the place of a part: whoever reads the part waits until it is released."""
+
+    path: Path
+    key: str
+
+    def release(self) -> None:
+        """Let go whoever waits; the part has no object then."""
+        if self.path.is_fifo():
+            writer = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+            self.path.unlink()
+            os.close(writer)
+
+
+@pytest.fixture
+def held(file_parts: Parts, tmp_path: Path) -> Iterator[Pipe]:
+    key = f"{file_parts.prefix}in-held.parquet"
+    pipe = Pipe(tmp_path / "store" / key, key)
+    pipe.path.parent.mkdir(parents=True)
+    os.mkfifo(pipe.path)
+    # A reader that should have been killed fails the test instead of stopping it for ever.
+    hung = threading.Timer(HUNG_SECONDS, pipe.release)
+    hung.daemon = True
+    hung.start()
+    yield pipe
+    hung.cancel()
+    pipe.release()
+
+
+def test_results_come_while_other_groups_still_run(
+    spark: SparkSession, file_parts: Parts, held: Pipe
+) -> None:
+    quick = file_parts.put([1], [2])
+    order = []
+    tasks = [file_parts.task(0, [*quick, held.key]), file_parts.task(1, quick)]
+    for result in file_parts.engine(spark).run(tasks):
+        order.append(result and result.group)
+        if 1 in order and order[-1] is None:  # heard while the other one still runs
+            held.release()
     assert order.index(1) < order.index(0)
-    assert None in order[order.index(1) :], "the caller hears something while the slow one runs"
+    assert None in order[order.index(1) :]
+
+
+def holders(lock: Path) -> list[int]:
+    """Processes that hold a lock file."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if any(link.resolve() == lock for link in (process / "fd").iterdir()):
+                found.append(int(process.name))
+    return found
 
 
 class Killer:
-    """Kills the Python worker that works on a group of this many inputs, whenever it sees it."""
+    """Kills the Python worker that waits for the held part of its group, the last of seven.
 
-    def __init__(self, scratch: Path, inputs: int, times: int) -> None:
+    Args:
+        scratch: of the workers.
+        times: how often.
+        before: called before each kill.
+    """
+
+    def __init__(
+        self, scratch: Path, times: int, before: Callable[[], object] = lambda: None
+    ) -> None:
         self.kills = 0
-        self._scratch, self._last, self._times = scratch, f"{inputs - 1:06d}.parquet", times
+        self._scratch, self._times, self._before = scratch, times, before
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -93,75 +149,72 @@ class Killer:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.01) and self.kills < self._times:
-            for staged in self._scratch.glob(f"*/{self._last}"):
-                self._kill_owner(Path(f"{staged.parent}.lock"))
+        while not self._stop.wait(POLL_SECONDS) and self.kills < self._times:
+            for staged in self._scratch.glob("*/000005.parquet"):
+                self._kill_holder(Path(f"{staged.parent}.lock"))
 
-    def _kill_owner(self, lock: Path) -> None:
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if any(link.resolve() == lock for link in (process / "fd").iterdir()):
-                    os.kill(int(process.name), signal.SIGKILL)
-                    self.kills += 1
-                    lock.unlink()
-                    return
-
-
-@pytest.fixture
-def file_parts(tmp_path: Path) -> Parts:
-    (tmp_path / "store").mkdir()
-    return Parts(f"file://{tmp_path}/store/table", None, tmp_path / "scratch")
+    def _kill_holder(self, lock: Path) -> None:
+        for process in holders(lock):
+            self._before()
+            os.kill(process, signal.SIGKILL)
+            self.kills += 1
+            lock.unlink()
 
 
 def test_a_group_whose_worker_is_killed_once_is_done_again(
-    spark: SparkSession, file_parts: Parts
+    spark: SparkSession, file_parts: Parts, held: Pipe, tmp_path: Path
 ) -> None:
-    keys = file_parts.random(7, 200_000)
-    with Killer(file_parts.scratch, 7, times=1) as killer:
-        results = collect(file_parts.engine(spark).run([file_parts.task(0, keys)]))
+    *keys, last = file_parts.put(*[[n, 10 + n] for n in range(7)])
+    task = file_parts.task(0, [*keys, held.key])
+
+    def arrives() -> None:
+        (tmp_path / "store" / last).replace(held.path)
+
+    with Killer(file_parts.scratch, 1, arrives) as killer:
+        results = collect(file_parts.engine(spark).run([task]))
     assert killer.kills == 1
-    assert len(file_parts.values(results[0])) == 1_400_000
+    assert file_parts.values(results[0]) == [*range(7), *range(10, 17)]
 
 
 def test_a_group_that_kills_every_worker_is_reported_and_the_others_are_done(
-    spark: SparkSession, file_parts: Parts
+    spark: SparkSession, file_parts: Parts, held: Pipe
 ) -> None:
-    poison, good = file_parts.random(7, 200_000), file_parts.put([2], [1])
-    small = file_parts.task(0, poison).inputs
-    # All in one job, so that the poison takes its neighbours with it the first time.
+    good = file_parts.put([2], [1])
+    poison = [*file_parts.put(*[[n] for n in range(6)]), held.key]
     tasks = [
-        file_parts.task(
-            n,
-            good,
-            inputs=tuple(
-                type(source)(key=key, bytes=1, rows=None)
-                for source, key in zip(small, poison if n == 1 else good, strict=False)
-            ),
-        )
+        sized(file_parts, 1, poison, 1) if n == 1 else sized(file_parts, n, good, 10)
         for n in range(16)
     ]
-    with Killer(file_parts.scratch, 7, times=99) as killer:
+    shared = next(b.tasks for b in bunches(tasks, slots=2) if tasks[1] in b.tasks)
+    assert len(shared) == 2, "the poison takes a neighbour with it the first time"
+    with Killer(file_parts.scratch, 99) as killer:
         results = collect(file_parts.engine(spark).run(tasks))
     assert killer.kills >= 2
     assert results[1].error_type == "KernelError"
     assert "group 1" in str(results[1].error)
     assert "Traceback" not in str(results[1].error)
-    assert [n for n, r in results.items() if r.error is None] == [
-        n for n in sorted(results, key=list(results).index) if n != 1
-    ]
     assert sorted(results) == list(range(16))
+    assert {n for n, result in results.items() if result.error is not None} == {1}
 
 
 def test_leaving_the_results_cancels_what_still_runs(
-    spark: SparkSession, file_parts: Parts
+    spark: SparkSession, file_parts: Parts, held: Pipe
 ) -> None:
-    slow = file_parts.random(4, 1_500_000)
-    results = file_parts.engine(spark).run(
-        [file_parts.task(n, slow, row_group_rows=2048) for n in range(12)]
-    )
-    next(iter(results))
+    quick = file_parts.put([2], [1])
+    tasks = [file_parts.task(n, [*quick, held.key] if n else quick) for n in range(5)]
+    results = file_parts.engine(spark).run(tasks)
+    first = next(result for result in results if result is not None)
+    assert first.group == 0
+    assert wait_until(lambda: bool(locked(file_parts)), HUNG_SECONDS, POLL_SECONDS)
     results.close()  # type: ignore[attr-defined] # a generator, which Iterator does not say
-    assert len(file_parts.outputs()) < 12
+    assert wait_until(lambda: not locked(file_parts), HUNG_SECONDS, POLL_SECONDS)
+    assert held.path.is_fifo(), "nobody let them go"
+    assert len(file_parts.outputs()) == 1
+
+
+def locked(parts: Parts) -> list[Path]:
+    """Scratch folders with a worker at work."""
+    return [lock for lock in parts.scratch.glob("*.lock") if holders(lock)]
 
 
 def test_a_table_that_executors_may_not_reach_is_an_error_of_its_groups(
