@@ -1,4 +1,4 @@
-"""A real standalone cluster (master and two workers) and a real Spark Connect server."""
+"""A real standalone cluster (master and workers) and a real Spark Connect server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,13 +17,24 @@ import psutil
 import pyspark
 import pytest
 
+from firnline.spark_conf import with_defaults
+from firnline_dev.airflow_api import wait_until
 from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import free_port
 from tests.spark.conftest import Parts
-from tests.support.programs import run_program
+from tests.support.effort import FULL
+from tests.support.programs import HUNG_SECONDS, run_program
 
 SPARK_HOME = Path(pyspark.__file__).parent
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+WORKERS = ("127.0.0.2", "127.0.0.3") if FULL else ("127.0.0.2",)
+"""Addresses of this machine: Spark never speculates on the host of the first attempt."""
+POLL_SECONDS = 0.05
+SEVERAL_EXECUTORS = pytest.mark.full("two workers and much work: executors race, or one is killed")
+BOTH_STORES = pytest.mark.parametrize(
+    "store_kind",
+    ["file", pytest.param("s3", marks=pytest.mark.full("the same groups, another store"))],
+    indirect=True,
+)
 
 _WORKER = ["--cores", "2", "--memory", "1g", "--webui-port", "0"]
 
@@ -44,23 +54,20 @@ def _environment(folder: Path) -> dict[str, str]:
         **kept,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_JAVA_OPTS": JVM,
+        # A Java that starts as quickly as that of our drivers.
+        "SPARK_DAEMON_JAVA_OPTS": with_defaults({})["spark.driver.extraJavaOptions"],
         "SPARK_WORKER_DIR": str(folder / "work"),
         "PYSPARK_PYTHON": sys.executable,
     }
 
 
-def _wait_for(url: str, wanted: int) -> None:
-    for _ in range(300):
-        try:
-            # Its own server on this machine.
-            with urllib.request.urlopen(f"{url}/json/", timeout=2) as answer:  # noqa: S310 -- http
-                if json.load(answer).get("aliveworkers", 0) >= wanted:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise TimeoutError(f"no {wanted} workers at {url}")
+def _alive_workers(page: str) -> int:
+    try:
+        # Its own server on this machine.
+        with urllib.request.urlopen(f"{page}/json/", timeout=2) as answer:  # noqa: S310 -- http
+            return int(json.load(answer).get("aliveworkers", 0))
+    except (OSError, ValueError):  # nobody there yet, or a page that is not complete yet
+        return 0
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +78,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     deploy = "org.apache.spark.deploy"
     address = f"spark://127.0.0.1:{port}"
     master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
-    # Spark never speculates on the host of the first attempt: two addresses of this machine.
     commands = {
         "127.0.0.1": [*spark_class, f"{deploy}.master.Master", *master],
         **{
             host: [*spark_class, f"{deploy}.worker.Worker", "--host", host, *_WORKER, address]
-            for host in ("127.0.0.2", "127.0.0.3")
+            for host in WORKERS
         },
     }
     with (folder / "log").open("wb") as log:
@@ -85,13 +91,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for host, command in commands.items()
         ]
         try:
-            _wait_for(f"http://127.0.0.1:{page}", 2)
+            url = f"http://127.0.0.1:{page}"
+            assert wait_until(
+                lambda: _alive_workers(url) == len(WORKERS), HUNG_SECONDS, POLL_SECONDS
+            )
             yield Cluster(address, env, folder)
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
-                process.wait(30)
+                process.wait(HUNG_SECONDS)
 
 
 def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: str) -> list[str]:
@@ -130,9 +139,26 @@ def where(batches):
 """
 
 
-def test_a_cluster_runs_our_version_and_speculation_doubles_nothing(
-    cluster: Cluster, parts: Parts
-) -> None:
+def test_a_cluster_runs_every_group_in_our_version(cluster: Cluster, file_parts: Parts) -> None:
+    body = """
+conf = {"spark.executor.memory": "600m", "spark.cores.max": "2", "spark.log.level": "OFF"}
+session = open_session("cluster", conf, more[0])
+good, broken = parts.put([3], [1]), parts.prefix + "in-broken.parquet"
+parts.store.put_new(broken, b"this is no Parquet file at all")
+tasks = [parts.task(0, good), parts.task(1, [broken]), parts.task(2, good)]
+engine = SparkEngine(session, root, parts.access, scratch)
+results = {r.group: r for r in engine.run(tasks) if r is not None}
+print(sorted(results), results[1].error_type, parts.values(results[0]), parts.values(results[2]))
+print(session.range(1).mapInArrow(where, "file string").toArrow()["file"][0])
+session.stop()
+"""
+    said = client(cluster.folder, cluster.env, body, file_parts, cluster.master)
+    assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
+    assert "firnline.zip" in said[1]
+
+
+@SEVERAL_EXECUTORS
+def test_speculation_on_a_cluster_doubles_nothing(cluster: Cluster, parts: Parts) -> None:
     """Attempts race on the slow group; both may upload, one result counts."""
     (cluster.folder / "events").mkdir(exist_ok=True)
     body = """
@@ -153,14 +179,11 @@ tasks = [parts.task(0, slow, row_group_rows=2048)] + [parts.task(n, quick) for n
 results = [r for r in SparkEngine(session, root, parts.access, scratch).run(tasks) if r is not None]
 print(sorted(r.group for r in results), [r.error for r in results if r.error])
 print(sum(len(parts.values(r)) for r in results))
-frame = session.range(1).mapInArrow(where, "file string")
-print(frame.toArrow()["file"][0])
 session.stop()
 """
     events = str(cluster.folder / "events")
     said = client(cluster.folder, cluster.env, body, parts, cluster.master, events)
-    assert said[:2] == ["[0, 1, 2, 3, 4, 5] []", str(4 * 400_000 + 10)]
-    assert "firnline.zip" in said[2]
+    assert said == ["[0, 1, 2, 3, 4, 5] []", str(4 * 400_000 + 10)]
     logged = [p for p in Path(events).rglob("*") if p.is_file()]
     assert any('"Speculative":true' in path.read_text(errors="replace") for path in logged)
     assert 6 <= len(parts.outputs()) <= 12
@@ -178,16 +201,17 @@ def _executors(folder: Path) -> list[psutil.Process]:
 
 
 def _kill_one_at_work(folder: Path, scratch: Path, killed: list[int]) -> None:
-    for _ in range(6000):
-        # A group is under way once something is staged, on one executor or the other.
-        if any(scratch.rglob("*.parquet")) and len(executors := _executors(folder)) == 2:
-            for executor in executors[:1]:
-                executor.kill()
-                killed.append(executor.pid)
-            return
-        time.sleep(0.1)
+    # A group is under way once something is staged, on one executor or the other.
+    def at_work() -> bool:
+        return any(scratch.rglob("*.parquet")) and len(_executors(folder)) == len(WORKERS)
+
+    if wait_until(at_work, HUNG_SECONDS, POLL_SECONDS):
+        executor = _executors(folder)[0]
+        executor.kill()
+        killed.append(executor.pid)
 
 
+@SEVERAL_EXECUTORS
 def test_an_executor_killed_in_the_middle_costs_time_and_no_row(
     cluster: Cluster, parts: Parts
 ) -> None:
@@ -222,8 +246,7 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[s
         str(SPARK_HOME / "bin" / "spark-submit"),
         "--class=org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master=local[2]",
-        "--conf=spark.ui.enabled=false",
-        f"--conf=spark.driver.extraJavaOptions={JVM}",
+        *(f"--conf={key}={value}" for key, value in with_defaults({}).items()),
         f"--conf=spark.connect.grpc.binding.port={port}",
         "spark-internal",
     ]
@@ -233,9 +256,10 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[s
             yield f"sc://127.0.0.1:{port}", Cluster("", env, folder)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(HUNG_SECONDS)
 
 
+@BOTH_STORES
 def test_a_connect_server_runs_the_same_groups_and_no_jvm_starts_here(
     connect_server: tuple[str, Cluster], parts: Parts
 ) -> None:
