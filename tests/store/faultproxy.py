@@ -29,7 +29,8 @@ Fault = Literal[
     "answer",  # an answer of the test's own, the server is not asked
 ]
 
-LATE_S = 0.02
+LATE_S = 0.002
+"""Later than the rest of an answer, which is all that a client can tell of lateness."""
 PIECES = 4
 
 

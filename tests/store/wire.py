@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.config
+import botocore.endpoint
 import pytest
 
 from firnline.base import take_base
@@ -82,6 +84,8 @@ def make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(botocore.config, "Config", config)
     monkeypatch.setattr(multipart, "_client", lambda access, _attempts: made(access, 2))
     monkeypatch.setattr(backend, "READ_TIMEOUT", SILENCE)
+    never_waits = SimpleNamespace(sleep=lambda _seconds: None)
+    monkeypatch.setattr(botocore.endpoint, "time", never_waits)  # up to a second between tries
 
 
 @dataclass
@@ -98,6 +102,11 @@ class Line:
         self.start.scenario.run(self.through(self.start.fresh()))
         self.clean = self.proxy.seen[began:]
         self.requests = len(self.clean)
+
+    @property
+    def name(self) -> str:
+        """The operation's."""
+        return self.start.scenario.name
 
     def through(self, call: Call) -> Call:
         """The same run with all its requests through the proxy."""
@@ -176,6 +185,14 @@ class Line:
         """Requests that are not of the same kind as the one before."""
         kinds = [self._kind(request) for request in self.clean]
         return [i for i, kind in enumerate(kinds) if i == 0 or kind != kinds[i - 1]]
+
+    def commits(self) -> list[int]:
+        """Create-only puts of transactions and log files."""
+        return [
+            index
+            for index, request in enumerate(self.clean)
+            if request.method == "PUT" and re.search(r"/_(?:txn|log)/", request.path)
+        ]
 
     def _kind(self, request: Request) -> tuple[str, str]:
         folders = re.findall(r"_(?:log|data|txn|erase|probe)\b", request.path)
