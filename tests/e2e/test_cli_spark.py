@@ -1,14 +1,20 @@
-"""``firnline merge --engine spark``: a real Spark application, and machines that have none."""
+"""``firnline merge --engine spark``: a real Spark application, and machines that have none.
+
+The application and the first machine without Java are for the installed program; the rest runs in
+this process.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import PARTS, Place
-from tests.support.cli import program
+from tests.support.cli import Outcome, program
+
+Firnline = Callable[..., Outcome]
 
 
 def spark_logs(folder: Path) -> list[Path]:
@@ -44,24 +50,37 @@ def fake_java(folder: Path, version: str) -> Path:
 
 @pytest.mark.parametrize(("version", "said"), [("1.8.0_392", "Java 8"), ("11.0.21", "Java 11")])
 def test_a_java_that_is_too_old_is_named_with_its_version(
-    place: Place, tmp_path: Path, version: str, said: str
+    firnline: Firnline,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Place,
+    tmp_path: Path,
+    version: str,
+    said: str,
 ) -> None:
     home = fake_java(tmp_path / "jdk", version)
+    monkeypatch.setenv("JAVA_HOME", str(home))
     before = place.content()
-    shown = program("merge", place.root, "--engine", "spark", env={"JAVA_HOME": str(home)})
+    shown = firnline("merge", place.root, "--engine", "spark")
     assert shown.code == 2
     assert shown.out == ""
     assert f"needs Java 17 or newer and {home}/bin/java is {said}; install" in shown.sentence
     assert place.content() == before
 
 
-def test_a_machine_without_java_is_told_what_to_install(place: Place, tmp_path: Path) -> None:
+def without_java(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """None is named, and an empty folder is all of the PATH."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_a_machine_without_java_is_told_what_to_install(
+    firnline: Firnline, monkeypatch: pytest.MonkeyPatch, place: Place, tmp_path: Path
+) -> None:
     before = place.content()
-    for env in (
-        {"JAVA_HOME": str(tmp_path / "none")},
-        {"JAVA_HOME": None, "PATH": str(tmp_path)},
-    ):
-        shown = program("merge", place.root, "--engine", "spark", "--json", env=env)
+    command = ("merge", place.root, "--engine", "spark", "--json")
+    named = program(*command, env={"JAVA_HOME": str(tmp_path / "none")})
+    without_java(monkeypatch, tmp_path)
+    for shown in (named, firnline(*command)):
         assert (shown.code, shown.out) == (2, "")
         assert shown.error["type"] == "EnvironmentFaultError"
         assert "Spark needs Java and there is none" in shown.error["message"]
@@ -69,15 +88,19 @@ def test_a_machine_without_java_is_told_what_to_install(place: Place, tmp_path: 
     assert place.content() == before
 
 
-def test_java_is_not_asked_for_by_a_local_merge(place: Place, tmp_path: Path) -> None:
-    env = {"JAVA_HOME": None, "PATH": str(tmp_path)}
-    assert program("merge", place.root, env=env).code == 0
+def test_java_is_not_asked_for_by_a_local_merge(
+    firnline: Firnline, monkeypatch: pytest.MonkeyPatch, place: Place, tmp_path: Path
+) -> None:
+    without_java(monkeypatch, tmp_path)
+    assert firnline("merge", place.root).code == 0
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:9", "sc://127.0.0.1:9"])
-def test_a_cluster_that_is_not_there_is_named(place: Place, master: str) -> None:
+def test_a_cluster_that_is_not_there_is_named(
+    firnline: Firnline, place: Place, master: str
+) -> None:
     before = place.content()
-    shown = program("merge", place.root, "--engine", "spark", "--master", master)
+    shown = firnline("merge", place.root, "--engine", "spark", "--master", master)
     assert shown.code == 2
     assert f"nobody answers at {master}: Connection refused; start Spark there" in shown.sentence
     assert place.content() == before
@@ -92,8 +115,8 @@ def test_a_cluster_that_is_not_there_is_named(place: Place, master: str) -> None
     ],
 )
 def test_a_master_that_cannot_be_is_wrong_usage(
-    place: Place, options: list[str], said: str
+    firnline: Firnline, place: Place, options: list[str], said: str
 ) -> None:
-    shown = program("merge", place.root, *options, env={**os.environ})
+    shown = firnline("merge", place.root, *options)
     assert shown.code == 2
     assert said in shown.sentence

@@ -67,28 +67,30 @@ def settings(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_conflict_is_seen_understood_and_mended_by_the_command_line(settings: Path) -> None:
+def test_a_conflict_is_seen_understood_and_mended_by_the_command_line(
+    firnline: Firnline, settings: Path
+) -> None:
     append(settings, "7", "08")
     given = ("--settings", settings)
     refused = program("merge", "t", *given)
     assert refused.code == 1
     assert "`firnline schema fix TABLE --column v --type BIGINT`" in refused.sentence
-    shown = program("schema", "show", "t", *given)
+    shown = firnline("schema", "show", "t", *given)
     assert (shown.code, "old-job" in shown.out) == (0, True)
     before = content_of(settings.parent / "t")
     asked = ("schema", "fix", "t", "--column", "v", "--type", "BIGINT", *given)
-    assert "1 of 1 parts" in program(*asked, "--dry-run").out
+    assert "1 of 1 parts" in firnline(*asked, "--dry-run").out
     assert content_of(settings.parent / "t") == before
-    done = program(*asked, "--yes")
+    done = firnline(*asked, "--yes")
     assert (done.code, done.err) == (0, "")
     assert values(opened(settings)) == [0, 1, 2, 3, 7, 8]
-    merged = program("merge", "t", *given)
+    merged = firnline("merge", "t", *given)
     assert "5 parts → 1" in merged.out
     assert values(opened(settings)) == [0, 1, 2, 3, 7, 8]
     (part,) = v1_client(settings).live()
     read = pq.read_table(settings.parent / part, partitioning=None)
     assert read.column("v").to_pylist() == [0, 1, 2, 3, 7, 8]
-    checked = program("verify", "t", "--deep", *given)
+    checked = firnline("verify", "t", "--deep", *given)
     assert (checked.code, "found         nothing" in checked.out) == (0, True)
 
 
