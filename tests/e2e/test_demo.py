@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -22,14 +23,15 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
+from firnline.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline_dev.demo import flights as source
 from firnline_dev.demo.airflow import firnline, first_error
 from firnline_dev.demo.flights import cut_hours, flights_file, read_flights
 from firnline_dev.demo.left_overs import end_left_overs, left_overs
-from firnline_dev.demo.place import Place, made_store, prepared
+from firnline_dev.demo.place import STORES, Place, made_store, prepared
 from firnline_dev.demo.queries import QUESTIONS, content_of
-from firnline_dev.demo.report import RowsChangedError, check_same, comparison, measure
+from firnline_dev.demo.report import RowsChangedError, State, check_same, comparison, measure
 from firnline_dev.demo.screen import Screen
 from firnline_dev.demo.writers import AppendsFailedError, append_all
 from firnline_dev.processes import MARK
@@ -55,12 +57,48 @@ def ten(days: pa.Table) -> pa.Table:
     return days.slice(days.num_rows - 10)
 
 
-@pytest.fixture
-def place(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    if store_kind == "s3":
+@pytest.fixture(scope="module", params=STORES)
+def place(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Place]:
+    """An empty demo."""
+    if request.param == "s3":
         request.getfixturevalue("s3_server")  # skips, with its reason, where there can be none
-    with prepared(tmp_path / "demo", store_kind, anew=True) as found:
+    with prepared(tmp_path_factory.mktemp("of") / "demo", request.param, anew=True) as found:
         yield found
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A demo with the flights of ``days`` in its table, and what it was then."""
+
+    place: Place
+    progress: list[int]
+    """What the writers told."""
+    before: State
+
+
+@pytest.fixture(scope="module")
+def filled(place: Place, days: pa.Table) -> Filled:
+    """Filled by two writers. One test merges it; nothing the others ask for changes by that."""
+    progress: list[int] = []
+    append_all(place, days, progress.append, writers=2)
+    return Filled(place, progress, measure(place.open))
+
+
+def append_here(place: Place, flights: pa.Table) -> None:
+    """What a writer does, in this process."""
+    appender = Appender(place.open())
+    for hour in cut_hours(flights):
+        appender.append(hour)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, ten: pa.Table) -> State:
+    """A demo of ten flights."""
+    with prepared(tmp_path_factory.mktemp("small") / "demo", "file", anew=True) as place:
+        append_here(place, ten)
+        return measure(place.open)
 
 
 # --- the flights ----------------------------------------------------------------------------------
@@ -108,15 +146,33 @@ def test_a_csv_that_is_none_is_named(tmp_path: Path) -> None:
 # --- appends, questions, merge --------------------------------------------------------------------
 
 
-def test_many_writers_one_merge_and_no_row_changes(place: Place, days: pa.Table) -> None:
-    seen: list[int] = []
-    append_all(place, days, seen.append, writers=2)
-    hours = len(cut_hours(days))
-    before = measure(place.open)
-    firnline(place, "merge", "flights")
-    after = measure(place.open)
+def test_answers_are_those_of_the_source(filled: Filled, days: pa.Table) -> None:
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        database.register("flights", days)
+        for question, answer in zip(QUESTIONS, filled.before.answers, strict=True):
+            assert answer.rows
+            assert answer.rows == tuple(database.execute(question.sql).fetchall())
 
-    assert seen[-1] == hours
+
+def test_the_environment_file_leads_to_the_table_and_is_the_owners(filled: Filled) -> None:
+    place = filled.place
+    place.write_env_file()
+    assert place.env_file.stat().st_mode & 0o777 == 0o600
+    command = f". {place.env_file}; {Path(sys.executable).with_name('firnline')} parts flights"
+    done = subprocess.run(["sh", "-c", f"{command} --json"], capture_output=True, check=True)
+    rows = sum(p["rows"] for p in json.loads(done.stdout)["partitions"])
+    assert rows == filled.before.content.rows
+    assert made_store(place.folder) == place.store
+
+
+def test_many_writers_one_merge_and_no_row_changes(filled: Filled, days: pa.Table) -> None:
+    hours = len(cut_hours(days))
+    before = filled.before
+    firnline(filled.place, "merge", "flights")
+    after = measure(filled.place.open)
+
+    assert filled.progress[-1] == hours
     assert (before.parts, before.log_files) == (hours, hours)
     # June and July; both merged in one run, committed in one or two transactions.
     assert after.parts == 2
@@ -129,29 +185,15 @@ def test_many_writers_one_merge_and_no_row_changes(place: Place, days: pa.Table)
     assert after.answers[0].parts == 1
 
 
-def test_answers_are_those_of_the_source(place: Place, days: pa.Table) -> None:
-    append_all(place, days, lambda _: None, writers=2)
-    answers = measure(place.open).answers
-    with duckdb.connect() as database:
-        database.execute("SET TimeZone = 'UTC'")
-        database.register("flights", days)
-        for question, answer in zip(QUESTIONS, answers, strict=True):
-            assert answer.rows
-            assert answer.rows == tuple(database.execute(question.sql).fetchall())
-
-
-def test_a_row_that_changed_is_found(tmp_path: Path, ten: pa.Table) -> None:
-    with prepared(tmp_path / "demo", "file", anew=True) as place:
-        append_all(place, ten, lambda _: None, writers=1)
-        state = measure(place.open)
+def test_a_row_that_changed_is_found(small: State, ten: pa.Table) -> None:
     right = content_of(ten)
-    check_same(right, state, state)
+    check_same(right, small, small)
     for wrong in (ten.slice(0, 9), ten.slice(1)):
         with pytest.raises(RowsChangedError, match=f"{content_of(wrong).checksum:x}"):
-            check_same(content_of(wrong), state, state)
-    answers = (dataclasses.replace(state.answers[0], rows=()), state.answers[1])
+            check_same(content_of(wrong), small, small)
+    answers = (dataclasses.replace(small.answers[0], rows=()), small.answers[1])
     with pytest.raises(RowsChangedError, match="delay by carrier in July"):
-        check_same(right, state, dataclasses.replace(state, answers=answers))
+        check_same(right, small, dataclasses.replace(small, answers=answers))
 
 
 def test_the_checksum_knows_nothing_of_order_and_all_of_doubles(days: pa.Table) -> None:
@@ -204,18 +246,6 @@ def test_what_a_killed_demo_left_running_is_ended_and_nothing_else(tmp_path: Pat
             sleeper.wait()
 
 
-def test_the_environment_file_leads_to_the_table_and_is_the_owners(
-    place: Place, ten: pa.Table
-) -> None:
-    append_all(place, ten, lambda _: None, writers=1)
-    place.write_env_file()
-    assert place.env_file.stat().st_mode & 0o777 == 0o600
-    command = f". {place.env_file}; {Path(sys.executable).with_name('firnline')} parts flights"
-    done = subprocess.run(["sh", "-c", f"{command} --json"], capture_output=True, check=True)
-    assert sum(p["rows"] for p in json.loads(done.stdout)["partitions"]) == 10
-    assert made_store(place.folder) == place.store
-
-
 # --- the screen -----------------------------------------------------------------------------------
 
 
@@ -242,12 +272,9 @@ def test_a_step_that_fails_says_nothing_of_its_end() -> None:
     assert sink.getvalue() == ""
 
 
-def test_the_comparison_fits_a_terminal_of_80_columns(tmp_path: Path, ten: pa.Table) -> None:
-    with prepared(tmp_path / "demo", "file", anew=True) as place:
-        append_all(place, ten, lambda _: None, writers=1)
-        state = measure(place.open)
+def test_the_comparison_fits_a_terminal_of_80_columns(small: State) -> None:
     sink = io.StringIO()
-    Screen(Console(file=sink, width=80)).show(comparison(state, state))
+    Screen(Console(file=sink, width=80)).show(comparison(small, small))
     assert all(len(line) <= 80 for line in sink.getvalue().splitlines())
     assert "live parts" in sink.getvalue()
 
