@@ -1,0 +1,23 @@
+"""All mutations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from firnline_dev.simulate.mutations import MUTATIONS
+from tests.mutations.model import Mutation, Rule
+from tests.mutations.sources.airflow import AIRFLOW
+from tests.mutations.sources.cli import CLI
+from tests.mutations.sources.kernel import KERNEL
+from tests.mutations.sources.spark import SPARK
+from tests.mutations.sources.store import STORE
+
+AREAS: Mapping[str, tuple[Mutation, ...]] = {
+    "The merge kernel": KERNEL,
+    "The store": STORE,
+    "The command line": CLI,
+    "Airflow": AIRFLOW,
+    "Spark": SPARK,
+}
+SOURCES = tuple(mutation for mutations in AREAS.values() for mutation in mutations)
+RULES = tuple(Rule(name, mutation.seed) for name, mutation in MUTATIONS.items())

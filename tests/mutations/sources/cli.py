@@ -1,0 +1,111 @@
+"""Mistakes in the command line."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+CLI = (
+    Mutation(
+        name="a delete does not ask",
+        file="include/firnline/cli/delete.py",
+        old="            ask(opened, data, as_json, _render_plan)\n        _delete(",
+        new="        _delete(",
+        breaks="A mistyped condition deletes rows at once.",
+        caught_by=("tests/cli/test_delete.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="an erase does not ask",
+        file="include/firnline/cli/erase.py",
+        old="            ask(opened, data, as_json, _render_plan)\n",
+        new="",
+        breaks="The rows of a mistyped key are gone for ever.",
+        caught_by=("tests/cli/test_delete.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="any answer is a yes",
+        file="include/firnline/cli/drop.py",
+        old='        return sys.stdin.readline().strip().lower() == "yes"',
+        new='        return sys.stdin.readline().strip().lower() != "no"',
+        breaks="Enter, or a closed terminal, drops partitions.",
+        caught_by=("tests/cli/test_drop.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="what changed after the question is dropped, too",
+        file="include/firnline/cli/drop.py",
+        old="DropOptions(partitions=options.partitions, expected=plan.versions)",
+        new="DropOptions(partitions=options.partitions)",
+        breaks="Rows that nobody was shown are dropped.",
+        caught_by=("tests/cli/test_drop.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a dry run of a merge merges",
+        file="include/firnline/cli/merge.py",
+        old="""        if dry_run:
+            from firnline.operations.merge import preview
+""",
+        new="""        if dry_run and as_json:
+            from firnline.operations.merge import preview
+""",
+        breaks="Whoever wants to look changes the table.",
+        caught_by=("tests/cli/test_merge.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a key to sweep is deleted without --delete",
+        file="include/firnline/cli/sweep.py",
+        old="    if delete:\n",
+        new="    if delete or keys:\n",
+        breaks="Whoever wants to look deletes an object.",
+        caught_by=("tests/cli/test_sweep.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="findings of a check end with 0",
+        file="include/firnline/cli/verify.py",
+        old="""        if as_json:
+            raise
+        # The table above""",
+        new="""        if not as_json:
+            return
+        # The table above""",
+        breaks="A nightly check of a broken table is green.",
+        caught_by=("tests/cli/test_verify_rebuild_import.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a clean-up that failed ends with 0",
+        file="include/firnline/cli/cleanup.py",
+        old="""        output.show(error.report.to_json(), as_json, _render)
+        if as_json:
+            raise
+""",
+        new="""        output.show(error.report.to_json(), as_json, _render)
+        return
+""",
+        breaks="Objects that cannot be deleted stay, and nobody is told.",
+        caught_by=("tests/cli/test_cleanup.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a failure ends with 0",
+        file="include/firnline/cli/failures.py",
+        old="    return error.exit_code if isinstance(error, FirnlineError) else UNEXPECTED",
+        new="    return error.exit_code if isinstance(error, FirnlineError) else 0",
+        breaks="A script goes on after a bug of ours.",
+        caught_by=("tests/cli/test_app.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="names of the table reach the terminal as they are",
+        file="include/firnline/cli/failures.py",
+        old="        c if c.isprintable() or c in kept else",
+        new="        c if c != '\\0' or c in kept else",
+        breaks="A partition's name drives the terminal of whoever looks at it.",
+        caught_by=("tests/cli/test_app.py",),
+        unit=False,
+    ),
+)

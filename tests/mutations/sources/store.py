@@ -1,0 +1,123 @@
+"""Mistakes in the object store's client."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+STORE = (
+    Mutation(
+        name="a create-only put overwrites",
+        file="include/firnline/store/client.py",
+        old='obstore.put(store, key, data, mode="create", use_multipart=False)',
+        new='obstore.put(store, key, data, mode="overwrite", use_multipart=False)',
+        breaks="Two transactions take one number, and the first is lost.",
+        caught_by=(
+            "tests/unit/store",
+            "tests/unit/test_transaction.py",
+            "tests/store/test_faults.py",
+        ),
+    ),
+    Mutation(
+        name="a put whose answer was lost counts as a rival's",
+        file="include/firnline/store/create.py",
+        old="        return None if found == data else found",
+        new="        return found",
+        breaks="What was committed is reported as a conflict, and its parts are deleted.",
+        caught_by=("tests/unit/store/test_create.py",),
+    ),
+    Mutation(
+        name="a put that may have had its effect counts as failed",
+        file="include/firnline/store/client.py",
+        old="""            if not unclear or failures[-1].kind == "exists":
+                raise
+""",
+        new="            raise\n",
+        breaks="Parts of a commit that did happen are deleted.",
+        caught_by=("tests/store/test_faults.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a batch that could not be deleted counts as deleted",
+        file="include/firnline/store/deletion.py",
+        old="            yield from (Deleted(key, error) for key in keys)",
+        new="            yield from (Deleted(key) for key in keys)",
+        breaks="Clean-up forgets objects that are still there, and they stay for ever.",
+        caught_by=("tests/store/test_faults.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a listing ends with its first page",
+        file="include/firnline/store/listing.py",
+        old="        if len(rows) < PAGE:",
+        new="        if len(rows) <= PAGE:",
+        breaks="Of a large table every other log file is not seen, and its rows are missing.",
+        caught_by=("tests/store/test_client_s3.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a listing that broke off begins anew",
+        file="include/firnline/store/listing.py",
+        old="        after, first = rows[-1].key, False",
+        new="        first = False",
+        breaks="Keys are given twice, or the listing ends with an error, where a page was lost.",
+        caught_by=("tests/store/test_faults.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="the second page of uploads begins behind the wrong upload",
+        file="include/firnline/store/multipart.py",
+        old="""                "UploadIdMarker": page["NextUploadIdMarker"],
+""",
+        new="",
+        breaks="Abandoned uploads of one key beyond a page are never found, and are billed.",
+        caught_by=("tests/unit/store",),
+    ),
+    Mutation(
+        name="an upload that could not be aborted counts as aborted",
+        file="include/firnline/store/multipart.py",
+        old="""        except StoreError as error:
+            return error
+        return None
+""",
+        new="""        except StoreError:
+            return None
+        return None
+""",
+        breaks="The sweep reports success, and the bytes are billed on.",
+        caught_by=("tests/unit/store",),
+    ),
+    Mutation(
+        name="a bucket that is not there reads as empty",
+        file="include/firnline/store/requests.py",
+        old="""        if failure.kind == "not-found" and kind in _NEEDS_BUCKET:""",
+        new="""        if failure.kind == "not-found" and kind in ():""",
+        breaks="A mistyped bucket is reported as a missing key.",
+        caught_by=("tests/store/test_client_s3.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="an object that was cut on its way is taken for whole",
+        file="include/firnline/store/client.py",
+        old="    if size != expected:",
+        new="    if size > expected:",
+        breaks="Half a part is staged, or half a log file is read.",
+        caught_by=("tests/store/test_faults.py",),
+        unit=False,
+    ),
+    Mutation(
+        name="a machine that slept sends its request again",
+        file="include/firnline/store/retry.py",
+        old="        if late() and state.outcome is not None:",
+        new="        if state.outcome is None:",
+        breaks="A commit lands hours after everybody has given it up.",
+        caught_by=("tests/unit/store/test_retry.py",),
+    ),
+    Mutation(
+        name="a store that ignores create-only puts passes the probe",
+        file="include/firnline/store/probe.py",
+        old='    return "accepts a second create-only put"',
+        new="    return None",
+        breaks="On such a store two transactions both commit.",
+        caught_by=("tests/unit/store/test_probe.py",),
+    ),
+)
