@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end of the process it may go, or DuckDB reports its own types as leaked."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -59,8 +59,8 @@ def relation(task: ReadTask, store: Store, connection: Connection | None = None)
         connection.execute("SET TimeZone = 'UTC'")
     files = _files.get(connection)
     if files is None:
-        files = _files[connection] = PartFiles()
-        connection.register_filesystem(files)
+        # Nobody here learns how a query of somebody else's ends.
+        files = _register(connection, PartFiles(keep_failure=False))
     checked = _checked(task, connection)
     number = files.add(store)
     query = read_query(checked, lambda part: files.url(number, part), files.partition_of)
@@ -83,7 +83,14 @@ def open_connection(limits: Limits) -> Connection:
     connection.execute("SET TimeZone = 'UTC'")
     # The order of a table's parts means nothing, and keeping it costs memory.
     connection.execute("SET preserve_insertion_order = false")
+    _register(connection, PartFiles(keep_failure=True))
     return connection
+
+
+def _register(connection: Connection, files: PartFiles) -> PartFiles:
+    _files[connection] = files
+    connection.register_filesystem(files)
+    return files
 
 
 def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader:
@@ -94,8 +101,12 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
         KernelError: as they say.
     """
     connection = open_connection(limits)
-    with faults(connection, limits):
-        source = relation(task, store, connection).to_arrow_reader(BATCH_ROWS)
+    try:
+        with faults(connection, limits):
+            source = relation(task, store, connection).to_arrow_reader(BATCH_ROWS)
+    except BaseException:
+        connection.close()
+        raise
 
     def batches() -> Generator[pa.RecordBatch]:
         try:
@@ -178,8 +189,9 @@ def faults(connection: Connection, limits: Limits) -> Iterator[None]:
         raise
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         files = _files.get(connection)
-        if files is not None and files.failure is not None:
-            raise files.failure from None
+        failure = None if files is None else files.take_failure()
+        if failure is not None:
+            raise failure from None
         raise _translated(error, files, limits) from error
 
 

@@ -53,7 +53,7 @@ def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
 
 
 def _dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
-    task, files = plan.task, PartFiles()
+    task, files = plan.task, PartFiles(keep_failure=True)
     number = files.add(store)
     schema = to_arrow(dict(task.columns))
     form = dataset.ParquetFileFormat()
@@ -72,7 +72,7 @@ def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: Part
     try:
         found: pa.Schema = fragment.physical_schema
     except UNREADABLE as error:
-        raise files.failure or unreadable(key, error) from None
+        raise files.take_failure() or unreadable(key, error) from None
     spelled = {fold_name(name): name for name in found.names}
     for field in schema:
         name = spelled.get(fold_name(field.name))

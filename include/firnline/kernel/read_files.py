@@ -39,19 +39,32 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
 
     An url is ``{protocol}://{store}/{partition}/{place}/{bytes}/{key}``: it says everything, so
     that nothing has to be remembered of a query for as long as somebody may run it.
+
+    Args:
+        keep_failure: keep what a read failed with, for somebody who calls ``take_failure``.
     """
 
     cachable = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_failure: bool) -> None:
         super().__init__()
         self.protocol = f"firnline{next(_numbers)}"
         self._stores: list[Store] = []
         self._small: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
-        self.failure: FirnlineError | None = None
-        """What the newest read that failed ended with: DuckDB passes on no more than its text."""
+        self._keep_failure = keep_failure
+        self._failure: FirnlineError | None = None
+
+    def take_failure(self) -> FirnlineError | None:
+        """Return what the newest read that failed ended with, and forget it.
+
+        DuckDB passes on no more than its text. It must not stay here: an exception holds the frames
+        it went through, they hold the connection, and that holds this object where Python's garbage
+        collector does not see it, so that none of them would ever go.
+        """
+        failure, self._failure = self._failure, None
+        return failure
 
     def add(self, store: Store) -> int:
         """The number of a store in urls."""
@@ -94,15 +107,20 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
                 return _whole(key, store.get_range(key, start, length), length)
             return self._kept(url, store, key, size)[start : start + length]
         except ObjectNotFoundError:
-            self.failure = PartGoneError(
+            gone = PartGoneError(
                 f"part {key} has no object any more: this snapshot was held for longer than "
                 "cleanup.grace, or somebody deleted the object",
                 next_step="read again; if it stays, `firnline verify` lists what is missing",
             )
-            raise self.failure from None
+            self._failed(gone)
+            raise gone from None
         except FirnlineError as error:
-            self.failure = error
+            self._failed(error)
             raise
+
+    def _failed(self, error: FirnlineError) -> None:
+        if self._keep_failure:
+            self._failure = error
 
     def _kept(self, url: str, store: Store, key: str, size: int) -> bytes:
         with self._lock:
