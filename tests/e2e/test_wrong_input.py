@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.store import client
+from firnline.store.retry import RetryPolicy
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.e2e.conftest import PARTS, T_MS, Place, parquet
 from tests.e2e.resigning import forgetful
@@ -48,10 +51,10 @@ def refused(shown: Outcome, code: int, *said: str) -> None:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def test_an_unknown_table_names_those_there_are(place: Place) -> None:
+def test_an_unknown_table_names_those_there_are(firnline: Firnline, place: Place) -> None:
     for command in (["parts"], ["merge"], ["plan", "merge"], ["history"], ["append"]):
         files = [place.settings] if command == ["append"] else []
-        shown = program(*command, "evnts", *files, "--settings", place.settings)
+        shown = firnline(*command, "evnts", *files, "--settings", place.settings)
         refused(shown, 2, f"no table 'evnts' in {place.settings}; use one of events")
 
 
@@ -115,49 +118,56 @@ def test_a_partition_that_does_not_exist_is_wrong_usage(firnline: Firnline, plac
 # --- the store ------------------------------------------------------------------------------------
 
 
-def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server, s3_root: StoreRoot) -> None:
+def test_a_bucket_that_does_not_exist_is_named(firnline: Firnline, s3_root: StoreRoot) -> None:
     for command in (*READS, "schema", "history", "merge"):
-        shown = program(command, "s3://no-such-bucket/t", env=s3_root.env)
+        shown = firnline(command, "s3://no-such-bucket/t", env=s3_root.env)
         refused(shown, 2, "no-such-bucket")
 
 
 def test_wrong_credentials_are_told_and_never_printed(
-    s3_server: S3Server, s3_root: StoreRoot, rows: Path
+    firnline: Firnline, s3_server: S3Server, s3_root: StoreRoot, rows: Path
 ) -> None:
-    assert program("append", s3_root.url, rows, env=s3_root.env).code == 0
+    assert firnline("append", s3_root.url, rows, env=s3_root.env).code == 0
     wrong = {**s3_root.env, "AWS_SECRET_ACCESS_KEY": "not-the-secret-key"}
     unknown = {**s3_root.env, "AWS_ACCESS_KEY_ID": "AKNOBODY"}
     with unchanged(s3_server.data_dir / s3_server.bucket):
         for env, said in ((wrong, "correct the secret key"), (unknown, "correct the access key")):
             for command in (["parts", s3_root.url], ["append", s3_root.url, rows]):
-                shown = program(*command, env=env)
+                shown = firnline(*command, env=env)
                 refused(shown, 2, "s3://firnline", said)
                 assert "not-the-secret-key" not in shown.err
+    shown = program("parts", s3_root.url, env=wrong)
+    refused(shown, 2, "correct the secret key")
+    assert "not-the-secret-key" not in shown.err
     none = {name: None for name in s3_root.env if "KEY" in name}
-    refused(program("parts", s3_root.url, env={**s3_root.env, **none}), 2, "no AWS credentials")
+    refused(firnline("parts", s3_root.url, env={**s3_root.env, **none}), 2, "no AWS credentials")
 
 
-def test_an_endpoint_where_nobody_answers_is_a_failure(s3_root: StoreRoot) -> None:
+def test_an_endpoint_where_nobody_answers_is_a_failure(
+    firnline: Firnline, s3_root: StoreRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = partial(RetryPolicy, first_wait=0.001, longest_wait=0.01)
+    monkeypatch.setattr(client, "RetryPolicy", soon)
     nobody = "http://127.0.0.1:9"
     env = {**s3_root.env, "AWS_ENDPOINT_URL": nobody, "AWS_ENDPOINT_URL_S3": nobody}
-    shown = program("parts", s3_root.url, env=env)
+    shown = firnline("parts", s3_root.url, env=env)
     assert shown.code in (1, 2)
     assert "127.0.0.1:9" in shown.sentence
 
 
 def test_a_store_that_ignores_create_only_puts_is_refused(
-    s3_server: S3Server, s3_root: StoreRoot, rows: Path
+    firnline: Firnline, s3_server: S3Server, s3_root: StoreRoot, rows: Path
 ) -> None:
     for _ in range(PARTS):
-        assert program("append", s3_root.url, rows, env=s3_root.env).code == 0
+        assert firnline("append", s3_root.url, rows, env=s3_root.env).code == 0
     with forgetful(s3_server) as endpoint, unchanged(s3_server.data_dir / s3_server.bucket):
         env = {**s3_root.env, "AWS_ENDPOINT_URL": endpoint, "AWS_ENDPOINT_URL_S3": endpoint}
-        assert program("parts", s3_root.url, env=env).code == 0
-        shown = program("merge", s3_root.url, env=env)
+        assert firnline("parts", s3_root.url, env=env).code == 0
+        shown = firnline("merge", s3_root.url, env=env)
         assert shown.code == 1
         assert "two transactions could both commit" in shown.err
         assert "locking: pool-only" in shown.err
-    assert program("merge", s3_root.url, env=s3_root.env).code == 0
+    assert firnline("merge", s3_root.url, env=s3_root.env).code == 0
 
 
 # --- files to append ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from firnline.ids import SystemIds
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.paths import TablePaths
+from firnline.store.probe import forget
 from tests.support.programs import run_program
 
 PROGRAM = Path(sys.executable).with_name("firnline")
@@ -51,13 +52,24 @@ class Outcome:
         return lines[0].removeprefix("firnline: ")
 
 
-def inside(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Runs command lines in this process: quick, and a debugger sees them."""
+def inside(capture: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs command lines in this process: quick, and a debugger sees them.
 
-    def call(*arguments: str | Path) -> Outcome:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Outcome(code, *capsys.readouterr())
+    As for ``program``: a variable of ``env`` that is None is unset. Every command line probes its
+    store anew, as a program does.
+    """
+
+    def call(*arguments: str | Path, env: Mapping[str, str | None] | None = None) -> Outcome:
+        capture.readouterr()
+        forget()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (env or {}).items():
+                if value is None:
+                    patch.delenv(name, raising=False)
+                else:
+                    patch.setenv(name, value)
+            code = run([str(argument) for argument in arguments])
+        return Outcome(code, *capture.readouterr())
 
     return call
 
