@@ -1,18 +1,17 @@
 """Whatever text reaches a parser: a value, or one error of ours. Never another exception.
 
 Structured: mostly valid, with pieces replaced, repeated, nested and cut, so that more than the
-first check is reached. The same examples every time; `HYPOTHESIS_PROFILE=soak` tries new ones.
+first check is reached. The same examples every time; `make test-full` tries new ones.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firnline.append import Appender
@@ -28,21 +27,15 @@ from firnline.predicate_sql import parse_sql
 from firnline.sql_types import parse_sql_type
 from firnline.table_fields import PartitionField
 from firnline.units import format_duration, format_size, parse_duration, parse_size
+from tests.support.effort import FULL, examples
 from tests.support.hostile import reading
 from tests.support.predicates import COLUMNS, TREES
 from tests.support.world import make_world
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 
-
-def bounded(examples: int) -> settings:
-    """The same examples every time, or, for a soak, a thousand times as many."""
-    return settings(
-        max_examples=examples * (1000 if SOAK else 1),
-        derandomize=not SOAK,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+def bounded(count: int) -> settings:
+    """The same examples every time, or in `make test-full` a hundred times as many, new ones."""
+    return examples(count, count * 100, derandomize=not FULL)
 
 
 PATHS = TablePaths("t")
