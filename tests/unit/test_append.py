@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.append import Appender, AppendResult
@@ -22,6 +22,7 @@ from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.transaction import Change, commit
 from tests.support.appends import START, TABLE, clock_of, keys, make, rows_of
+from tests.support.effort import examples
 
 
 def test_an_append_of_several_partitions_is_one_log_file(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_a_conflict_between_log_files_of_others_is_said_by_the_append() -> None:
         Appender(table).append(TABLE)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(12, 300)
 @given(
     data=st.lists(
         st.lists(

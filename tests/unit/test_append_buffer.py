@@ -12,6 +12,7 @@ from firnline.append import Appender
 from firnline.append_buffer import PartBuffer
 from firnline.settings import PartitionField
 from tests.support.appends import make
+from tests.support.effort import examples
 
 
 def test_a_large_stream_is_cut_into_parts_and_never_held_whole() -> None:
@@ -39,6 +40,7 @@ def test_a_large_stream_is_cut_into_parts_and_never_held_whole() -> None:
 BY_KEY = [PartitionField.model_validate("k")]
 
 
+@examples(25, 1_000)
 @given(
     batches=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), max_size=12),
     part_bytes=st.integers(16, 2_000),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline import checkpoint
@@ -26,6 +26,7 @@ from firnline.snapshot import Snapshot, read_snapshot
 from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
+from tests.support.effort import examples
 from tests.support.log_tables import SCHEMA, do_merge, put_append, v1_live
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
@@ -424,7 +425,7 @@ def take_step(world: World, step: str, partition: str) -> None:
             world.clock.advance(world.settings.cleanup.grace * 2)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25, 1_000)
 @given(
     st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(["d=1", "d=2"])), max_size=14),
     st.booleans(),

@@ -5,13 +5,14 @@ import time
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import SchemaConflictError
 from firnline.schema import agreed, normalise, union, variants
 from firnline.sql_keywords import KEYWORDS
 from firnline.sql_types import fold_name, quote_name
+from tests.support.effort import examples
 
 _NAMES = """bool logical int1 int2 int4 int8 short int long integral signed oid uint8 uint16 uint32
     uint64 hugeint int128 uhugeint uint128 float4 real float8 float double text string char bpchar
@@ -99,7 +100,7 @@ def nested(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(20, 500)
 @given(text=st.recursive(st.sampled_from(ALIASES), nested, max_leaves=6))
 def test_nested_types_are_spelled_as_duckdb_spells_them(text: str) -> None:
     with duckdb.connect() as connection:

@@ -11,13 +11,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.arrow_types import from_arrow
 from firnline.part import Stats
 from firnline.scalars import bound_key
 from firnline.stats import TEXT_BYTES, from_footer, from_table, union
+from tests.support.effort import examples
 
 TEXT = st.text(max_size=5) | st.text(
     st.sampled_from(["a", "\x00", "\x7f", "ß", "\ud7ff", "\ue000", "\uffff", "\U0010ffff"]),
@@ -90,7 +91,7 @@ def test_bounds_contain_every_value(
     assert_contains(from_footer(pq.read_metadata(sink), ["x"]), values, kind)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(10, 300)
 @given(values=st.lists(st.none() | TEXT, min_size=1, max_size=6))
 def test_bounds_of_a_footer_that_duckdb_wrote_contain_every_text(
     values: list[str | None], tmp_path_factory: pytest.TempPathFactory

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
@@ -25,6 +25,7 @@ from firnline.store.base import ObjectMeta
 from firnline.stream import AppendStream
 from firnline.transaction import Change, commit
 from tests.support.cleanups import Refusing, clean_up
+from tests.support.effort import examples
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
 from tests.support.world import MemoryStore, World, make_world
@@ -134,7 +135,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 2_000)
 @given(before=st.lists(STEPS, max_size=12), after=st.lists(STEPS, min_size=8, max_size=30))
 def test_every_append_is_delivered_once_or_the_stream_says_that_it_is_behind(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
@@ -23,6 +23,7 @@ from firnline.log.records import (
     with_unknown,
 )
 from firnline.paths import TablePaths
+from tests.support.effort import examples
 
 PATHS = TablePaths("t")
 KEY = "t/_log/1700000000000_w.jsonl"
@@ -79,7 +80,7 @@ def plain(content: LogContent) -> object:
 
 
 @given(CONTENTS)
-@settings(max_examples=60)
+@examples(25, 1_000)
 def test_what_is_written_is_read(content: LogContent) -> None:
     assert plain(decode(KEY, encode(content), PATHS)) == plain(content)
 

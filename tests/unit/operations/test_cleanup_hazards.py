@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
@@ -17,6 +17,7 @@ from firnline.snapshot import read_snapshot
 from firnline.transaction import commit
 from tests.support.beside import Beside, busy
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep
+from tests.support.effort import examples
 from tests.support.log_tables import do_merge, merge_change, part_key, put_append, snapshot, v1_live
 from tests.support.world import FaultyStore, World, make_world
 
@@ -163,7 +164,7 @@ def test_confirmations_of_an_earlier_run_that_died_do_not_count() -> None:
 ACTIONS = ["append", "merge", "fold", "clean-up", "sweep", "die", "read", "wait", "wait long"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, 1_000)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 7)), max_size=40))
 def test_in_any_order_of_everything_readers_keep_their_parts_and_no_row_is_lost(
     steps: list[tuple[str, int]],

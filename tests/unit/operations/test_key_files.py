@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
-from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from firnline import predicate
 from firnline.errors import UsageError
 from firnline.operations.key_files import KeySet, key_set, read_keys
 from firnline.predicate_logic import evaluate
+from tests.support.effort import examples
 from tests.support.predicates import COLUMNS, VALUES, arrow, literals
 from tests.support.world import make_world
 
@@ -32,7 +32,7 @@ def keys_of(columns: list[str], rows: list[tuple[Any, ...]], schema: Any = None)
     return key_set(columns, rows, schema or SCHEMA, "the test")
 
 
-@limits(max_examples=40)
+@examples(15, 400)
 @given(data=st.data(), name=st.sampled_from(EXACT))
 def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
     data: st.DataObject, name: str

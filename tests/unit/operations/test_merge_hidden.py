@@ -12,7 +12,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from firnline.append import Appender
@@ -29,6 +28,7 @@ from firnline.predicate_sql import parse_sql
 from firnline.snapshot import read_snapshot
 from firnline.transaction import Change, commit
 from tests.support.cleanups import GRACE, clean_up
+from tests.support.effort import examples
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
 from tests.support.world import World, make_world
@@ -282,7 +282,7 @@ def test_the_record_of_a_delete_that_hid_whole_parts_goes_as_well() -> None:
     assert visible_ids(world.table) == Counter(range(50, 56))
 
 
-@hypothesis_settings(max_examples=30)
+@examples(12, 300)
 @given(
     st.lists(
         st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=1, max_size=4), max_size=5

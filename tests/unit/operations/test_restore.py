@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
@@ -32,6 +32,7 @@ from firnline.operations.report import TransactionReport
 from firnline.operations.restore import RestoreOptions, preview, run_restore
 from firnline.transaction import Change, commit
 from tests.support.beside import Beside
+from tests.support.effort import examples
 from tests.support.histories import (
     RUN,
     append,
@@ -422,9 +423,7 @@ def test_a_dry_run_writes_nothing() -> None:
 # --- histories ------------------------------------------------------------------------------------
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(12, 300)
 @given(
     st.lists(st.sampled_from(["append", "drop", "delete", "merge"]), min_size=1, max_size=6),
     st.integers(0, 5),

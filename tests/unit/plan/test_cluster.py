@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import UsageError
 from firnline.log.records import NO_STATS, Marker, stats_json
 from firnline.plan.cluster import IN_ORDER, LARGE, outputs_of
 from firnline.plan.merge import MergePlan, plan_merge
+from tests.support.effort import examples
 from tests.support.log_tables import put_append, snapshot
 from tests.support.world import make_world
 
@@ -175,7 +176,7 @@ def test_a_column_that_is_not_there_is_named() -> None:
 arrivals = st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=30), min_size=1, max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25, 1_000)
 @given(arrivals, st.sampled_from(["range", "zorder", "hash"]), st.integers(1, 9))
 def test_after_a_run_there_is_nothing_left_to_do_and_no_row_is_lost(
     batches: list[list[int]], method: str, every: int

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from firnline.errors import UsageError
@@ -35,6 +34,7 @@ from firnline.predicate import (
 )
 from firnline.predicate_logic import evaluate
 from firnline.snapshot import Snapshot, build
+from tests.support.effort import examples
 
 PATHS = TablePaths("t")
 COLUMNS = {"n": "BIGINT", "ts": "TIMESTAMP", "day": "DATE", "c": "VARCHAR", "f": "DOUBLE"}
@@ -161,7 +161,7 @@ TREES = st.recursive(
 )
 
 
-@limits(max_examples=300)
+@examples(100, 3_000)
 @given(TREES, st.integers(-6, 6), st.sampled_from(["x", "y"]))
 def test_no_row_outside_of_an_extent_is_hidden_and_every_one_in_a_whole_one_is(
     tree: Predicate, n: int, c: str

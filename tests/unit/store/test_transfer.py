@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,17 @@ import pytest
 from firnline.errors import ScratchFullError, StoreError
 from firnline.store.transfer import CONCURRENCY, LOOK_AHEAD, each, to_file
 
+HUNG_S = 60
+
 
 def test_results_come_in_the_order_of_the_keys() -> None:
+    later = threading.Event()
+
     def one(key: str) -> str:
-        time.sleep(0.001 * (int(key) % 3))
+        if key == "0":
+            assert later.wait(HUNG_S)  # the first is done after one that comes later
+        if key == "1":
+            later.set()
         return key + "!"
 
     keys = [str(number) for number in range(200)]
@@ -28,18 +34,30 @@ def test_every_key_is_fetched_once(count: int) -> None:
 
 def test_no_more_is_under_way_than_allowed() -> None:
     lock, running, most = threading.Lock(), 0, 0
+    full = threading.Barrier(CONCURRENCY, timeout=HUNG_S)
 
     def one(key: str) -> None:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.002)
+        full.wait()  # nobody goes on before as many are under way as may be
         with lock:
             running -= 1
 
-    list(each([str(number) for number in range(300)], one))
-    assert 2 <= most <= CONCURRENCY
+    list(each([str(number) for number in range(10 * CONCURRENCY)], one))
+    assert most == CONCURRENCY
+
+
+class Taken(list[str]):
+    """Keys that count how many of them somebody has taken."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for key in super().__iter__():
+            self.taken += 1
+            yield key
 
 
 def test_nothing_is_fetched_far_ahead_of_the_consumer() -> None:
@@ -49,15 +67,14 @@ def test_nothing_is_fetched_far_ahead_of_the_consumer() -> None:
         started.append(key)
         return key
 
-    results = each([str(number) for number in range(1000)], one)
-    assert started == []
+    keys = Taken(str(number) for number in range(1000))
+    results = each(keys, one)
+    assert (started, keys.taken) == ([], 0)
     for _ in range(10):
         next(results)
-    time.sleep(0.05)
-    assert 10 <= len(started) <= 10 + LOOK_AHEAD
+    assert 10 <= len(started) <= keys.taken <= 10 + LOOK_AHEAD
     results.close()  # type: ignore[attr-defined]  # a generator, which Iterator does not say
-    time.sleep(0.02)
-    assert len(started) <= 10 + LOOK_AHEAD
+    assert len(started) <= keys.taken <= 10 + LOOK_AHEAD
 
 
 def test_the_first_error_ends_it() -> None:
