@@ -40,6 +40,8 @@ class StackOptions:
     """More than one want a ``database``: SQLite has no locks on rows."""
     database: str | None = field(default=None, repr=False)
     """``user:password@host:port/name`` of an empty PostgreSQL database; None: SQLite."""
+    migrated: bool = False
+    """Whether the ``database`` has Airflow's tables already."""
     s3_data: Path | None = None
     """Folder of an S3Server that `make up` starts beside the stack."""
     config: Config = field(default_factory=dict)

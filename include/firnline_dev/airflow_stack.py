@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -90,11 +91,7 @@ class AirflowStack:
         self.home.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         write_config(self.home, self.options, self.port)
-        if self.options.database is not None:
-            self.airflow("db", "migrate")
-        elif not copy_database(self.home):
-            self.airflow("db", "migrate")
-            keep_database(self.home)
+        self._make_tables()
         self._api = AirflowApi(self.url)
         if self.options.pools is not None:
             # Before there is a scheduler: a run whose pools are not there yet is failed.
@@ -102,6 +99,29 @@ class AirflowStack:
         env = self.env()
         for name, component in self._components().items():
             self.programs.start(name, [str(_BIN / "airflow"), component], env)
+        return self
+
+    def _make_tables(self) -> None:
+        """Give the database Airflow's tables."""
+        if self.options.database is not None:
+            if not self.options.migrated:
+                self.airflow("db", "migrate")
+        elif not copy_database(self.home):
+            self.airflow("db", "migrate")
+            keep_database(self.home)
+
+    def attach(self, port: int, mark: str, pids: Mapping[str, int]) -> Self:
+        """Be a second view of a stack that another process has started and ends.
+
+        Args:
+            port: of its API server.
+            mark: of its ``programs``.
+            pids: of its ``programs``.
+        """
+        self.port = port
+        self.programs.mark = mark
+        self.programs.know(pids)
+        self._api = AirflowApi(self.url)
         return self
 
     def _components(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import secrets
 import shutil
 import subprocess
@@ -36,6 +37,8 @@ _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
+    "max_wal_size": "64MB",
+    "min_wal_size": "4MB",
 }
 
 
@@ -46,6 +49,14 @@ def find_programs() -> Path | None:
     if found := shutil.which("postgres"):
         folders.append(Path(found).resolve().parent)
     return next((f for f in folders if (f / "postgres").exists() and (f / "initdb").exists()), None)
+
+
+def major_version(programs: Path) -> int:
+    """Of the server in a folder of programs: its data is of no use to another."""
+    done = subprocess.run(
+        [str(programs / "postgres"), "--version"], check=True, capture_output=True, text=True
+    )
+    return int(re.findall(r"\d+", done.stdout)[0])
 
 
 def _version(folder: Path) -> int:
@@ -88,10 +99,15 @@ def install() -> Path:
 
 
 class Postgres:
-    """One server with one database; a context manager."""
+    """One server with one database; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        template: what ``keep`` has made of another server: this one begins with its data.
+    """
+
+    def __init__(self, template: Path | None = None) -> None:
         self.port = 0
+        self._template = template
         self._password = secrets.token_hex(16)
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,7 +129,10 @@ class Postgres:
         who = _somebody_else()
         if who:
             os.chown(folder, who["user"], who["group"])
-        self._init(programs / "initdb", folder, who)
+        if self._template is None:
+            self._init(programs / "initdb", folder, who)
+        else:
+            self._copy(self._template, programs / "postgres", folder, who)
         # Somebody else may take the port between the probe and the start.
         for _ in range(3):
             self.port = free_port()
@@ -126,6 +145,30 @@ class Postgres:
         raise EnvironmentFaultError(
             f"PostgreSQL did not come up: {log}", next_step="mend what it says"
         )
+
+    def keep(self, template: Path) -> None:
+        """Keep a copy of all data, for others to begin with, and go on.
+
+        Raises:
+            EnvironmentFaultError: it did not come up again.
+        """
+        if self._folder is None:
+            raise RuntimeError("the server is not started")
+        self._end()
+        copy = template.with_name(f"{template.name}-{os.getpid()}")
+        shutil.copytree(self._folder / "data", copy)
+        try:
+            copy.rename(template)
+        except OSError:
+            # Somebody else was quicker.
+            shutil.rmtree(copy)
+        programs = install()
+        self._process = self._spawn(programs / "postgres", self._folder, _somebody_else())
+        if not self._wait_ready(programs / "pg_isready"):
+            raise EnvironmentFaultError(
+                "PostgreSQL did not come up again after its data was copied",
+                next_step="run the same command again",
+            )
 
     def stop(self) -> None:
         """End it and delete its data."""
@@ -157,6 +200,8 @@ class Postgres:
             os.chown(word, who["user"], who["group"])
         command = [str(initdb), "-D", str(folder / "data"), "-U", USER, "--pwfile", str(word)]
         command += ["--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+        # A copy of it is not to be larger than it must.
+        command += ["--wal-segsize=1"]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, cwd=folder, **who
         )
@@ -165,6 +210,28 @@ class Postgres:
                 f"initdb failed: {done.stderr.strip()[-500:]}", next_step="mend what it says"
             )
         word.unlink()
+
+    def _copy(self, template: Path, postgres: Path, folder: Path, who: dict[str, Any]) -> None:
+        """Begin with other data, and with a password that is ours."""
+        data = folder / "data"
+        shutil.copytree(template, data)
+        if who:
+            for path in (data, *data.rglob("*")):
+                os.chown(path, who["user"], who["group"])
+        done = subprocess.run(
+            [str(postgres), "--single", "-D", str(data), "postgres"],
+            input=f"ALTER ROLE {USER} PASSWORD '{self._password}'\n",
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            **who,
+        )
+        if done.returncode != 0 or "ERROR" in done.stderr:
+            raise EnvironmentFaultError(
+                f"the copied database takes no new password: {done.stderr.strip()[-500:]}",
+                next_step=f"remove {template}",
+            )
 
     def _spawn(self, program: Path, folder: Path, who: dict[str, Any]) -> subprocess.Popen[bytes]:
         settings = {**_SETTINGS, "port": str(self.port)}
@@ -189,7 +256,7 @@ class Postgres:
                 return False
             if subprocess.run(asked, check=False).returncode == 0:
                 return True
-            time.sleep(0.1)
+            time.sleep(0.05)
         return False
 
     def _end(self) -> None:

@@ -34,6 +34,7 @@ class Programs:
         self.mark = mark
         self.logs = logs
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._known: dict[str, int] = {}
         self._seen: set[psutil.Process] = set()
 
     def start(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
@@ -58,11 +59,20 @@ class Programs:
 
     def pid(self, name: str) -> int:
         """Process id of one program."""
-        return self._started[name].pid
+        return self.pids[name]
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of all programs, by name."""
+        return {**self._known, **{name: each.pid for name, each in self._started.items()}}
+
+    def know(self, pids: Mapping[str, int]) -> None:
+        """Take programs of the same mark for ours that another process has started, and ends."""
+        self._known = dict(pids)
 
     def alive(self) -> list[psutil.Process]:
         """Every living process that belongs to these programs, however far down."""
-        sessions = {process.pid for process in self._started.values()}
+        sessions = set(self.pids.values())
         for pid in sessions:
             with contextlib.suppress(psutil.Error):
                 self._seen.update(psutil.Process(pid).children(recursive=True))

@@ -8,27 +8,58 @@ reason that has nothing to do with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.postgres import Postgres
+from firnline_dev.airflow_home import StackOptions, write_config
+from firnline_dev.airflow_stack import AirflowStack
+from firnline_dev.bootstrap import CACHE
+from firnline_dev.postgres import Postgres, install, major_version
 
 
 @contextmanager
-def metadata_database(given: str | None = None) -> Iterator[str | None]:
-    """For ``StackOptions.database``: the one that is given, or a new one meanwhile."""
-    if given is not None:
-        yield given
-        return
+def metadata_database() -> Iterator[str | None]:
+    """Yield a new database with Airflow's tables, for ``StackOptions.database``; None: SQLite."""
     with ExitStack() as ends:
         try:
-            address = ends.enter_context(Postgres()).address
+            address = ends.enter_context(_migrated())
         except EnvironmentFaultError:
             address = None
         yield address
+
+
+@contextmanager
+def _migrated() -> Iterator[str]:
+    """Airflow makes its tables once per version (some 15 s); then they are copied."""
+    versions = f"{version('apache-airflow-core')}-postgresql-{major_version(install())}"
+    template = CACHE / f"airflow-{versions}"
+    if template.exists():
+        with Postgres(template) as server:
+            yield server.address
+        return
+    with Postgres() as server, tempfile.TemporaryDirectory() as folder:
+        options = StackOptions(dags=Path(folder), database=server.address)
+        write_config(Path(folder), options, 0)
+        AirflowStack(Path(folder), options).airflow("db", "migrate")
+        server.keep(template)
+        yield server.address
+
+
+def make_pools(address: str, pools: Mapping[str, Mapping[str, Any]]) -> None:
+    """Do what `airflow pools import` does, without the seconds that it takes to start."""
+    insert = (
+        "insert into slot_pool (pool, slots, description, include_deferred)"
+        " values (%(name)s, %(slots)s, %(description)s, %(include_deferred)s)"
+    )
+    with psycopg.connect(f"postgresql://{address}") as database, database.cursor() as cursor:
+        cursor.executemany(insert, [{"name": name, **pool} for name, pool in pools.items()])
 
 
 def all_rows(address: str) -> Iterator[tuple[str, str]]:

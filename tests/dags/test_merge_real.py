@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,10 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.history import history
-from firnline_dev.airflow_api import wait_until
-from tests.dags.conftest import Maintained, Run, store_connection
 from tests.dags.databases import all_rows
 from tests.dags.filled import Row, fill, live_keys, live_rows
+from tests.dags.keeper import store_connection
+from tests.dags.maintained import Maintained, Run
 
 
 class ArgumentLists(threading.Thread):
@@ -26,7 +28,8 @@ class ArgumentLists(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        while not self.stopped.wait(0.1):
+        # A look takes 20 ms of CPU, and a job's programs live for seconds.
+        while not self.stopped.wait(0.3):
             for process in psutil.process_iter(["cmdline"]):
                 self.seen.add(" ".join(process.info["cmdline"] or []))
 
@@ -39,12 +42,22 @@ class Merged:
         self.keys_before, self.rows_before = live_keys(table), live_rows(table)
         watcher = ArgumentLists()
         watcher.start()
-        self.run: Run = maintained.run("secret")
+        self.run: Run = maintained.merge("secret").ended()
         watcher.stopped.set()
         self.command_lines = watcher.seen
         self.keys: list[str] = live_keys(table)
         self.rows: list[Row] = live_rows(table)
         self.history = history(table)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def broken(maintained: Maintained) -> Run:
+    """The merge of a table with a part that cannot be read, begun beside the other."""
+    table = maintained.table("broken")
+    spoilt = next(key for key in live_keys(table) if "day=a" in key)
+    folder = Path(table.settings.root.removeprefix("file://")).parent
+    (folder / spoilt).write_bytes(b"PAR1 this is no Parquet file PAR1")
+    return maintained.merge("broken")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +91,14 @@ def test_the_table_s_history_says_which_run_it_was(merged: Merged) -> None:
         assert header.run.host
 
 
+def read_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """All files that stay long enough to be read: others write meanwhile."""
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                yield str(path), path.read_bytes()
+
+
 def test_a_secret_is_in_no_log_no_field_no_argument_list_and_no_database(
     maintained: Maintained, merged: Merged
 ) -> None:
@@ -87,9 +108,9 @@ def test_a_secret_is_in_no_log_no_field_no_argument_list_and_no_database(
     shown["rendered"] = str(
         maintained.stack.api.tasks(merged.run.dag_id, merged.run.run_id)
     ).encode()
-    files = [path for path in maintained.stack.home.rglob("*") if path.is_file()]
-    assert any("task_id=merge" in str(path) for path in files)
-    shown |= {str(path): path.read_bytes() for path in files}
+    files = dict(read_files(maintained.stack.home))
+    assert any("task_id=merge" in path for path in files)
+    shown |= files
     if (database := maintained.stack.options.database) is not None:
         rows = enumerate(all_rows(database))
         kept = {f"row {number} of {table}": row.encode() for number, (table, row) in rows}
@@ -100,16 +121,14 @@ def test_a_secret_is_in_no_log_no_field_no_argument_list_and_no_database(
 
 
 def test_a_merge_does_not_wake_itself_for_nothing(maintained: Maintained, merged: Merged) -> None:
-    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 300)
-    woken = maintained.runs("secret", "asset_triggered")[0].ended()
+    woken = maintained.first_run("secret", "asset_triggered")
     assert woken.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
     assert "only firnline's own last run woke this one" in woken.log("plan")
 
 
 def test_the_asset_s_event_carries_the_figures(maintained: Maintained, merged: Merged) -> None:
     # Airflow 3.3.2 answers 500 here while a run that the event woke has not started.
-    assert wait_until(lambda: bool(maintained.runs("secret", "asset_triggered")), 300)
-    maintained.runs("secret", "asset_triggered")[0].ended()
+    maintained.first_run("secret", "asset_triggered")
     events = maintained.stack.api.call("GET", "/assets/events", source_dag_id=merged.run.dag_id)
     (event,) = events["asset_events"]
     assert event["name"] == "secret"
@@ -123,8 +142,7 @@ def test_an_event_of_the_table_s_asset_starts_a_run_that_looks_for_itself(
     before = len(maintained.runs("idle", "asset_triggered"))
     (asset,) = api.call("GET", "/assets", name_pattern="idle")["assets"]
     api.call("POST", "/assets/events", {"asset_id": asset["id"], "extra": {"rows": 1}})
-    assert wait_until(lambda: len(maintained.runs("idle", "asset_triggered")) > before, 300)
-    run = maintained.runs("idle", "asset_triggered")[-1].ended()
+    run = maintained.first_run("idle", "asset_triggered", before)
     assert run.tasks["plan"] == "success"
     assert "nothing to do" in run.log("plan")
 
@@ -132,7 +150,7 @@ def test_an_event_of_the_table_s_asset_starts_a_run_that_looks_for_itself(
 def test_with_nothing_to_do_no_jvm_starts_and_the_reasons_are_told(maintained: Maintained) -> None:
     watcher = ArgumentLists()
     watcher.start()
-    run = maintained.run("idle")
+    run = maintained.merge("idle").ended()
     watcher.stopped.set()
     assert run.state == "success"
     assert run.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
@@ -144,7 +162,7 @@ def test_with_nothing_to_do_no_jvm_starts_and_the_reasons_are_told(maintained: M
 def test_a_dry_run_shows_the_plan_and_changes_nothing(maintained: Maintained) -> None:
     table = maintained.table("bounded")
     before = live_keys(table)
-    run = maintained.run("bounded", {"dry_run": True, "partitions": ["day=a"]})
+    run = maintained.merge("bounded", {"dry_run": True, "partitions": ["day=a"]}).ended()
     assert run.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
     plan = run.xcom("plan")
     assert plan["dry_run"] is True
@@ -163,7 +181,7 @@ def test_a_param_of_the_wrong_form_is_refused_before_there_is_a_run(
 ) -> None:
     (name,) = conf
     with pytest.raises(UsageError, match=f"400.*Invalid input for param {name}"):
-        maintained.trigger("bounded", conf)
+        maintained.merge("bounded", conf)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +195,7 @@ def test_a_param_of_the_wrong_form_is_refused_before_there_is_a_run(
 def test_a_param_that_cannot_be_right_fails_the_run_at_once_in_one_sentence(
     maintained: Maintained, conf: dict[str, Any], sentence: str
 ) -> None:
-    run = maintained.run("bounded", conf)
+    run = maintained.merge("bounded", conf).ended()
     assert run.state == "failed"
     assert run.error("plan").startswith(sentence)
     assert run.task("plan")["try_number"] == 1
@@ -186,7 +204,7 @@ def test_a_param_that_cannot_be_right_fails_the_run_at_once_in_one_sentence(
 def test_a_connection_that_is_missing_is_named_with_the_command_that_creates_it(
     maintained: Maintained,
 ) -> None:
-    store, cluster = maintained.trigger("unconnected"), maintained.trigger("clusterless")
+    store, cluster = maintained.merge("unconnected"), maintained.merge("clusterless")
     assert store.ended().state == cluster.ended().state == "failed"
     assert store.error("plan").startswith("there is no Airflow connection 'nobody_made_it', ")
     assert "`airflow connections add nobody_made_it --conn-type aws" in store.error("plan")
@@ -196,13 +214,9 @@ def test_a_connection_that_is_missing_is_named_with_the_command_that_creates_it(
 
 
 def test_a_group_that_cannot_be_read_is_named_and_what_is_done_is_reported(
-    maintained: Maintained,
+    maintained: Maintained, broken: Run
 ) -> None:
-    table = maintained.table("broken")
-    spoilt = next(key for key in live_keys(table) if "day=a" in key)
-    folder = Path(table.settings.root.removeprefix("file://")).parent
-    (folder / spoilt).write_bytes(b"PAR1 this is no Parquet file PAR1")
-    run = maintained.run("broken")
+    run, table = broken.ended(), maintained.table("broken")
     assert run.state == "failed"
     assert run.tasks == {"plan": "success", "merge": "failed", "report": "success"}
     assert "1 of 2 groups of table broken could not be merged" in run.error("merge")
@@ -214,10 +228,11 @@ def test_a_group_that_cannot_be_read_is_named_and_what_is_done_is_reported(
 def test_what_was_appended_after_a_merge_is_merged_by_the_next(maintained: Maintained) -> None:
     # Nothing but the plan is looked at: the merge itself is proven above.
     fill(maintained.table("bounded"), 1)
-    run = maintained.run("bounded", {"dry_run": True})
+    run = maintained.merge("bounded", {"dry_run": True}).ended()
     assert run.xcom("plan")["parts_in"] == 12
 
 
 def test_the_clock_starts_runs_too(maintained: Maintained) -> None:
-    assert wait_until(lambda: bool(maintained.runs("idle", "scheduled")), 300)
-    assert maintained.runs("idle", "scheduled")[0].ended().state == "success"
+    assert maintained.first_run("idle", "scheduled").state == "success"
+    # Enough of it.
+    maintained.stack.api.call("PATCH", "/dags/merge__idle", {"is_paused": True})

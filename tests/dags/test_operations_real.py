@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +16,11 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
-from tests.dags.conftest import Maintained, Run
 from tests.dags.filled import fill, live_keys, live_rows
+from tests.dags.maintained import Maintained, Run, wait_due
 
 OLD = ("day=2020-01-01", "day=2020-01-02")
 """Partitions that are long past."""
-GRACE = 1.5
-"""Seconds: a little more than the grace of these tables."""
 
 
 def folder(table: Table) -> Path:
@@ -46,7 +43,7 @@ def span(task: dict[str, Any]) -> tuple[datetime, datetime]:
 @pytest.fixture(scope="module", autouse=True)
 def late(maintained: Maintained) -> Late:
     """A merge that fails, begun first: its deadline passes while the other tests run."""
-    return Late(datetime.now(UTC), maintained.trigger("late"))
+    return Late(datetime.now(UTC), maintained.merge("late"))
 
 
 @dataclass
@@ -123,7 +120,7 @@ def cleaned(maintained: Maintained) -> Table:
     table = maintained.table("cleaned")
     fill(table, 3)
     drop(table, "day=a")
-    time.sleep(GRACE)
+    wait_due(table, 3)
     return table
 
 
@@ -238,13 +235,17 @@ def test_clean_up_runs_beside_a_merge_and_ttl_waits_for_it(maintained: Maintaine
     fill(table, 5, partitions=("day=a", "day=b", *OLD))
     drop(table, OLD[1])
     rows = [row for row in live_rows(table) if row[1] in "ab"]
-    time.sleep(GRACE)
-    merge = maintained.start("merge", "busy", partitions=["day=[ab]"])
-    assert wait_until(lambda: merge.tasks["merge"] == "running", 300)
-    ttl = maintained.start("ttl", "busy", dry_run=False, partitions=["day=2020-*"])
-    cleanup = maintained.start("tombstone_cleanup", "busy", dry_run=False)
-    verify = maintained.start("verify", "busy")
-    for run in (merge, ttl, cleanup, verify):
+    wait_due(table, 5)
+    with maintained.held("busy"):
+        merge = maintained.start("merge", "busy", partitions=["day=[ab]"])
+        assert wait_until(lambda: merge.tasks["merge"] == "running")
+        ttl = maintained.start("ttl", "busy", dry_run=False, partitions=["day=2020-*"])
+        cleanup = maintained.start("tombstone_cleanup", "busy", dry_run=False)
+        verify = maintained.start("verify", "busy")
+        for run in (cleanup, verify):
+            assert run.ended().state == "success", (run.dag_id, run.tasks)
+        assert wait_until(lambda: ttl.tasks["plan"] == "success")
+    for run in (merge, ttl):
         assert run.ended().state == "success", (run.dag_id, run.tasks)
     merging, dropping = span(merge.task("merge")), span(ttl.task("ttl"))
     cleaning = span(cleanup.task("tombstone_cleanup"))
@@ -263,7 +264,7 @@ def test_a_missing_pool_of_a_clean_up_fails_its_run_and_is_told(maintained: Main
     assert set(run.tasks.values()) == {None}
     assert "the pool lost.cleanup does not exist" in run.note
     mine = "tombstone_cleanup__lost"
-    assert wait_until(lambda: mine in {told["dag"] for told in maintained.told}, 300)
+    assert wait_until(lambda: mine in {told["dag"] for told in maintained.told})
     told = next(told for told in maintained.told if told["dag"] == mine)
     assert told["reason"].startswith("the pool lost.cleanup does not exist")
     assert told["word"] == told["reason"], "a notifier's arguments are templates"
@@ -288,6 +289,6 @@ def test_a_failed_merge_is_told_at_once_and_a_missed_deadline_when_it_passes(
     def told() -> list[str]:
         return [each["reason"] for each in maintained.told if each["dag"] == "merge__late"]
 
-    assert wait_until(lambda: "task_failure" in told(), 300), maintained.told
-    assert wait_until(lambda: "deadline_missed" in told(), 400), maintained.told
+    assert wait_until(lambda: "task_failure" in told()), maintained.told
+    assert wait_until(lambda: "deadline_missed" in told()), maintained.told
     assert (datetime.now(UTC) - late.started).total_seconds() >= 60

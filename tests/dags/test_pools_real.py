@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tests.dags.conftest import Maintained
+from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import live_keys, live_rows
+from tests.dags.maintained import Maintained
 
 MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 
@@ -13,7 +14,9 @@ MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`
 def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> None:
     table = maintained.table("rivals")
     rows = live_rows(table)
-    runs = [maintained.trigger("rivals") for _ in range(2)]
+    with maintained.held("rivals"):
+        runs = [maintained.merge("rivals") for _ in range(2)]
+        assert wait_until(lambda: all(run.tasks["plan"] == "success" for run in runs))
     found = [run.ended().task("merge") for run in runs]
     assert [run.state for run in runs] == ["success", "success"]
     assert [task["state"] for task in found] == ["success", "success"], "both were to merge"
@@ -32,7 +35,7 @@ def _time(text: str) -> datetime:
 
 
 def test_a_missing_pool_fails_the_run_at_its_start_and_is_named(maintained: Maintained) -> None:
-    lost = maintained.run("lost")
+    lost = maintained.merge("lost").ended()
     assert lost.state == "failed"
     assert set(lost.tasks.values()) == {None}
     assert lost.note == (
@@ -41,20 +44,20 @@ def test_a_missing_pool_fails_the_run_at_its_start_and_is_named(maintained: Main
     )
     pool = {"name": "lost.merge", "slots": 1, "include_deferred": True}
     maintained.stack.api.call("POST", "/pools", pool)
-    mended = maintained.run("lost", {"dry_run": True})
+    mended = maintained.merge("lost", {"dry_run": True}).ended()
     assert (mended.state, mended.note) == ("success", "")
 
 
 def test_a_widened_pool_is_named_and_the_run_goes_on(maintained: Maintained) -> None:
     # Its commits exclude each other in the store, with or without the pool.
-    run = maintained.run("wide")
+    run = maintained.merge("wide").ended()
     assert run.state == "success"
     assert "the pool wide.merge has 2 slots instead of 1" in run.note
     assert MEND in run.note
 
 
 def test_a_widened_pool_stops_a_table_that_has_nothing_else(maintained: Maintained) -> None:
-    run = maintained.run("unsafe")
+    run = maintained.merge("unsafe").ended()
     assert run.state == "failed"
     assert "the pool unsafe.merge has 2 slots instead of 1" in run.note
 

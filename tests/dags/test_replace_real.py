@@ -6,7 +6,6 @@ The tests are one story: what is replaced in one of them is brought back in a la
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,8 +23,8 @@ from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
-from tests.dags.conftest import Maintained, Run
 from tests.dags.filled import fill, live_keys, live_rows
+from tests.dags.maintained import Maintained, Run, wait_due
 
 Row = tuple[int, datetime | None]
 BY_HAND = RunIdentity(dag_id="by hand")
@@ -146,9 +145,10 @@ def test_a_replace_puts_exactly_the_staged_rows_in_the_place_of_an_interval(
 ) -> None:
     assert hourly.rows == ALL_AT_FIRST
     parts = set(live_keys(hourly.table))
-    run = hourly.start("replace", **INTERVAL, files=files, dry_run=False)
     pools = hourly.maintained.stack.api.pools
-    assert wait_until(lambda: pools()["hourly.merge"]["occupied_slots"] == 1, 300), run.tasks
+    with hourly.maintained.held("hourly"):
+        run = hourly.start("replace", **INTERVAL, files=files, dry_run=False)
+        assert wait_until(lambda: pools()["hourly.merge"]["occupied_slots"] == 1), run.tasks
     assert run.ended().state == "success", run.log("replace")
     assert pools()["hourly.merge"]["occupied_slots"] == 0
     kept = [row for row in ALL_AT_FIRST if not is_within(row, 12, 48)]
@@ -254,7 +254,7 @@ def faded(maintained: Maintained) -> Table:
     table = maintained.table("faded")
     fill(table, 2)
     run_drop(table, DropOptions(partitions=("day=a",)), BY_HAND)
-    time.sleep(table.settings.cleanup.grace / 1000 + 0.5)
+    wait_due(table, 2)
     report = run_cleanup(table, CleanupOptions(), BY_HAND)
     assert report.parts == 2
     return table

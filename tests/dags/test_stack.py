@@ -1,57 +1,27 @@
+"""The stack tool itself: what runs in it, what belongs to it, what it leaves behind."""
+
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import os
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
 from firnline_dev.airflow_home import StackOptions
 from firnline_dev.airflow_stack import AirflowStack
-from firnline_dev.processes import MARK
+from firnline_dev.processes import MARK, Programs
+from tests.dags.maintained import Maintained, Run
 
-DAG = '''
-"""A DAG of one task that says who runs it, and leaves a process behind."""
-import os
-import subprocess
-
-from airflow.sdk import Param, dag, task
-
-
-@dag(dag_id="trivial", schedule=None, params={"word": Param("none", type="string")})
-def trivial():
-    @task(pool="narrow")
-    def say(params=None):
-        # As a Spark driver whose supervisor was killed: a session of its own, nobody's child.
-        null = subprocess.DEVNULL
-        quiet = {"stdin": null, "stdout": null, "stderr": null}
-        subprocess.Popen(["sleep", "600"], start_new_session=True, **quiet)
-        return {"word": params["word"], "from_env": os.environ["SAY"]}
-
-    say()
-
-
-trivial()
-'''
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowStack]:
-    home = tmp_path_factory.mktemp("airflow")
-    for folder in ("dags", "plugins"):
-        (home / folder).mkdir()
-    (home / "dags" / "trivial.py").write_text(DAG)
-    pools = home / "pools.json"
-    pools.write_text(json.dumps({"narrow": {"slots": 1, "description": "", "include_deferred": 0}}))
-    options = StackOptions(
-        dags=home / "dags", plugins=home / "plugins", env={"SAY": "hello"}, pools=pools
-    )
-    stack = AirflowStack(home, options)
-    with stack:
-        yield stack
-    assert stack.programs.alive() == []
-    assert marked(stack.programs.mark) == []
+# As a task's process: it leaves one behind in a session of its own, nobody's child.
+LEAVING = """
+import subprocess, sys, time
+subprocess.Popen(["sleep", "3600"], start_new_session=True)
+print("left", flush=True)
+time.sleep(3600)
+"""
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -65,20 +35,42 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def test_a_triggered_run_succeeds_in_its_pool(stack: AirflowStack) -> None:
-    run = stack.api.trigger("trivial", {"word": "firn"})
-    assert stack.api.wait_run("trivial", run) == "success", stack.task_log("trivial", run, "say")
-    assert stack.api.task_states("trivial", run) == {"say": "success"}
-    assert stack.api.xcom("trivial", run, "say") == {"word": "firn", "from_env": "hello"}
-    assert stack.api.pools()["narrow"]["slots"] == 1
-    assert stack.api.import_errors() == {}
+@pytest.fixture(scope="module")
+def said(maintained: Maintained) -> Run:
+    """A run of the DAG ``trivial``."""
+    api = maintained.stack.api
+    return Run(maintained.stack, "trivial", api.trigger("trivial", {"word": "firn"})).ended()
 
 
-def test_a_process_that_a_task_left_behind_belongs_to_the_stack(stack: AirflowStack) -> None:
-    run = stack.api.trigger("trivial")
-    assert stack.api.wait_run("trivial", run) == "success"
-    names = [process.name() for process in stack.programs.alive()]
-    assert "sleep" in names
+def test_a_triggered_run_succeeds_in_its_pool(maintained: Maintained, said: Run) -> None:
+    assert said.state == "success", said.log("say")
+    assert said.tasks == {"say": "success"}
+    found = said.xcom("say")
+    assert (found["word"], found["from_env"]) == ("firn", "hello")
+    assert said.task("say")["pool"] == "narrow"
+    assert maintained.stack.api.pools()["narrow"]["slots"] == 1
+    assert maintained.stack.api.import_errors() == {}
+
+
+def test_a_process_that_a_task_left_behind_belongs_to_the_stack(
+    maintained: Maintained, said: Run
+) -> None:
+    left = psutil.Process(said.xcom("say")["child"])
+    assert left.name() == "sleep"
+    assert left in maintained.stack.programs.alive()
+    left.kill()
+
+
+def test_programs_end_with_all_that_they_have_left_behind(tmp_path: Path) -> None:
+    programs = Programs(f"{tmp_path}", tmp_path / "logs")
+    programs.start("leaving", [sys.executable, "-c", LEAVING], os.environ)
+    log = tmp_path / "logs" / "leaving.log"
+    assert wait_until(lambda: "left" in log.read_text(), every=NEARBY_SECONDS)
+    assert sorted(process.name() for process in programs.alive())[-1] == "sleep"
+    assert len(marked(programs.mark)) == 2
+    assert programs.stop() == []
+    assert programs.alive() == []
+    assert marked(programs.mark) == []
 
 
 def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
-"""Drivers that live on where nobody expects them: beside the retry, past it, past a suspension."""
+"""Drivers that live on beside their retry or past it; and two schedulers on one database.
+
+One Airflow for both: whatever the retry's scheduler is, the zombie must do no harm.
+"""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+import psycopg
 import pytest
 
 from firnline.history import history
@@ -15,8 +21,7 @@ from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
-from tests.dags.conftest import Run
-from tests.dags.operated import Operated
+from tests.dags.maintained import Maintained, Run
 from tests.dags.zombies import (
     LONG,
     PARTITIONS,
@@ -24,15 +29,13 @@ from tests.dags.zombies import (
     Hold,
     check_nothing_is_left,
     check_rows,
+    drivers_of,
     fates,
     filled,
     hold,
     is_running,
     mortal_airflow,
     outputs,
-    send,
-    supervisor,
-    task_of,
 )
 
 TABLES = """
@@ -48,10 +51,12 @@ tables:
   queried: {{root: 'file://{folder}/queried', operations: [rewrite_partitions]}}
   stopped: {{root: 'file://{folder}/stopped', operations: [merge]}}
   starved: {{root: 'file://{folder}/starved', operations: [rewrite_partitions]}}
-  asleep: {{root: 'file://{folder}/asleep', operations: [merge]}}
   crowded: {{root: 'file://{folder}/crowded', operations: [merge]}}
+  shared: {{root: 'file://{folder}/shared', operations: [merge]}}
+  left: {{root: 'file://{folder}/left', operations: [merge]}}
+  right: {{root: 'file://{folder}/right', operations: [merge]}}
 """
-# The retry comes at once, and the runs of one table may be as many as its pool has slots.
+# The retry comes at once, and nothing but its pool keeps the runs of a table apart.
 POLICY = """
 from datetime import timedelta
 
@@ -61,8 +66,7 @@ def task_policy(task):
 
 
 def dag_policy(dag):
-    if dag.dag_id == "merge__crowded":
-        dag.max_active_runs = 4
+    dag.max_active_runs = 8
 """
 # A supervisor that is silent is dead after seconds, not minutes.
 CONFIG: dict[str, dict[str, object]] = {
@@ -73,6 +77,9 @@ CONFIG: dict[str, dict[str, object]] = {
     }
 }
 ROWS = 60_000
+FEW = 2_000
+RUNS = {"shared": 3, "left": 1, "right": 1}
+"""Merges by table, all at once."""
 SHIFT = 1_000_000
 """What the query of a rewrite adds to each key, once."""
 QUERY = f"select * replace (k + {SHIFT} as k) from _rows"
@@ -83,10 +90,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 MERGES = ("merged", "stopped")
 
 
+pytestmark = pytest.mark.full("kills supervisors and starts 20 drivers in an Airflow of its own")
+
+
 @pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
-    """An Airflow that notices a dead supervisor within seconds."""
-    with mortal_airflow(tmp_path_factory.mktemp("zombies"), TABLES, POLICY, CONFIG) as found:
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maintained]:
+    """Two schedulers that notice a dead supervisor within seconds."""
+    home = tmp_path_factory.mktemp("zombies")
+    with mortal_airflow(home, TABLES, POLICY, CONFIG, schedulers=2) as found:
         yield found
 
 
@@ -108,7 +119,7 @@ class Outlived:
 
 
 @pytest.fixture(scope="module")
-def outlived(mortal: Operated) -> dict[str, Outlived]:
+def outlived(mortal: Maintained) -> dict[str, Outlived]:
     """By table. All at once, for their supervisors are missed only after a while."""
     holds = {
         "merged": Hold(filled(mortal.table("merged"), 5, ROWS), orphan=True),
@@ -117,7 +128,7 @@ def outlived(mortal: Operated) -> dict[str, Outlived]:
         "starved": Hold(filled(mortal.table("starved"), 1, ROWS), "reads", orphan=True),
     }
     tasks = {name: "merge" if name in MERGES else "rewrite_partitions" for name in holds}
-    runs = {name: mortal.trigger(tasks[name], name, OPTIONS[tasks[name]]) for name in holds}
+    runs = {name: mortal.start(tasks[name], name, OPTIONS[tasks[name]]) for name in holds}
     firsts = dict(zip(holds, hold(mortal, *holds.values()), strict=True))
     # These two meet their retry before it has committed; the other retries go on to their ends.
     both = {name: Hold(holds[name].table, besides=[firsts[name]]) for name in ("merged", "queried")}
@@ -195,37 +206,11 @@ def cleaned_up(table: Table) -> bool:
     return outputs(table) == set(read_snapshot(table.store, table.paths).live)
 
 
-def test_a_machine_that_slept_past_the_time_to_live_commits_nothing(mortal: Operated) -> None:
-    table = filled(mortal.table("asleep"), 5, ROWS)
-    inputs = outputs(table)
-    run = mortal.trigger("merge", "asleep")
-    (driver,) = hold(mortal, Hold(table))
-    machine = [supervisor(driver), task_of(driver)]
-    send(signal.SIGSTOP, machine)
-    driver.sleeps_for_hours()
-    # Nobody has taken its parts away: its own clock alone holds it back.
-    driver.signal(signal.SIGCONT)
-    error = driver.ended()["error"]
-    assert (error["type"], error["retryable"]) == ("CommitExpiredError", True)
-    assert "longer than commit_ttl" in error["message"]
-    assert history(table) == []
-    # What it had not heard of from its workers yet is left to the sweep.
-    orphans = outputs(table) - inputs
-    assert len(orphans) < len(PARTITIONS)
-    send(signal.SIGCONT, machine)
-    assert run.ended().state == "success", run.log("merge")
-    assert run.task("merge")["try_number"] == 2
-    assert error["message"] in run.log("merge")
-    assert fates(table) == PARTITIONS
-    check_rows(table, 5 * ROWS)
-    check_nothing_is_left(table, len(orphans))
-
-
-def test_four_merges_of_one_table_at_once_commit_each_group_once(mortal: Operated) -> None:
+def test_four_merges_of_one_table_at_once_commit_each_group_once(mortal: Maintained) -> None:
     table = filled(mortal.table("crowded"), 5, ROWS)
     pool = {"pool": "crowded.merge", "slots": 4, "include_deferred": True}
     mortal.stack.api.call("PATCH", "/pools/crowded.merge", pool)
-    started = [mortal.trigger("merge", "crowded") for _ in range(4)]
+    started = [mortal.start("merge", "crowded") for _ in range(4)]
     # All have planned the same work.
     drivers = hold(mortal, *(Hold(table, "reads") for _ in started))
     for driver in drivers:
@@ -238,3 +223,55 @@ def test_four_merges_of_one_table_at_once_commit_each_group_once(mortal: Operate
     assert sum(report["replans"] for report in reports) >= len(started) - len(PARTITIONS)
     check_rows(table, 5 * ROWS)
     check_nothing_is_left(table)
+
+
+def asked(address: str, query: str) -> list[tuple[Any, ...]]:
+    """Rows of Airflow's own tables."""
+    with psycopg.connect(f"postgresql://{address}") as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def test_two_schedulers_share_pools_and_each_group_is_committed_once(mortal: Maintained) -> None:
+    tables = {name: filled(mortal.table(name), 5, FEW) for name in RUNS}
+    runs = [
+        mortal.start("merge", name)
+        for number in range(max(RUNS.values()))
+        for name in RUNS
+        if number < RUNS[name]
+    ]
+    # Held until all the others are planned too, so that every run has something to wait for.
+    drivers = hold(mortal, *(Hold(table, "reads") for table in tables.values()))
+    assert wait_until(lambda: all(run.tasks["plan"] == "success" for run in runs), LONG)
+    for name in RUNS:
+        assert mortal.stack.api.pools()[f"{name}.merge"]["occupied_slots"] == 1
+        assert len(drivers_of(mortal, name)) == 1
+    for driver in drivers:
+        driver.signal(signal.SIGCONT)
+    states = [run.ended().state for run in runs]
+    assert states == ["success"] * len(runs)
+    for name, table in tables.items():
+        spans = sorted(span(run) for run in runs if run.dag_id == f"merge__{name}")
+        assert len(spans) == RUNS[name], "each was to merge"
+        for before, after in pairwise(spans):
+            assert before[1] <= after[0], f"merges of {name} overlapped: {spans}"
+        assert fates(table) == PARTITIONS
+        check_rows(table, 5 * FEW)
+        check_nothing_is_left(table)
+    address = mortal.stack.options.database
+    assert address is not None
+    assert alive_schedulers(address) == 2
+    # Their loops took turns at the locks for all that time.
+    query = "select count(distinct queued_by_job_id) from task_instance"
+    assert asked(address, query) == [(2,)]
+
+
+def alive_schedulers(address: str) -> int:
+    query = "select count(*) from job where job_type = 'SchedulerJob' and state = 'running'"
+    return int(asked(address, query)[0][0])
+
+
+def span(run: Run) -> tuple[datetime, datetime]:
+    """From when to when its merge held the slot."""
+    task = run.task("merge")
+    assert (task["state"], task["try_number"], task["pool_slots"]) == ("success", 1, 1)
+    return datetime.fromisoformat(task["start_date"]), datetime.fromisoformat(task["end_date"])

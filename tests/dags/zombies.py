@@ -14,47 +14,72 @@ from typing import Any, Literal
 
 import duckdb
 import psutil
+import pytest
 
 from firnline.history import history
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.pools import pools_json
+from firnline.settings import load_settings
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
-from firnline_dev.airflow_home import Config
-from firnline_dev.bootstrap import REPO
-from tests.dags.operated import Operated, append_days, part_files, partition, running
+from firnline_dev.airflow_home import Config, StackOptions
+from firnline_dev.airflow_stack import AirflowStack
+from tests.dags.databases import metadata_database
+from tests.dags.days import append_days, part_files, partition
+from tests.dags.keeper import HOOKS
+from tests.dags.maintained import SPARK, Maintained
 from tests.support.world import SetClock
 
 LONG = 600.0
 """Seconds: for a machine that does much else."""
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 PARTITIONS = [partition(day) for day in DAYS]
-_HOOKS = REPO / "tests" / "support" / "driver_hooks"
 _LATER_MS = 3 * 24 * 3_600_000
 """Longer than the grace of orphans."""
 
 
 @contextmanager
 def mortal_airflow(
-    home: Path, tables: str, policy: str, config: Config, **more: Any
-) -> Iterator[Operated]:
+    home: Path, tables: str, policy: str, config: Config, schedulers: int = 1
+) -> Iterator[Maintained]:
     """An Airflow with a cluster policy of its own, whose drivers have hooks (driver_hooks).
 
     Args:
         home: an empty folder.
-        tables: settings; see ``operated.running``.
+        tables: settings, with ``{folder}`` for where tables lie.
         policy: Python, of ``airflow_local_settings``.
         config: further settings of Airflow.
-        more: as for StackOptions.
+        schedulers: how many; more than one want PostgreSQL.
     """
+    settings_file, folder = home / "tables.yaml", home / "tables"
     local = home / "home" / "config" / "airflow_local_settings.py"
-    local.parent.mkdir(parents=True)
+    for each in (folder, local.parent):
+        each.mkdir(parents=True)
     local.write_text(policy)
-    env = {"PYTHONPATH": str(_HOOKS), "FIRNLINE_TEST_DRIVERS": str(home)}
-    with running(home, tables, config, env, **more) as found:
-        yield found
+    settings_file.write_text(tables.format(folder=folder))
+    (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
+    with metadata_database() as address:
+        if address is None and schedulers > 1:
+            pytest.skip("several schedulers need PostgreSQL")
+        options = StackOptions(
+            env={
+                "FIRNLINE_TABLES": str(settings_file),
+                "FIRNLINE_TEST_DRIVERS": str(home),
+                "PYTHONPATH": str(HOOKS),
+            },
+            connections={"spark_default": {**SPARK, "host": "local[2]"}},
+            pools=home / "pools.json",
+            schedules=True,
+            config=config,
+            schedulers=schedulers,
+            database=address,
+            migrated=True,
+        )
+        with AirflowStack(home / "home", options) as stack:
+            yield Maintained(stack, settings_file)
 
 
 # --- drivers --------------------------------------------------------------------------------------
@@ -96,7 +121,7 @@ def send(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:
             process.send_signal(number)
 
 
-def drivers_of(operated: Operated, table: str) -> list[Driver]:
+def drivers_of(maintained: Maintained, table: str) -> list[Driver]:
     """The applications that work on a table."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
@@ -105,7 +130,7 @@ def drivers_of(operated: Operated, table: str) -> list[Driver]:
             with contextlib.suppress(psutil.Error):
                 parent = process.parent()
                 if process.name() != "java" and parent is not None and parent.name() == "java":
-                    found.append(Driver(process, parent, operated.settings_file.parent))
+                    found.append(Driver(process, parent, maintained.settings_file.parent))
     return found
 
 
@@ -180,11 +205,11 @@ class Hold:
         return outputs(self.table) != self.before
 
 
-def hold(operated: Operated, *wanted: Hold) -> list[Driver]:
+def hold(maintained: Maintained, *wanted: Hold) -> list[Driver]:
     """Stop drivers, each at its point, whichever comes there first."""
     deadline = time.monotonic() + LONG
     while not all(each.held for each in wanted):
-        _find(operated, wanted)
+        _find(maintained, wanted)
         # A commit soon follows the parts; between a worker's start and its reading lie imports.
         hurry = any(each.driver and each.point == "commits" and not each.held for each in wanted)
         for _ in range(50 if hurry else 1):
@@ -197,12 +222,12 @@ def hold(operated: Operated, *wanted: Hold) -> list[Driver]:
     return [each.driver for each in wanted if each.driver is not None]
 
 
-def _find(operated: Operated, wanted: Sequence[Hold]) -> None:
+def _find(maintained: Maintained, wanted: Sequence[Hold]) -> None:
     """Give each a driver of its table that no other has."""
     for each in wanted:
         if each.driver is None:
             taken = [*each.besides, *(other.driver for other in wanted)]
-            found = [d for d in drivers_of(operated, each.table.settings.name) if d not in taken]
+            found = [d for d in drivers_of(maintained, each.table.settings.name) if d not in taken]
             each.driver = found[0] if found else None
 
 

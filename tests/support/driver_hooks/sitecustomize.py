@@ -1,9 +1,9 @@
 """For Spark drivers of a test's Airflow, whose PYTHONPATH names this folder; nobody else heeds it.
 
 A driver whose task is dead has nobody to tell how it ended: what it says is kept in the folder that
-FIRNLINE_TEST_DRIVERS names, as ``<pid>.said``. And once ``<pid>.slept`` is there, its clocks stand
-as after hours of suspension: CLOCK_MONOTONIC has stood still, CLOCK_BOOTTIME and the wall clock
-have not.
+FIRNLINE_TEST_DRIVERS names, as ``<pid>.said``. While ``<table>.held`` is there, a driver of that
+table waits before it does anything. And once ``<pid>.slept`` is there, its clocks stand as after
+hours of suspension: CLOCK_MONOTONIC has stood still, CLOCK_BOOTTIME and the wall clock have not.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ def _hook(folder: Path) -> None:
     time.time_ns = lambda: wall_ns() + slept_ns()
     sys.stdout = _Kept(sys.stdout, said)
     sys.stderr = _Kept(sys.stderr, said)
+    words = [word for word in sys.orig_argv if "/" not in word]
+    while any((folder / f"{word}.held").exists() for word in words):
+        time.sleep(0.05)
 
 
 if "FIRNLINE_TEST_DRIVERS" in os.environ and any("spark_jobs/" in a for a in sys.orig_argv[:2]):

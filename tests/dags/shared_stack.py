@@ -1,0 +1,107 @@
+"""The one Airflow of a test run: whichever process needs it first has it started.
+
+A plugin of pytest: the process that the run began with ends the stack in the end. Should it be
+killed, the keeper sees that and ends the stack by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from firnline.errors import EnvironmentFaultError
+from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
+from firnline_dev.bootstrap import REPO
+
+if TYPE_CHECKING:
+    from tests.dags.maintained import Maintained
+
+_NAME = "airflow-of-the-run"
+_END_SECONDS = 60.0
+
+
+def shared(factory: pytest.TempPathFactory) -> Maintained:
+    """Return the stack of this run; start it if nobody has.
+
+    Raises:
+        EnvironmentFaultError: it did not start, for this process or another one of the run.
+    """
+    base = factory.getbasetemp()
+    # Processes of pytest-xdist have folders in the one of the process that has started them.
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    folder = (base.parent if worker else base) / _NAME
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "keeper.pid").exists():
+            _start(folder, os.getppid() if worker else os.getpid())
+    return _attach(folder)
+
+
+def _start(folder: Path, run: int) -> None:
+    """Have it started, and wait until it is ready or has failed."""
+    with (folder / "keeper.log").open("wb") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "tests.dags.keeper", str(folder), str(run)],
+            cwd=REPO,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C ends the tests first.
+            start_new_session=True,
+        )
+    (folder / "keeper.pid").write_text(str(keeper.pid))
+    ready = folder / "state.json"
+    wait_until(lambda: ready.exists() or keeper.poll() is not None, every=NEARBY_SECONDS)
+
+
+def _attach(folder: Path) -> Maintained:
+    # It imports much, and is not needed before.
+    from tests.dags.keeper import attached
+
+    state = folder / "state.json"
+    if not state.exists():
+        said = (folder / "keeper.log").read_text(encoding="utf-8", errors="replace")
+        raise EnvironmentFaultError(
+            f"the Airflow of the tests did not start: {said[-3000:]}",
+            next_step=f"read the logs in {folder}",
+        )
+    return attached(folder, json.loads(state.read_text()))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the stack with the run, after its processes."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    if factory is None or hasattr(config, "workerinput"):
+        return
+    file = factory.getbasetemp() / _NAME / "keeper.pid"
+    if file.exists():
+        end(int(file.read_text()))
+
+
+def end(keeper: int) -> None:
+    """Have a keeper end its stack, and wait until it has."""
+    try:
+        process = psutil.Process(keeper)
+        if "tests.dags.keeper" not in process.cmdline():
+            return
+        process.send_signal(signal.SIGTERM)
+    except psutil.NoSuchProcess:
+        return
+    wait_until(lambda: not _runs(process), _END_SECONDS, NEARBY_SECONDS)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
