@@ -18,7 +18,7 @@ from firnline_dev.s3server import S3Server
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace, Place
 from tests.support.scenarios import Scenario
-from tests.support.sweeping import exhaustive, lay_out, sweep
+from tests.support.sweeping import every_point, lay_out, sweep
 
 
 @contextmanager
@@ -39,7 +39,8 @@ def _one(kind: str, scenario: Scenario, folder: Path, servers: list[S3Server]) -
     (folder / "scratch").mkdir(parents=True)
     began = time.monotonic()
     with _place(kind, folder, servers) as place:
-        figures = sweep(lay_out(place, scenario, folder / "scratch"), exhaustive)
+        start = lay_out(place, scenario, folder / "scratch")
+        figures = sweep(start, every_point(start.calls))
     seconds = time.monotonic() - began
     print(f"{kind:6}  {scenario.name:22} {figures.calls:5} {figures.points:6} {figures.rerun:6} "
           f"{seconds:7.1f}", flush=True)  # fmt: skip

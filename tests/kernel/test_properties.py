@@ -6,10 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.conftest import Group
+from tests.support.effort import examples
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "whole": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
@@ -46,9 +47,7 @@ def as_bag(rows: list[dict[str, Any]], names: list[str]) -> Counter[str]:
     return Counter(repr([row.get(name) for name in names]) for row in rows)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(20, 600)
 @given(tables=parts(), pick=st.data())
 def test_a_merge_keeps_every_row_once_and_sorts(
     group: Group, tables: list[pa.Table], pick: st.DataObject
@@ -68,9 +67,7 @@ def test_a_merge_keeps_every_row_once_and_sorts(
             assert known == sorted(known)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(15, 400)
 @given(
     inputs=st.lists(
         st.lists(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import UsageError
@@ -15,6 +15,7 @@ from firnline.kernel import query_child, query_process
 from firnline.kernel.model import KernelResult
 from firnline.kernel.query_process import check_query
 from tests.kernel.conftest import Group
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -207,9 +208,7 @@ def test_a_query_that_fails_on_a_row_says_so_without_paths(group: Group) -> None
     assert str(group.scratch) not in str(result.error)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(15, 400)
 @given(
     parts=st.lists(
         st.lists(st.tuples(st.none() | st.integers(0, 4), st.integers(-9, 9)), max_size=5),

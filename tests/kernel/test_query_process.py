@@ -14,6 +14,18 @@ from firnline.kernel.merge import merge_group
 from firnline.kernel.query_process import check_query
 from tests.kernel.conftest import Group
 from tests.kernel.test_query import COLUMNS, asked
+from tests.support.query_server import QueryServer, fork_queries, query_server
+
+__all__ = ["query_server"]
+
+
+@pytest.fixture(params=["started", "forked"], autouse=True)
+def _way(
+    request: pytest.FixtureRequest, query_server: QueryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The product starts a program; most other tests fork a process that has to be no different."""
+    if request.param == "forked":
+        fork_queries(query_server, monkeypatch)
 
 
 def test_a_query_and_its_errors_come_back_from_the_process(group: Group) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.arrow_types import from_arrow
 from firnline.kernel.model import Cluster, KernelResult
 from firnline.schema import union
 from tests.kernel.conftest import Group
+from tests.support.effort import examples
 
 Rows = list[dict[str, Any]]
 
@@ -74,9 +75,7 @@ def tables(draw: st.DrawFn) -> list[pa.Table]:
     return found
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(15, 400)
 @given(
     parts=tables(),
     method=st.sampled_from(["range", "zorder", "hash"]),

@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from firnline.kernel.model import KernelResult, KernelTask, KeyFile
 from firnline.part_metadata import PartMetadata, read_pairs
 from tests.kernel.conftest import PREFIX, Group
+from tests.support.effort import examples
 
 COLUMNS = {"k": "BIGINT", "s": "VARCHAR"}
 
@@ -152,9 +153,7 @@ def test_a_broken_key_file_is_named_by_its_key(group: Group) -> None:
 VALUES = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from("abc"))
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(20, 600)
 @given(
     parts=st.lists(st.lists(VALUES, max_size=5), min_size=1, max_size=4),
     gone=st.lists(VALUES, max_size=4),

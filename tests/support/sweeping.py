@@ -7,7 +7,7 @@ the same end as a clean run; days later nothing dangles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.paths import Root, TablePaths
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
+from tests.support.effort import sample
 from tests.support.log_tables import v1_state
 from tests.support.places import Place, Saved, keys_in
 from tests.support.reading import newest_of_keys, rows_of, visible_by_partition
@@ -221,25 +222,32 @@ def nothing_dangles(start: Start, table: Table) -> None:
     assert list(start.scratch.iterdir()) == [], "scratch is cleaned"
 
 
-def exhaustive(_start: Start, _index: int) -> Iterable[str]:
+def every_point(calls: Sequence[str]) -> list[Fault]:
     """Every call in every way."""
-    return KINDS
+    return [Fault(index, kind) for index in range(len(calls)) for kind in KINDS]
 
 
-def once(_start: Start, index: int) -> Iterable[str]:
-    """Every call in one way, in turn."""
-    return (KINDS[index % len(KINDS)],)
+def some_points(
+    calls: Sequence[str], commits: Callable[[int], bool], count: int, *what: str
+) -> list[Fault]:
+    """Return a sample of them, and beside it one of what commits; all in `make test-full`.
+
+    Args:
+        calls: of a clean run.
+        commits: whether a call commits or publishes, by its number.
+        count: points in the sample.
+        what: names the sample.
+    """
+    points = every_point(calls)
+    committing = [fault for fault in points if commits(fault.at)]
+    chosen = sample(points, count, *what) + sample(committing, 1, "commits", *what)
+    return [fault for fault in points if fault in chosen]
 
 
-def commits(start: Start, index: int) -> Iterable[str]:
-    """What commits or publishes in every way, the rest once."""
-    return KINDS if start.creates(index) else once(start, index)
-
-
-def sweep(start: Start, kinds: Callable[[Start, int], Iterable[str]]) -> Figures:
-    """Hit every call in the given ways."""
+def sweep(start: Start, points: Sequence[Fault]) -> Figures:
+    """Break the operation at each of these points."""
     figures = Figures(calls=len(start.calls))
-    for fault in _points(start, kinds):
+    for fault in points:
         call = start.fresh()
         try:
             came_through = hit(call, start.scenario.run, fault)
@@ -255,9 +263,3 @@ def sweep(start: Start, kinds: Callable[[Start, int], Iterable[str]]) -> Figures
         figures.kinds[fault.kind] += 1
         figures.rerun = max(figures.rerun, again)
     return figures
-
-
-def _points(start: Start, kinds: Callable[[Start, int], Iterable[str]]) -> Iterator[Fault]:
-    for index in range(len(start.calls)):
-        for kind in kinds(start, index):
-            yield Fault(index, kind)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from typing import IO
 
 import duckdb
 import msgspec
@@ -128,15 +129,7 @@ def run_query(
 
 
 def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | None) -> QueryAnswer:
-    # The package may be a zip that Spark put on the path of this process.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "firnline.kernel.query_child"]
-    with (
-        tempfile.TemporaryFile() as told,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, env=env
-        ) as process,
-    ):
+    with tempfile.TemporaryFile() as told, _start(told) as process:
         try:
             out = _talk(process, msgspec.json.encode(request), stopped, limit_s)
         finally:
@@ -147,6 +140,15 @@ def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | No
     if process.returncode != 0:
         raise _died(process.returncode, said, request.memory)
     return msgspec.json.decode(out, type=QueryAnswer)
+
+
+def _start(told: IO[bytes]) -> subprocess.Popen[bytes]:
+    # The package may be a zip that Spark put on the path of this process.
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "firnline.kernel.query_child"]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, env=env
+    )
 
 
 def _talk(
