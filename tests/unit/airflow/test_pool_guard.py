@@ -1,0 +1,59 @@
+"""What the plugin does with a run whose pool is not as it must be, without a scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from firnline.airflow import pool_guard
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Problems of the runs that were ended."""
+    settings = tmp_path / "tables.yaml"
+    settings.write_text(
+        "tables:\n  safe: {root: 's3://b/safe'}\n"
+        "  unsafe: {root: 's3://b/unsafe', locking: pool-only}\n"
+    )
+    monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
+    found: list[str] = []
+    monkeypatch.setattr(pool_guard, "_fail", lambda _run, problem: found.append(problem))
+    return found
+
+
+def starts(monkeypatch: pytest.MonkeyPatch, dag_id: str, slots: dict[str, int]) -> str:
+    """The note of a run that starts while Airflow has these pools."""
+    monkeypatch.setattr(pool_guard, "read_slots", lambda: slots)
+    run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None)
+    pool_guard.on_dag_run_running(run, "")
+    return run.note or ""
+
+
+def test_a_run_whose_pool_is_missing_or_closed_is_ended(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    """Its tasks would wait for ever, and nobody would be told."""
+    assert "does not exist" in starts(monkeypatch, "merge__safe", {"safe.cleanup": 1})
+    assert "has no slot" in starts(monkeypatch, "merge__safe", {"safe.merge": 0})
+    assert len(ended) == 2
+
+
+def test_a_pool_that_is_too_wide_ends_a_run_only_where_nothing_else_excludes(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    assert "has 2 slots" in starts(monkeypatch, "merge__safe", {"safe.merge": 2})
+    assert ended == []
+    assert "has 2 slots" in starts(monkeypatch, "merge__unsafe", {"unsafe.merge": 2})
+    assert len(ended) == 1
+
+
+def test_a_run_with_its_pool_and_one_that_is_not_ours_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    assert starts(monkeypatch, "merge__safe", {"safe.merge": 1}) == ""
+    assert starts(monkeypatch, "somebody_elses", {}) == ""
+    assert ended == []
