@@ -72,7 +72,7 @@ AIRFLOW = (
         old="AirflowException(sentence) if retryable else AirflowFailException(sentence)",
         new="AirflowException(sentence)",
         breaks="A mistake in the settings is told after an hour of retries.",
-        caught_by=("tests/unit/airflow",),
+        caught_by=("tests/unit/airflow/test_tasks.py",),
     ),
     Mutation(
         name="the options of a job stand in its argument list",
@@ -96,6 +96,6 @@ AIRFLOW = (
         old="        if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):",
         new="        if pool in slots and not _commits_exclude(dag_run.dag_id):",
         breaks="Nobody learns why a table is not maintained any more.",
-        caught_by=("tests/unit/airflow",),
+        caught_by=("tests/unit/airflow/test_pool_guard.py",),
     ),
 )

@@ -42,24 +42,20 @@ CLI = (
         unit=False,
     ),
     Mutation(
-        name="a dry run of a merge merges",
-        file="include/firnline/cli/merge.py",
-        old="""        if dry_run:
-            from firnline.operations.merge import preview
-""",
-        new="""        if dry_run and as_json:
-            from firnline.operations.merge import preview
-""",
-        breaks="Whoever wants to look changes the table.",
-        caught_by=("tests/cli/test_merge.py",),
+        name="a dry run with --yes drops",
+        file="include/firnline/cli/drop.py",
+        old="    if yes and not dry_run:",
+        new="    if yes:",
+        breaks="Whoever wants to look drops partitions.",
+        caught_by=("tests/cli/test_drop.py",),
         unit=False,
     ),
     Mutation(
-        name="a key to sweep is deleted without --delete",
+        name="a sweep of one key deletes all that is listed",
         file="include/firnline/cli/sweep.py",
-        old="    if delete:\n",
-        new="    if delete or keys:\n",
-        breaks="Whoever wants to look deletes an object.",
+        old="approved=tuple(keys) if keys else None",
+        new="approved=None",
+        breaks="Objects go that nobody has named.",
         caught_by=("tests/cli/test_sweep.py",),
         unit=False,
     ),

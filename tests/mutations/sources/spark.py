@@ -11,15 +11,15 @@ SPARK = (
         old="        missing = [task for task in bunch.tasks if task.group not in found]",
         new="        missing: list[KernelTask] = []",
         breaks="A merge ends as a success and has left groups out.",
-        caught_by=("tests/unit/spark/test_run.py",),
+        caught_by=("tests/unit/spark/test_outcome.py",),
     ),
     Mutation(
-        name="a group that kills its worker is tried for ever",
+        name="a group that kills its worker is tried once more than said",
         file="include/firnline/spark/run.py",
         old="    if bunch.tries + 1 < _TRIES:",
         new="    if bunch.tries < _TRIES:",
-        breaks="A group that no memory suffices for costs more and more executors.",
-        caught_by=("tests/unit/spark/test_run.py",),
+        breaks="A group that no memory suffices for costs another executor.",
+        caught_by=("tests/unit/spark/test_outcome.py",),
     ),
     Mutation(
         name="the last job of groups is not sent",
@@ -67,8 +67,7 @@ SPARK = (
         old="        if batchId <= done:",
         new="        if batchId < done:",
         breaks="Rows of a batch whose driver died are there twice.",
-        caught_by=("tests/spark/test_source.py",),
-        unit=False,
+        caught_by=("tests/unit/spark/test_source_sink.py",),
     ),
     Mutation(
         name="parts of a write that may be visible are deleted",
@@ -76,7 +75,7 @@ SPARK = (
         old="    if len(written) == len(messages):\n        return\n",
         new="",
         breaks="A commit whose answer was lost names parts that are gone.",
-        caught_by=("tests/unit/spark/test_source_write.py",),
+        caught_by=("tests/unit/spark/test_source_sink.py",),
     ),
     Mutation(
         name="a write knows what its newest task knew",
@@ -84,6 +83,6 @@ SPARK = (
         old="min((m.begun for m in messages), key=lambda b: b.q, default=None)",
         new="max((m.begun for m in messages), key=lambda b: b.q, default=None)",
         breaks="Rows that a delete was to hide are seen.",
-        caught_by=("tests/unit/spark/test_source_write.py",),
+        caught_by=("tests/unit/spark/test_source_sink.py",),
     ),
 )

@@ -11,11 +11,7 @@ STORE = (
         old='obstore.put(store, key, data, mode="create", use_multipart=False)',
         new='obstore.put(store, key, data, mode="overwrite", use_multipart=False)',
         breaks="Two transactions take one number, and the first is lost.",
-        caught_by=(
-            "tests/unit/store",
-            "tests/unit/test_transaction.py",
-            "tests/store/test_faults.py",
-        ),
+        caught_by=("tests/unit/store/test_client.py",),
     ),
     Mutation(
         name="a put whose answer was lost counts as a rival's",
@@ -70,7 +66,7 @@ STORE = (
 """,
         new="",
         breaks="Abandoned uploads of one key beyond a page are never found, and are billed.",
-        caught_by=("tests/unit/store",),
+        caught_by=("tests/unit/store/test_multipart.py",),
     ),
     Mutation(
         name="an upload that could not be aborted counts as aborted",
@@ -84,14 +80,14 @@ STORE = (
         return None
 """,
         breaks="The sweep reports success, and the bytes are billed on.",
-        caught_by=("tests/unit/store",),
+        caught_by=("tests/unit/store/test_multipart.py",),
     ),
     Mutation(
         name="a bucket that is not there reads as empty",
-        file="include/firnline/store/requests.py",
-        old="""        if failure.kind == "not-found" and kind in _NEEDS_BUCKET:""",
-        new="""        if failure.kind == "not-found" and kind in ():""",
-        breaks="A mistyped bucket is reported as a missing key.",
+        file="include/firnline/store/failures.py",
+        old='''kind: Kind = "not-found" if code in _ABSENT_CODES else "access"''',
+        new='''kind: Kind = "not-found"''',
+        breaks="With a mistyped bucket a table looks as if somebody had deleted its objects.",
         caught_by=("tests/store/test_client_s3.py",),
         unit=False,
     ),
@@ -101,8 +97,7 @@ STORE = (
         old="    if size != expected:",
         new="    if size > expected:",
         breaks="Half a part is staged, or half a log file is read.",
-        caught_by=("tests/store/test_faults.py",),
-        unit=False,
+        caught_by=("tests/unit/store/test_sizes.py",),
     ),
     Mutation(
         name="a machine that slept sends its request again",
