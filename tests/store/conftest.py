@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -25,6 +25,20 @@ class Faulty:
     store: ObjectClient
     direct: ObjectClient
     prefix: str
+    server: S3Server
+
+    def lay(self, keys: Sequence[str]) -> None:
+        """Make objects that hold their own keys, without a request."""
+        lay(self.server, keys)
+
+
+def lay(server: S3Server, keys: Sequence[str]) -> None:
+    """Make objects that hold their own keys, as files in the folder of the server."""
+    paths = {key: server.data_dir / server.bucket / key for key in keys}
+    for folder in {path.parent for path in paths.values()}:
+        folder.mkdir(parents=True, exist_ok=True)
+    for key, path in paths.items():
+        path.write_text(key)
 
 
 def access(server: S3Server, **changes: str | None) -> StoreAccess:
@@ -57,4 +71,5 @@ def faulty(s3_server: S3Server, s3_root: StoreRoot, prefix: str) -> Iterator[Fau
             open_store(s3_root.url, through, retry=QUICK),
             open_store(s3_root.url, access(s3_server), retry=QUICK),
             prefix,
+            s3_server,
         )

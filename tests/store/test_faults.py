@@ -20,7 +20,6 @@ from firnline.store.create import create
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.conftest import QUICK, Faulty, access
 from tests.store.faultproxy import Fault, Request, whole_answer, xml_answer
-from tests.support.store_contract import fill
 
 BREAKS: list[Fault] = ["reset", "lose-answer", "fail-after", "cut-head", "cut-body"]
 
@@ -76,7 +75,7 @@ def test_a_body_that_is_always_cut_is_noticed_and_never_given_out(
 @pytest.mark.parametrize("fault", BREAKS)
 def test_one_of_many_reads_breaks_and_all_are_right(faulty: Faulty, fault: Fault) -> None:
     keys = [f"{faulty.prefix}/m/{number}" for number in range(200)]
-    fill(faulty.direct, keys)
+    faulty.lay(keys)
     faulty.proxy.add(fault, times=5)
     assert dict(faulty.store.get_many(keys)) == {key: key.encode() for key in keys}
     assert faulty.store.counters.retries == 5
@@ -85,7 +84,7 @@ def test_one_of_many_reads_breaks_and_all_are_right(faulty: Faulty, fault: Fault
 @pytest.mark.parametrize("fault", ["reset", "cut-body"])
 def test_a_listing_goes_on_where_it_broke(faulty: Faulty, fault: Fault) -> None:
     keys = [f"{faulty.prefix}/l/{number:04d}" for number in range(2_100)]
-    fill(faulty.direct, keys)
+    faulty.lay(keys)
     faulty.proxy.add(fault, lambda request: "start-after" in request.path)
     second = re.compile("continuation-token|start-after")
     faulty.proxy.add(fault, lambda request: second.search(request.path) is not None, times=2)
@@ -233,7 +232,7 @@ def test_of_a_batch_with_protected_objects_every_key_has_its_own_answer(faulty: 
 @pytest.mark.parametrize("fault", ["lose-answer", "fail-after"])
 def test_a_batch_delete_survives_a_broken_connection(faulty: Faulty, fault: Fault) -> None:
     keys = [f"{faulty.prefix}/d/{number:04d}" for number in range(1_050)]
-    fill(faulty.direct, keys)
+    faulty.lay(keys)
     faulty.proxy.add(fault, lambda r: r.path.endswith("?delete"))
     assert [a.error for a in faulty.store.delete_many(keys)] == [None] * 1_050
     assert list(faulty.direct.list(f"{faulty.prefix}/d/")) == []

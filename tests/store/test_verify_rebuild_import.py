@@ -26,7 +26,8 @@ from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
 from firnline.snapshot import read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
+from firnline_dev.s3server import S3Server, StoreRoot
+from tests.store.conftest import lay
 from tests.store.test_merge_accounting import opened
 
 RUN = RunIdentity(run_id="r")
@@ -82,15 +83,16 @@ def test_a_check_costs_the_log_four_listings_and_deep_a_get_for_each_part(
     assert deep.checked.footer_rows == 2 * (APPENDS + 1)
 
 
-def test_a_check_of_many_parts_costs_a_request_for_each_thousand(s3_root: StoreRoot) -> None:
+def test_a_check_of_many_parts_costs_a_request_for_each_thousand(
+    s3_root: StoreRoot, s3_server: S3Server
+) -> None:
     table = opened(s3_root)
     keys = [table.paths.data_part("", SystemIds().uuid7(1)) for _ in range(2_500)]
     t = SystemClock().now_ms()
-    markers = [Marker(p=key, b=1, t=t, n=1) for key in keys]
+    markers = [Marker(p=key, b=len(key), t=t, n=1) for key in keys]
     content = LogContent(t=t, schema={"id": "BIGINT"}, markers=markers)
     table.store.put_new(table.paths.append_log(t, "w-1"), codec.encode(content))
-    for key in keys[5:]:
-        table.store.put_new(key, b"x")
+    lay(s3_server, keys[5:])
     fresh = opened(s3_root)
     report = verify(fresh, deep=False)
     assert report.kinds == {"part-missing": 5}
