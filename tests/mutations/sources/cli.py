@@ -101,7 +101,14 @@ CLI = (
         old="        c if c.isprintable() or c in kept else",
         new="        c if c != '\\0' or c in kept else",
         breaks="A partition's name drives the terminal of whoever looks at it.",
-        caught_by=("tests/cli/test_app.py",),
-        unit=False,
+        caught_by=("tests/unit/cli/test_failures.py", "tests/cli/test_output.py"),
+    ),
+    Mutation(
+        name="errors reach the terminal as they are",
+        file="include/firnline/cli/failures.py",
+        old="    return printable(str(error))",
+        new="    return str(error)",
+        breaks="A key that an error names drives the terminal of whoever reads it.",
+        caught_by=("tests/unit/cli/test_failures.py",),
     ),
 )
