@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,15 +134,15 @@ def tally(rows: Sequence[Row]) -> Counter[tuple[tuple[str, Any], ...]]:
     )
 
 
-def by_every_path(scan: Scan) -> dict[str, list[Row]]:
-    """The rows of a scan, by all that it can give."""
+def paths_of(scan: Scan) -> dict[str, Callable[[], list[Row]]]:
+    """All that a scan can give: what reads its rows."""
     from firnline.kernel.read import stream
 
-    found: dict[str, list[Row]] = {
-        "duckdb": scan.duckdb().to_arrow_table().to_pylist(),
-        "arrow_reader": scan.arrow_reader().read_all().to_pylist(),
-        "polars": scan.polars().collect().to_dicts(),
-        "pieces": [
+    found: dict[str, Callable[[], list[Row]]] = {
+        "duckdb": lambda: scan.duckdb().to_arrow_table().to_pylist(),
+        "arrow_reader": lambda: scan.arrow_reader().read_all().to_pylist(),
+        "polars": lambda: scan.polars().collect().to_dicts(),
+        "pieces": lambda: [
             row
             for task in scan.plan.tasks(max_bytes=3_000)
             for row in stream(task, scan.table.store, scan.limits()).read_all().to_pylist()
@@ -151,8 +151,13 @@ def by_every_path(scan: Scan) -> dict[str, list[Row]]:
     task = scan.plan.task
     # What a dataset cannot express it refuses.
     if not task.primary_key and all(part.hidden < 0 > part.sources for part in task.parts):
-        found["dataset"] = scan.arrow_dataset().to_table().to_pylist()
+        found["dataset"] = lambda: scan.arrow_dataset().to_table().to_pylist()
     return found
+
+
+def by_every_path(scan: Scan) -> dict[str, list[Row]]:
+    """The rows of a scan, by all that it can give."""
+    return {name: read() for name, read in paths_of(scan).items()}
 
 
 def parts_of(world: World) -> int:
