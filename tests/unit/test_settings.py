@@ -3,9 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from firnline.settings import (
     settings_for_root,
     settings_path,
 )
+from tests.support.calls import calls_of
 from tests.support.tables import loaded, mistakes
 
 SHIPPED = Path(__file__).parents[2] / "include" / "tables.yaml"
@@ -218,22 +217,6 @@ def tables(number: int, path: Path) -> Path:
     )
     path.write_text("defaults: {merge: {min_inputs: 5}}\ntables:\n" + "".join(blocks))
     return path
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many Python functions are called: what does not depend on the machine."""
-    calls = 0
-
-    def count(_: FrameType, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def test_the_work_to_load_tables_grows_as_their_number_and_no_faster(tmp_path: Path) -> None:

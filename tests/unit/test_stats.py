@@ -91,16 +91,22 @@ def test_bounds_contain_every_value(
     assert_contains(from_footer(pq.read_metadata(sink), ["x"]), values, kind)
 
 
-@examples(10, 300)
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@examples(40, 1_000)
 @given(values=st.lists(st.none() | TEXT, min_size=1, max_size=6))
 def test_bounds_of_a_footer_that_duckdb_wrote_contain_every_text(
-    values: list[str | None], tmp_path_factory: pytest.TempPathFactory
+    connection: duckdb.DuckDBPyConnection,
+    values: list[str | None],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path = tmp_path_factory.mktemp("part") / "x.parquet"
     table = pa.table({"x": pa.array(values, pa.string())})
-    with duckdb.connect() as connection:
-        connection.register("given", table)
-        connection.execute(f"COPY given TO '{path}' (FORMAT parquet)")
+    connection.register("given", table)
+    connection.execute(f"COPY given TO '{path}' (FORMAT parquet)")
     assert_contains(from_footer(pq.read_metadata(path), ["x"]), values, pa.string())
 
 

@@ -32,10 +32,17 @@ def keys_of(columns: list[str], rows: list[tuple[Any, ...]], schema: Any = None)
     return key_set(columns, rows, schema or SCHEMA, "the test")
 
 
-@examples(15, 400)
+@pytest.fixture(scope="module")
+def place() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@examples(40, 1_000)
 @given(data=st.data(), name=st.sampled_from(EXACT))
 def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
-    data: st.DataObject, name: str
+    place: duckdb.DuckDBPyConnection, data: st.DataObject, name: str
 ) -> None:
     keys = data.draw(st.lists(literals(name), min_size=1, max_size=4))
     values = data.draw(st.lists(st.none() | VALUES[name], min_size=1, max_size=6))
@@ -45,8 +52,6 @@ def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
     stored = pq.read_table(io.BytesIO(world.store.objects[file.key][0]))
     row = dict.fromkeys(COLUMNS)
     part = arrow([{**row, name: value} for value in values])
-    place = duckdb.connect()
-    place.execute("SET TimeZone = 'UTC'")
     place.register("rows", part)
     place.register("keys", stored)
     quoted = '"' + name.replace('"', '""') + '"'
