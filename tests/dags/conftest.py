@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.dags.parsing import Parser
 from tests.dags.shared_stack import shared
 
 if TYPE_CHECKING:
@@ -19,3 +20,10 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maintained]
     found = shared(tmp_path_factory)
     yield found
     found.stack.api.close()
+
+
+@pytest.fixture(scope="session")
+def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
+    """A process that has imported Airflow, to parse DAG files in forks of it."""
+    with Parser(tmp_path_factory.mktemp("parser")) as found:
+        yield found

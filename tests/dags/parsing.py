@@ -1,4 +1,4 @@
-"""DAG files as a fresh process parses them: no network, what is made, how long it takes."""
+"""DAG files as a fresh process parses them: no network, what is made, how much work it is."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from firnline_dev.bootstrap import REPO
 
 HEAVY = ("pyarrow", "duckdb", "pyspark", "obstore", "pandas", "numpy", "polars", "sqlglot")
 
-PARSE = """
-import json, socket, sys, time
+PARSER = """
+import json, os, socket, sys
 
 def refuse(*args, **kwargs):
     raise AssertionError(f"a request was sent while parsing: {args}")
@@ -23,16 +24,33 @@ socket.socket.connect = refuse
 socket.getaddrinfo = refuse
 import airflow.sdk
 from airflow.dag_processing.dagbag import DagBag
-started = time.process_time()
-bag = DagBag(sys.argv[1], collect_dags=False)
-bag.collect_dags(sys.argv[1])
-seconds = time.process_time() - started  # other work on this machine does not count
 from airflow.serialization.serialized_objects import DagSerialization
 
-shown = {}
-for dag in list(bag.dags.values())[:60]:
+class Effort:
+    # Calls of Python functions, and how often the settings were opened.
+    def __init__(self):
+        self.calls = self.reads = 0
+        sys.addaudithook(self.look)
+
+    def look(self, event, args):
+        if event == "open" and args[0] == os.environ["FIRNLINE_TABLES"]:
+            self.reads += 1
+
+    def count(self, frame, event, arg):
+        self.calls += event == "call"
+
+    def of(self, work):
+        self.calls = self.reads = 0
+        sys.setprofile(self.count)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+        return [self.calls, self.reads]
+
+def look(dag):
     data = DagSerialization.to_dict(dag)["dag"]
-    shown[dag.dag_id] = {
+    return {
         "pools": {task.task_id: task.pool for task in dag.tasks},
         "doc": dag.doc_md,
         "owner": dag.owner,
@@ -54,23 +72,109 @@ for dag in list(bag.dags.values())[:60]:
         "deadline": bool(dag.deadline),
         "size": len(json.dumps(data)),
     }
-print(json.dumps({
-    "errors": bag.import_errors, "ids": sorted(bag.dags), "dags": shown, "seconds": seconds,
-    "files": {stat.file.strip("/"): stat.duration.total_seconds() for stat in bag.dagbag_stats},
-    "modules": sorted(name for name in sys.modules if "." not in name),
-}))
+
+def parse(asked):
+    os.environ.update(asked["env"])
+    bag = DagBag(asked["dags"], collect_dags=False)
+    effort = {}
+    if asked["measured"]:
+        effort_of = Effort().of
+        for name in sorted(os.listdir(asked["dags"])):
+            file = os.path.join(asked["dags"], name)
+            if name.endswith(".py"):
+                # What is done once for each process is done the first time.
+                bag.collect_dags(file)
+                effort[name] = effort_of(lambda: bag.collect_dags(file, only_if_updated=False))
+    else:
+        bag.collect_dags(asked["dags"])
+    shown = list(bag.dags.values())[: asked["shown"]]
+    return {
+        "errors": bag.import_errors, "ids": sorted(bag.dags), "effort": effort,
+        "dags": {dag.dag_id: look(dag) for dag in shown},
+        "modules": sorted(name for name in sys.modules if "." not in name),
+    }
+
+for line in sys.stdin:
+    # Each parse is a process of its own that has imported Airflow, and nothing of ours.
+    child = os.fork()
+    if child == 0:
+        asked = json.loads(line)
+        with open(asked["answer"], "w") as file:
+            json.dump(parse(asked), file)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
 """
 
 
-def parse(folder: Path, tables: str, dags: Path = REPO / "dags", **env: str) -> Any:
-    """What a fresh process finds in dags/ (or one file of it), with these settings."""
-    file = folder / "tables.yaml"
-    file.write_text(tables)
-    done = subprocess.run(
-        [sys.executable, "-c", PARSE, str(dags)],
-        env={**os.environ, "AIRFLOW_HOME": str(folder), "FIRNLINE_TABLES": str(file), **env},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+class Parser:
+    """A process that has imported Airflow, and parses in forks of it; a context manager.
+
+    Args:
+        home: an empty folder.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def __enter__(self) -> Self:
+        timeless = {"AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PARSER],
+            env={**os.environ, "AIRFLOW_HOME": str(self.home), **timeless},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # It has nothing to tidy up, which would take it a second.
+        self._process.kill()
+        self._process.communicate()
+
+    def parse(
+        self,
+        folder: Path,
+        tables: str,
+        dags: Path = REPO / "dags",
+        *,
+        shown: int = 60,
+        measured: bool = False,
+        task_of: str | None = None,
+    ) -> Any:
+        """Return what a process finds in dags/ (or one file of it), with these settings.
+
+        Args:
+            folder: for the settings file.
+            tables: its text.
+            dags: which files.
+            shown: how many DAGs are described.
+            measured: whether to say by file how many functions were called, and how often the
+                settings were opened.
+            task_of: id of the DAG whose task starts; None: Airflow looks for DAGs.
+        """
+        file, answer = folder / "tables.yaml", folder / "parsed.json"
+        file.write_text(tables)
+        starting = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": task_of} if task_of else {}
+        asked = {
+            "dags": str(dags),
+            "shown": shown,
+            "measured": measured,
+            "env": {"FIRNLINE_TABLES": str(file), **starting},
+            "answer": str(answer),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(asked)}\n")
+        self._process.stdin.flush()
+        # Airflow may say something before, when it is imported.
+        for line in self._process.stdout:
+            if line.strip().isdigit():
+                assert line.strip() == "0", f"the parse ended with {line}"
+                return json.loads(answer.read_text())
+        raise AssertionError("the parser ended")

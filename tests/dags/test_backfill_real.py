@@ -17,7 +17,7 @@ from tests.dags.maintained import Maintained, Run
 from tests.support.effort import FULL
 
 DAG_ID = "rewrite_partitions__rewritten"
-SPAN = DAYS[1:6] if FULL else DAYS[1:4]
+SPAN = DAYS[1:6] if FULL else DAYS[1:3]
 """The days of the first backfill; each of them starts a JVM."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dags.parsing import parse
+from tests.dags.parsing import Parser
 
 OPERATIONS = (
     "remove_partitions, rewrite_partitions, delete_where, replace, restore, erase, orphan_sweep"
@@ -32,8 +32,8 @@ CHAINS = {
 
 
 @pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return parse(tmp_path_factory.mktemp("home"), TABLES)
+def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return parser.parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
 def test_every_table_has_its_seven_dags_and_no_file_fails(parsed: Any) -> None:

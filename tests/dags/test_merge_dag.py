@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firnline_dev.bootstrap import REPO
-from tests.dags.parsing import HEAVY, parse
+from tests.dags.parsing import HEAVY, Parser
 
 MERGE = REPO / "dags" / "merge.py"
 TABLES = """
@@ -20,8 +20,8 @@ tables:
 
 
 @pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return parse(tmp_path_factory.mktemp("home"), TABLES, MERGE)
+def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return parser.parse(tmp_path_factory.mktemp("home"), TABLES, MERGE)
 
 
 def test_every_table_has_its_dag_and_no_file_fails(parsed: Any) -> None:
@@ -99,9 +99,11 @@ def test_params_are_typed(parsed: Any) -> None:
 
 
 def test_a_mistake_in_the_settings_is_an_import_error_that_names_file_and_field(
-    tmp_path: Path,
+    parser: Parser, tmp_path: Path
 ) -> None:
-    found = parse(tmp_path, "tables: {t: {root: 'file:///tmp/t', merge: {target: 1GiB}}}", MERGE)
+    found = parser.parse(
+        tmp_path, "tables: {t: {root: 'file:///tmp/t', merge: {target: 1GiB}}}", MERGE
+    )
     (error,) = found["errors"].values()
     assert f"{tmp_path / 'tables.yaml'}: tables.t.merge.target: is no setting" in error
     assert found["ids"] == []

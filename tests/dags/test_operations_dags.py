@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from firnline.pools import pool_of_dag
 from firnline.settings_operations import ALL_OPERATIONS
 from firnline_dev.bootstrap import REPO
-from tests.dags.parsing import HEAVY, parse
+from tests.dags.parsing import HEAVY, Parser
 
 OPERATIONS = sorted(path.stem for path in (REPO / "dags").glob("*.py"))
 QUIET = ("verify", "orphan_sweep")
@@ -32,8 +34,8 @@ tables:
 
 
 @pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return parse(tmp_path_factory.mktemp("home"), TABLES)
+def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return parser.parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
 def test_every_file_is_an_operation() -> None:
@@ -118,28 +120,58 @@ def test_who_asked_for_alerts_gets_them(parsed: Any) -> None:
             assert (plain["on_failure"], plain["deadline"]) == (False, False)
 
 
-def thousand(settings: str = "") -> str:
-    tables = [f"  t{i:04d}: {{root: 's3://bucket/t{i:04d}'}}" for i in range(1000)]
-    return "\n".join(["defaults:", f"  {settings}", "tables:", *tables])
+def fleet(count: int) -> str:
+    """Settings of so many tables that have every operation."""
+    tables = [f"  t{i:04d}: {{root: 's3://bucket/t{i:04d}'}}" for i in range(count)]
+    ttl = "  ttl: {keep: 90d, partition: 'd=(?P<day>.*)'}"
+    return "\n".join(["defaults:", ttl, "tables:", *tables])
 
 
-FLEET = "ttl: {keep: 90d, partition: 'd=(?P<day>.*)'}"
+def growth(efforts: Sequence[Mapping[str, Sequence[int]]], name: str) -> list[int]:
+    """Functions called more than for the half of the tables, by size of the fleet."""
+    return [more[name][0] - less[name][0] for less, more in pairwise(efforts)]
 
 
-def test_a_thousand_tables_are_parsed_long_before_airflow_gives_up(tmp_path: Path) -> None:
-    found = parse(tmp_path, thousand(FLEET))
+@pytest.fixture(scope="module")
+def efforts(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[int]]]:
+    """By DAG file: functions called and settings opened, for 3, 6 and 12 tables."""
+    found = []
+    for count in (3, 6, 12):
+        folder = tmp_path_factory.mktemp("fleet")
+        parsed = parser.parse(folder, fleet(count), shown=0, measured=True)
+        assert parsed["errors"] == {}
+        assert len(parsed["ids"]) == count * len(OPERATIONS)
+        found.append(parsed["effort"])
+    return found
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_work_of_a_parse_grows_in_proportion_to_the_tables(
+    efforts: list[dict[str, list[int]]], operation: str
+) -> None:
+    twice, four_times = growth(efforts, f"{operation}.py")
+    assert four_times == pytest.approx(2 * twice, rel=0.002), (twice, four_times)
+    assert [effort[f"{operation}.py"][1] for effort in efforts] == [1, 1, 1]
+
+
+def test_a_task_that_starts_makes_its_own_dag_only(
+    parser: Parser, tmp_path: Path, efforts: list[dict[str, list[int]]]
+) -> None:
+    mine = [
+        parser.parse(tmp_path, fleet(count), measured=True, task_of="merge__t0001")
+        for count in (3, 6)
+    ]
+    assert [found["ids"] for found in mine] == [["merge__t0001"]] * 2
+    # Each table more is a line of settings to read, and nothing else.
+    (more,) = growth([found["effort"] for found in mine], "merge.py")
+    assert more < growth(efforts, "merge.py")[0] / 4
+    other = parser.parse(tmp_path, fleet(3), task_of="someone_s_dag")
+    assert (other["ids"], other["errors"]) == ([], {})
+
+
+@pytest.mark.full("12,000 DAGs: two minutes of CPU")
+def test_a_thousand_tables_are_parsed(parser: Parser, tmp_path: Path) -> None:
+    found = parser.parse(tmp_path, fleet(1000))
     assert found["errors"] == {}
     assert len(found["ids"]) == 1000 * len(OPERATIONS)
     assert not set(found["modules"]) & set(HEAVY)
-    # It gives a file up after 30 s; measured figures: docs/airflow.md, "Many tables".
-    print(found["files"])
-    assert {name for name, seconds in found["files"].items() if seconds > 25} == set()
-
-
-def test_a_task_that_starts_makes_its_own_dag_only(tmp_path: Path) -> None:
-    found = parse(tmp_path, thousand(FLEET), _AIRFLOW_PARSING_CONTEXT_DAG_ID="merge__t0500")
-    assert found["ids"] == ["merge__t0500"]
-    # Airflow parses the task's own file only.
-    assert found["files"]["merge.py"] < 25
-    other = parse(tmp_path, thousand(FLEET), _AIRFLOW_PARSING_CONTEXT_DAG_ID="someone_s_dag")
-    assert (other["ids"], other["errors"]) == ([], {})
