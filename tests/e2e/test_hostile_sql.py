@@ -18,6 +18,7 @@ import pytest
 from firnline.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, RunFailedError, UsageError
+from firnline.kernel import query_process
 from firnline.kernel.duck import open_duckdb
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
@@ -25,11 +26,13 @@ from firnline.operations import delete, rewrite
 from firnline.operations.delete import DeleteOptions
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.operations.rewrite import RewriteOptions
+from tests.support.effort import sample
 from tests.support.hostile import RecordingStore, refusal
 from tests.support.world import World, make_world
 
 RUN = RunIdentity(run_id="r")
 SECRET = "s3cr3t-canary"
+START = query_process._start
 
 
 @dataclass(frozen=True)
@@ -194,10 +197,8 @@ def unchanged(attacked: Attacked, before: dict[str, Any], error: FirnlineError) 
     assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("text", REACHES)
-def test_a_query_that_reaches_out_is_refused_before_anything_is_read(
-    attacked: Attacked, text: str
-) -> None:
+def is_refused(attacked: Attacked, text: str) -> None:
+    """As a query of a rewrite, before anything is read."""
     attacked.store.forget()
     before = dict(attacked.world.store.objects)
     options = RewriteOptions(sql=attacked.fill(text), force=True)
@@ -206,6 +207,32 @@ def test_a_query_that_reaches_out_is_refused_before_anything_is_read(
     )
     assert isinstance(error, UsageError)
     unchanged(attacked, before, error)
+
+
+@pytest.mark.parametrize("text", REACHES)
+def test_a_query_that_reaches_out_is_refused_before_anything_is_read(
+    attacked: Attacked, text: str
+) -> None:
+    is_refused(attacked, text)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of queries are started as the product does it, in this environment."""
+    monkeypatch.setattr(query_process, "_start", START)
+
+
+ASKS_ENVIRONMENT = [text for text in REACHES if "getenv" in text]
+
+
+@pytest.mark.usefixtures("started")
+@pytest.mark.parametrize(
+    "text", sample(REACHES, 3, "started") + sample(ASKS_ENVIRONMENT, 2, "started with the canary")
+)
+def test_a_process_that_is_started_and_not_forked_refuses_it_too(
+    attacked: Attacked, text: str
+) -> None:
+    is_refused(attacked, text)
 
 
 def test_every_attack_has_a_harmless_sister(attacked: Attacked) -> None:
@@ -303,6 +330,7 @@ def test_a_query_without_end_is_ended_and_changes_nothing(attacked: Attacked, sq
     assert set(attacked.world.store.objects) == before
 
 
+@pytest.mark.usefixtures("started")
 def test_a_query_that_fills_the_memory_ends_with_one_error_and_changes_nothing(
     attacked: Attacked,
 ) -> None:

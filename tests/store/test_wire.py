@@ -20,6 +20,7 @@ from tests.store.wire import LASTING, PASSING, SILENT, Break, Line, make_impatie
 from tests.support.effort import FULL, sample
 from tests.support.operations import READS, SCENARIOS
 from tests.support.places import FolderPlace
+from tests.support.query_server import QueryServer, fork_queries
 from tests.support.scenarios import Scenario
 from tests.support.sweeping import lay_out
 
@@ -33,6 +34,7 @@ POINTS = 2
 def line(
     request: pytest.FixtureRequest,
     s3_server: S3Server,
+    query_server: QueryServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Line]:
     """Each operation in turn, its table laid out once."""
@@ -45,6 +47,7 @@ def line(
     place = FolderPlace("s3", url, data, top / "copies", access)
     with pytest.MonkeyPatch.context() as patch, FaultProxy(s3_server.port) as proxy:
         make_impatient(patch)
+        fork_queries(query_server, patch)
         yield Line(lay_out(place, scenario, top / "scratch"), proxy)
 
 
