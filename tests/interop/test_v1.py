@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.snapshot import read_snapshot
+from tests.support.effort import examples
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.v1_client import V1Client
@@ -98,7 +99,7 @@ STEPS = st.sampled_from(["v1 append", "append", "v1 merge", "merge", "merge two"
 
 
 @given(st.lists(st.tuples(STEPS, st.sampled_from(["d=1", "d=2"])), max_size=25))
-@settings(max_examples=60, deadline=None)
+@examples(40, 1000)
 def test_both_clients_agree_after_any_sequence_of_their_work(steps: list[tuple[str, str]]) -> None:
     world = make_world(merge={"min_inputs": 2})
     client = V1Client(world)

@@ -10,6 +10,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.ids import SystemIds
+from firnline.kernel import query_process
 from firnline.kernel.merge import merge_group
 from firnline.kernel.query_process import check_query
 from tests.kernel.conftest import Group
@@ -18,12 +19,15 @@ from tests.support.query_server import QueryServer, fork_queries, query_server
 
 __all__ = ["query_server"]
 
+START = query_process._start
+
 
 @pytest.fixture(params=["started", "forked"], autouse=True)
 def _way(
     request: pytest.FixtureRequest, query_server: QueryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The product starts a program; most other tests fork a process that has to be no different."""
+    monkeypatch.setattr(query_process, "_start", START)
     if request.param == "forked":
         fork_queries(query_server, monkeypatch)
 

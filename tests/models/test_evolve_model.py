@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given
-from hypothesis import settings as limits
+from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
@@ -18,6 +17,7 @@ from firnline.fold import delete_is_over
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
+from tests.support.effort import examples
 from tests.support.evolving import (
     DAY,
     RUN,
@@ -126,7 +126,7 @@ STEPS = st.tuples(
 )
 
 
-@limits(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5, 150)
 @given(steps=st.lists(STEPS, min_size=3, max_size=7))
 def test_readers_see_the_columns_of_today_whatever_the_parts_hold(
     steps: list[tuple[str, int, str]],

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
@@ -31,6 +31,7 @@ from firnline.log.records import NO_STATS
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.snapshot import read_snapshot
+from tests.support.effort import examples
 from tests.support.visible import RUN, SCHEMA, Played, Row, by_every_path, rows_like, tally
 from tests.support.world import World, make_world
 
@@ -82,7 +83,7 @@ def play(world: World, scratch: Path, steps: list[tuple[Any, ...]]) -> Played:
     [{}, {"primary_key": ["id"]}, {"primary_key": ["id"], "version": "v"}],
     ids=["rows", "key", "version"],
 )
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5, 150)
 @given(steps=st.lists(STEPS, min_size=2, max_size=7), wanted=st.sampled_from(range(len(WANTED))))
 def test_every_read_path_gives_the_rows_that_should_be_visible(
     declared: dict[str, Any], steps: list[tuple[Any, ...]], wanted: int

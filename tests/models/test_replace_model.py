@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given
-from hypothesis import settings as limits
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.append import Appender
@@ -19,6 +18,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.merge import MergeOptions, run_merge
 from firnline.operations.replace import ReplaceOptions, run_replace
+from tests.support.effort import examples
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
 from tests.support.scenarios import Sequential
@@ -165,7 +165,7 @@ ACTS = st.one_of(
 )
 
 
-@limits(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, 300)
 @given(st.lists(ACTS, min_size=2, max_size=7), st.booleans())
 def test_the_table_shows_what_a_list_of_rows_would(acts: list[Act], partitioned: bool) -> None:
     levels = ["c"] if partitioned else []

@@ -7,14 +7,21 @@ import sys
 
 import pytest
 
+from firnline_dev.simulate.mutations import MUTATIONS
 from firnline_dev.simulate.run import play_seeds
+from tests.support.effort import sample
 
 
 def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
     """In a process of its own: what a mutation replaces stays replaced."""
-    command = [sys.executable, "-m", "firnline_dev.simulate", "--jobs", "1", "--seeds", "100"]
+    rule = "no append.ttl"
+    first_seed = str(MUTATIONS[rule].seed)
+    command = [sys.executable, "-m", "firnline_dev.simulate", "--jobs", "1", "--seeds", "25"]
     told = subprocess.run(
-        [*command, "--break", "no append.ttl"], capture_output=True, text=True, check=False
+        [*command, "--from", first_seed, "--break", rule],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert told.returncode == 1, told.stderr
     first, *trace, last = told.stdout.splitlines()
@@ -24,26 +31,32 @@ def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
     assert any("appended parts become visible" in line for line in trace)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "no conflict check",
-        "append reads its sequence from the log",
-        "a fold copies markers as they stand",
-    ],
-)
-def test_a_rule_that_is_switched_off_is_found(rule: str) -> None:
-    command = [sys.executable, "-m", "firnline_dev.simulate", "--trace", "--jobs", "1"]
+BREAK = """
+import os, sys
+from firnline_dev.simulate.mutations import MUTATIONS
+from firnline_dev.simulate.run import play_seed
+for rule in sys.argv[1:]:
+    if os.fork() == 0:  # what it replaces stays replaced
+        MUTATIONS[rule].switch_off()
+        print(play_seed(MUTATIONS[rule].seed).finding and rule, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_a_rule_that_is_switched_off_is_found_by_its_seed() -> None:
+    rules = sample(list(MUTATIONS), 8, "rules")
     told = subprocess.run(
-        [*command, "--seeds", "100", "--break", rule], capture_output=True, text=True, check=False
+        [sys.executable, "-c", BREAK, *rules], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 1, told.stderr
-    assert told.stdout.startswith("VIOLATION in seed "), (
-        "a mutation that itself fails proves nothing"
-    )
+    # A rule is missing where its mutation itself failed.
+    assert told.stdout.splitlines() == rules, told.stderr
 
 
-def test_a_log_that_is_lost_is_rebuilt_in_some_worlds() -> None:
-    found = play_seeds(40, 60)
-    assert not hasattr(found, "what"), found
-    assert found["rebuild"] > 0
+def test_a_log_that_is_lost_is_rebuilt_in_some_world() -> None:
+    for seed in range(43, 103):  # the first of these does it as the code stands
+        found = play_seeds(seed, 1)
+        assert not hasattr(found, "what"), found
+        if found["rebuild"] > 0:
+            return
+    pytest.fail("no log was rebuilt")
