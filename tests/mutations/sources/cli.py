@@ -47,8 +47,7 @@ CLI = (
         old="    if yes and not dry_run:",
         new="    if yes:",
         breaks="Whoever wants to look drops partitions.",
-        caught_by=("tests/cli/test_drop.py",),
-        unit=False,
+        caught_by=("tests/unit/cli/test_dry_runs.py",),
     ),
     Mutation(
         name="a sweep of one key deletes all that is listed",
@@ -92,8 +91,7 @@ CLI = (
         old="    return error.exit_code if isinstance(error, FirnlineError) else UNEXPECTED",
         new="    return error.exit_code if isinstance(error, FirnlineError) else 0",
         breaks="A script goes on after a bug of ours.",
-        caught_by=("tests/cli/test_app.py",),
-        unit=False,
+        caught_by=("tests/unit/cli/test_failures.py",),
     ),
     Mutation(
         name="names of the table reach the terminal as they are",

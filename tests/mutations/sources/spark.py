@@ -35,7 +35,7 @@ SPARK = (
         old="    return error.exit_code\n",
         new="    return 0\n",
         breaks="Airflow shows a failed merge as a success.",
-        caught_by=("tests/unit/spark/test_job.py", "tests/spark/test_job.py"),
+        caught_by=("tests/unit/spark/test_job.py",),
     ),
     Mutation(
         name="a dry run among the options of a job runs",
