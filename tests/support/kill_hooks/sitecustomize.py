@@ -34,10 +34,11 @@ def _dying(store: object) -> object:
                 file.write(f"{name}\n")
             if hit and when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            answer = super()._call(name, act, put=put)
-            if hit:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return answer
+            try:
+                return super()._call(name, act, put=put)
+            finally:  # a call that is refused, as the second put of the probe, is over as well
+                if hit:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
     return Dying(store)
 
