@@ -6,6 +6,7 @@ the same end as a clean run; days later nothing dangles.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ RERUN_MORE = 10
 """Calls that a second run may need beyond a clean one: to publish what the first committed, to
 read log files that it wrote, to read back a put."""
 Seen = dict[str, Ids]
+_rows_of = functools.lru_cache(maxsize=256)(rows_of)
+"""By the file's bytes: after each fault of a sweep nearly the same parts are looked at."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     numbers = sorted(map(table.paths.parse_txn, keys_in(table, "_txn")))
     assert numbers == list(range(1, len(numbers) + 1))
     found: Seen = {}
-    known = {key: rows_of(data) for key, data in parts.items()}
+    known = {key: _rows_of(data) for key, data in parts.items()}
     for partition, rows in visible_by_partition(table, snapshot, known).items():
         ids = Counter(row["id"] for row in newest_of_keys(table.settings, rows))
         assert set(ids.values()) <= {1}, f"doubled: {ids}"
