@@ -6,6 +6,7 @@ killed, the keeper sees that and ends the stack by itself.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -21,12 +22,12 @@ import pytest
 from firnline.errors import EnvironmentFaultError
 from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
 from firnline_dev.bootstrap import REPO
+from firnline_dev.processes import Programs
 
 if TYPE_CHECKING:
     from tests.dags.maintained import Maintained
 
 _NAME = "airflow-of-the-run"
-_END_SECONDS = 60.0
 
 
 def shared(factory: pytest.TempPathFactory) -> Maintained:
@@ -79,28 +80,35 @@ def _attach(folder: Path) -> Maintained:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the stack with the run, after its processes."""
+    """End the stack with the run, after its processes.
+
+    Raises:
+        RuntimeError: something of it was still there.
+    """
     factory = getattr(config, "_tmp_path_factory", None)
     if factory is None or hasattr(config, "workerinput"):
         return
-    file = factory.getbasetemp() / _NAME / "keeper.pid"
-    if file.exists():
-        end(int(file.read_text()))
+    folder = factory.getbasetemp() / _NAME
+    if (folder / "keeper.pid").exists():
+        _end(int((folder / "keeper.pid").read_text()))
+    if (folder / "state.json").exists():
+        programs = Programs(json.loads((folder / "state.json").read_text())["mark"], folder)
+        if left := [process.pid for process in programs.alive()]:
+            programs.stop()
+            raise RuntimeError(f"processes of the Airflow of the tests were still there: {left}")
 
 
-def end(keeper: int) -> None:
-    """Have a keeper end its stack, and wait until it has."""
-    try:
+def _end(keeper: int) -> None:
+    """Have the keeper end its stack, and wait until it has."""
+    with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(keeper)
-        if "tests.dags.keeper" not in process.cmdline():
-            return
-        process.send_signal(signal.SIGTERM)
-    except psutil.NoSuchProcess:
-        return
-    wait_until(lambda: not _runs(process), _END_SECONDS, NEARBY_SECONDS)
+        if "tests.dags.keeper" in process.cmdline():
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not is_running(process), every=NEARBY_SECONDS)
 
 
-def _runs(process: psutil.Process) -> bool:
+def is_running(process: psutil.Process) -> bool:
+    """Also False for one that has ended and whose parent has not looked."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
 from firnline_dev.airflow_home import StackOptions
 from firnline_dev.airflow_stack import AirflowStack
+from firnline_dev.bootstrap import REPO
 from firnline_dev.processes import MARK, Programs
 from tests.dags.maintained import Maintained, Run
 
@@ -75,9 +79,29 @@ def test_programs_end_with_all_that_they_have_left_behind(tmp_path: Path) -> Non
 
 def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     broken = StackOptions(
-        dags=tmp_path, plugins=tmp_path, config={"core": {"executor": "no.such.Executor"}}
+        dags=tmp_path,
+        plugins=tmp_path,
+        config={"logging": {"logging_config_class": "no.such.CONFIG"}},
     )
     stack = AirflowStack(tmp_path / "home", broken)
     with pytest.raises(Exception, match=r"no\.such"), stack:
         pass
     assert stack.programs.alive() == []
+
+
+@pytest.mark.full("starts an Airflow of its own")
+def test_the_airflow_of_a_run_ends_with_it_even_if_it_is_killed(tmp_path: Path) -> None:
+    run = subprocess.Popen(["sleep", "3600"])
+    command = [sys.executable, "-m", "tests.dags.keeper", str(tmp_path), str(run.pid)]
+    keeper = subprocess.Popen(command, cwd=REPO)
+    written = tmp_path / "state.json"
+    assert wait_until(lambda: written.exists() or keeper.poll() is not None)
+    state = json.loads(written.read_text())
+    assert len(marked(state["mark"])) > 3
+    run.kill()
+    run.wait()
+    assert keeper.wait() == 0
+    assert marked(state["mark"]) == []
+    if state["database"] is not None:
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(f"postgresql://{state['database']}")

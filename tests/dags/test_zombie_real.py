@@ -22,6 +22,7 @@ from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from tests.dags.maintained import Maintained, Run
+from tests.dags.shared_stack import is_running
 from tests.dags.zombies import (
     LONG,
     PARTITIONS,
@@ -33,7 +34,6 @@ from tests.dags.zombies import (
     fates,
     filled,
     hold,
-    is_running,
     mortal_airflow,
     outputs,
 )

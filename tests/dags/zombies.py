@@ -31,6 +31,7 @@ from tests.dags.databases import metadata_database
 from tests.dags.days import append_days, part_files, partition
 from tests.dags.keeper import HOOKS
 from tests.dags.maintained import SPARK, Maintained
+from tests.dags.shared_stack import is_running
 from tests.support.world import SetClock
 
 LONG = 600.0
@@ -158,14 +159,6 @@ def kill(process: psutil.Process) -> None:
         time.sleep(0.001)
 
 
-def is_running(process: psutil.Process) -> bool:
-    """Also False for one that has ended and whose parent stands still."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 # --- holding them ---------------------------------------------------------------------------------
 
 
@@ -216,7 +209,7 @@ def hold(maintained: Maintained, *wanted: Hold) -> list[Driver]:
             for each in wanted:
                 if not each.held:
                     each.look()
-            time.sleep(0.002 if hurry else 0.1)
+            time.sleep(0.002 if hurry else 0.1 if all(each.driver for each in wanted) else 0.3)
         missing = [each.table.settings.name for each in wanted if not each.held]
         assert time.monotonic() < deadline, f"no driver of {missing} came to its point"
     return [each.driver for each in wanted if each.driver is not None]
