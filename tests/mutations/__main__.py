@@ -74,8 +74,9 @@ def _try(copy: Copy, mutation: Mutation | Rule, part: Part) -> bool:
     caught = try_it(copy, mutation, part)
     what = caught.problem or caught.by or "NOTHING"
     print(f"{mutation.name:60} {caught.seconds:6.1f} s  {what[:200]}", flush=True)
-    expected = part != "unit" or (isinstance(mutation, Mutation) and mutation.unit)
-    return not caught.problem and bool(caught.by) == expected
+    if part == "unit" and isinstance(mutation, Mutation):
+        return not caught.problem and mutation.unit in (bool(caught.by), None)
+    return not caught.problem and bool(caught.by)
 
 
 def _tell_control(failed: str) -> int:

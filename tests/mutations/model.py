@@ -24,8 +24,9 @@ class Mutation:
     """The part of `make test` that catches it: paths or node ids of tests, or ``SIMULATION``."""
     full: str = ""
     """Why only `make test-full` catches it, where that is so."""
-    unit: bool = True
-    """Whether tests/unit catch it too: what says False is what the slower folders are for."""
+    unit: bool | None = True
+    """Whether tests/unit catch it: what says False is what the slower folders are for. None: nobody
+    has looked (``--unit``)."""
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ one of them.
     python -m tests.mutations --whole NAME         # all of `make test` instead of the part named
 
 "also unit" says whether `tests/unit` alone catches it. Where it says no, the mistake is what the
-slower folder is for.
+slower folder is for; where it says nothing, nobody has looked (`--unit`).
 
 """
+_IN_UNIT = {True: "yes", False: "no", None: ""}
 _COLUMNS = """| mistake | in | what it breaks | caught by | also unit |
 | --- | --- | --- | --- | --- |
 """
@@ -49,7 +50,7 @@ def markdown() -> str:
 def _section(title: str, mutations: Iterable[Mutation]) -> str:
     rows = "".join(
         f"| {_name(each)} | `{each.file}` | {each.breaks} | {_catchers(each)} | "
-        f"{'yes' if each.unit else 'no'} |\n"
+        f"{_IN_UNIT[each.unit]} |\n"
         for each in mutations
     )
     return f"## {title}\n\n{_COLUMNS}{rows}\n"

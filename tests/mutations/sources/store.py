@@ -46,9 +46,8 @@ STORE = (
         file="include/firnline/store/listing.py",
         old="        if len(rows) < PAGE:",
         new="        if len(rows) <= PAGE:",
-        breaks="Of a large table every other log file is not seen, and its rows are missing.",
-        caught_by=("tests/store/test_client_s3.py",),
-        unit=False,
+        breaks="Of a table with more than 1,000 log files the rows of the others are missing.",
+        caught_by=("tests/unit/store/test_client.py",),
     ),
     Mutation(
         name="a listing that broke off begins anew",
