@@ -15,7 +15,10 @@ from firnline.errors import EnvironmentFaultError
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support import progress
 from tests.support.effort import FULL, sample_name
+from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
+
+__all__ = ["forked_queries", "query_server"]
 
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
 
@@ -31,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    # All processes of a run draw the same samples, whatever is committed meanwhile.
+    os.environ["FIRNLINE_TEST_SAMPLE"] = sample_name()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if progress.wanted() and reporter is not None and config.pluginmanager.has_plugin("dsession"):
         config.pluginmanager.register(progress.Progress(reporter), "firnline-progress")

@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import LogOnlyTable, Outcome, inside
-from tests.support.query_server import forked_queries, query_server
-
-__all__ = ["forked_queries", "query_server"]
 
 
 @pytest.fixture

@@ -19,9 +19,6 @@ from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.paths import TablePaths
 from tests.support.cli import Outcome, content_of, inside, settings_file
-from tests.support.query_server import forked_queries, query_server
-
-__all__ = ["forked_queries", "query_server"]
 
 PARTS = 4
 """In each of the two partitions: what a merge thinks worth its while."""

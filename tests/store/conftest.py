@@ -13,9 +13,6 @@ from firnline.store.client import ObjectClient, open_store
 from firnline.store.retry import RetryPolicy
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.faultproxy import FaultProxy
-from tests.support.query_server import forked_queries, query_server
-
-__all__ = ["forked_queries", "query_server"]
 
 QUICK = RetryPolicy(attempts=5, deadline_ms=20_000, first_wait=0.01)
 
