@@ -16,7 +16,6 @@ KERNEL = (
             files = sorted(""",
         breaks="A merge of a clustered table fails, or loses the rows of the largest keys.",
         caught_by=("tests/kernel/test_ranges.py",),
-        unit=False,
     ),
     Mutation(
         name="a cut point belongs to the range below it",
@@ -43,7 +42,6 @@ KERNEL = (
         new="version: list[str] = []",
         breaks="Of rows with one primary key an older version wins when it came later.",
         caught_by=("tests/kernel/test_merge.py",),
-        unit=False,
     ),
     Mutation(
         name="a row without a version beats those with one",
@@ -52,7 +50,6 @@ KERNEL = (
         new="""{quote_name(name)} DESC NULLS FIRST" for name in (*version, *place))""",
         breaks="A null in the version column hides every other row of the key.",
         caught_by=("tests/kernel/test_properties.py", "tests/kernel/test_merge.py"),
-        unit=False,
     ),
     Mutation(
         name="a delete takes the rows for which its condition is null",
@@ -61,7 +58,6 @@ KERNEL = (
         new="WHERE ({group.where_hidden}) IS FALSE",
         breaks="Rows with a null in a column of the condition are lost in the next merge.",
         caught_by=("tests/kernel/test_merge.py",),
-        unit=False,
     ),
     Mutation(
         name="the values of a renamed column are not looked for",
@@ -70,7 +66,6 @@ KERNEL = (
         new="",
         breaks="After a rename or a change of type a merge writes nulls.",
         caught_by=("tests/kernel/test_sources.py",),
-        unit=False,
     ),
     Mutation(
         name="bloom filters ignore the wished rate of false positives",
