@@ -15,6 +15,12 @@ from firnline_dev.gotools import TOOLS
 WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
 
 
+def lint(program: Path, *files: Path) -> subprocess.CompletedProcess[str]:
+    # Without the linters of shell and Python that happen to be installed here.
+    command = [str(program), "-no-color", "-shellcheck=", "-pyflakes=", *map(str, files)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 def test_there_is_one_workflow_for_each_depth_of_testing() -> None:
     assert [path.stem for path in WORKFLOWS] == ["check", "nightly", "test"]
 
@@ -24,9 +30,7 @@ def test_actionlint_finds_nothing() -> None:
         program = TOOLS["actionlint"].build()
     except EnvironmentFaultError as error:
         pytest.skip(str(error))
-    # Without the linters of shell and Python that happen to be installed here.
-    command = [program, "-no-color", "-shellcheck=", "-pyflakes=", *WORKFLOWS]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = lint(program, *WORKFLOWS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -37,8 +41,7 @@ def test_a_workflow_with_a_mistake_is_refused(tmp_path: Path) -> None:
         pytest.skip(str(error))
     broken = tmp_path / "broken.yml"
     broken.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "runs-at:"))
-    command = [program, "-no-color", "-shellcheck=", "-pyflakes=", broken]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = lint(program, broken)
     assert done.returncode == 1
     assert "runs-at" in done.stdout
 

@@ -42,6 +42,8 @@ class Progress:
             for nodeid, began in sorted(self._running.items(), key=lambda each: each[1])
         ]
         minutes, seconds = divmod(round(now - self._began), 60)
+        if not self._total:
+            return f"[{minutes:d}:{seconds:02d}] looking for tests"
         return (
             f"[{minutes:d}:{seconds:02d}] {self._passed} of {self._total} tests passed, "
             f"{len(self._failed)} failed; running: {', '.join(running) or 'none'}"
