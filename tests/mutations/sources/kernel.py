@@ -83,7 +83,6 @@ KERNEL = (
         new="    if any(taken):",
         breaks="A rebuild of the log drops parts that a delete had left alone.",
         caught_by=("tests/kernel/test_touched.py",),
-        unit=False,
     ),
     Mutation(
         name="an input that cannot be fetched is passed over",
