@@ -19,6 +19,7 @@ from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
 
 __all__ = ["forked_queries", "query_server"]
+pytest_plugins = ["tests.dags.shared_stack"]
 
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
 

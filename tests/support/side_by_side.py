@@ -16,11 +16,24 @@ TOGETHER: Mapping[str, str] = {
     "tests/spark/": "one Spark session",
     "tests/e2e/test_cli_spark.py": "one Spark session",
     "tests/e2e/test_schema_conflict.py": "one Spark session",
+    "tests/dags/test_merge_dag.py": "one process that parses DAG files",
+    "tests/dags/test_operations_dags.py": "one process that parses DAG files",
+    "tests/dags/test_humans_dags.py": "one process that parses DAG files",
 }
 """Path of tests, or how it begins -> what they share."""
 SCATTERED = ("tests/crash/",)
 """Paths of tests that share nothing: each of them may run anywhere."""
-FIRST = ("tests/dags/", "tests/spark/", "tests/e2e/test_cli_spark.py", "tests/crash/")
+FIRST = (
+    "tests/dags/test_operations_real.py",
+    "tests/dags/test_humans_real.py",
+    "tests/spark/",
+    "tests/e2e/test_cli_spark.py",
+    "tests/dags/test_backfill_real.py",
+    "tests/dags/test_merge_real.py",
+    "tests/dags/test_replace_real.py",
+    "tests/dags/",
+    "tests/crash/",
+)
 """How the paths begin of what takes longest, longest first."""
 
 
