@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     with copy_of_the_repository() as copy:
         if given.control:
-            return _tell_control(control(copy, chosen))
+            return _tell_control(control(copy, chosen, given.part))
         wrong = [each for each in chosen if not _try(copy, each, given.part)]
     print(f"{len(chosen) - len(wrong)} of {len(chosen)} are as docs/mutations.md says")
     for each in wrong:

@@ -65,10 +65,8 @@ def _try_mutation(copy: Copy, mutation: Mutation, part: Part) -> Caught:
 
 def _run(copy: Copy, mutation: Mutation, part: Part) -> tuple[str, str]:
     """Run tests: what failed first, and why they did not run. Both are empty when all pass."""
-    if part == "whole":
-        return _whole(copy)
-    if part == "unit":
-        return _tested(copy, _UNIT)
+    if part != "named":
+        return _whole(copy) if part == "whole" else _tested(copy, _UNIT)
     tests = [catcher for catcher in mutation.caught_by if catcher != SIMULATION]
     by, problem = _tested(copy, tests, full=bool(mutation.full)) if tests else ("", "")
     if by or problem or SIMULATION not in mutation.caught_by:
@@ -108,8 +106,10 @@ def _whole(copy: Copy) -> tuple[str, str]:
     return "", ""
 
 
-def control(copy: Copy, chosen: Sequence[Mutation | Rule]) -> str:
+def control(copy: Copy, chosen: Sequence[Mutation | Rule], part: Part = "named") -> str:
     """Return what fails of the same parts without a mutation; empty: all pass."""
+    if part != "named":
+        return "; ".join(filter(None, _whole(copy) if part == "whole" else _tested(copy, _UNIT)))
     sources = [each for each in chosen if isinstance(each, Mutation)]
     wanted = {catcher for each in sources for catcher in each.caught_by}
     only_full = {catcher for each in sources if each.full for catcher in each.caught_by}

@@ -95,6 +95,9 @@ def copy_of_the_repository() -> Iterator[Copy]:
             if source.is_file():  # not one that is deleted and not committed yet
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
+        # Tests ask git which files there are.
+        for words in (["git", "init", "-q"], ["git", "add", "--all"]):
+            subprocess.run(words, cwd=copy.folder, check=True, capture_output=True)
         for name in _SHARED:
             if (REPO / name).exists():
                 (copy.folder / name).parent.mkdir(exist_ok=True)

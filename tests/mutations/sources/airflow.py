@@ -36,7 +36,7 @@ AIRFLOW = (
         new='"max_active_runs": 16,',
         breaks="Runs of a table that was behind plan the same work again and again.",
         caught_by=("tests/dags/test_merge_dag.py",),
-        unit=False,
+        unit=None,
     ),
     Mutation(
         name="a rejection counts as an approval",

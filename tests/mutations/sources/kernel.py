@@ -24,7 +24,7 @@ KERNEL = (
         new="{column} >= {value} OR ({column} = {value} AND {rest}))",
         breaks="A value that fills several ranges is not cut by the next column any more.",
         caught_by=("tests/kernel/test_ranges.py",),
-        unit=False,
+        unit=None,
     ),
     Mutation(
         name="nulls are sorted first",
@@ -33,7 +33,7 @@ KERNEL = (
         new="""{'DESC' if key.descending else 'ASC'} NULLS FIRST\"""",
         breaks="Parts are not in the order that the format promises.",
         caught_by=("tests/kernel/test_merge.py",),
-        unit=False,
+        unit=None,
     ),
     Mutation(
         name="the version of a row is ignored",
@@ -74,7 +74,7 @@ KERNEL = (
         new="BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.01",
         breaks="Readers open parts that a filter was meant to exclude.",
         caught_by=("tests/kernel/test_bloom.py",),
-        unit=False,
+        unit=None,
     ),
     Mutation(
         name="an output replaces inputs that stay",
@@ -91,6 +91,6 @@ KERNEL = (
         new="            future.exception()",
         breaks="A missing part is no error of its own, and nobody learns its key.",
         caught_by=("tests/kernel/test_hostile.py",),
-        unit=False,
+        unit=None,
     ),
 )
