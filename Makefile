@@ -40,7 +40,7 @@ setup: ## Make .venv from the lock, find or install Java 17 (done by the others 
 
 check: setup ## Format, lint, types, layers, lock, unit and property tests (a minute)
 	@# Types alone take as long as half of the tests, on one core.
-	+@$(MAKE) -j 2 --output-sync=target lint unit
+	+@$(MAKE) -j 2 lint unit
 
 lint:
 	$(BIN)/ruff format --check -q $(CODE)
