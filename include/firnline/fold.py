@@ -88,6 +88,7 @@ def fold(
     own: frozenset[str],
     purged: int,
     delete_cutoff: int,
+    stone_cutoff: int,
 ) -> Folded:
     """Gather the content of log files in its state of the snapshot.
 
@@ -98,16 +99,12 @@ def fold(
         own: parts whose markers the transaction writes itself.
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
+        stone_cutoff: a log file that is not listed and was folded before this time (unix ms) is
+            gone.
     """
     carried = _carried(snapshot, keys, own, purged)
-    stones = dict.fromkeys(keys, t)
     open_still = {*standing(_log(snapshot))}.difference(keys)
-    for key in keys:
-        for stone in snapshot.contents[key].tombstones:
-            # One for a file that is gone has done its work; a v1 client's, for a file that nobody
-            # else has folded, is not taken over.
-            if stone.p in snapshot.listing and stone.p not in open_still:
-                stones[stone.p] = snapshot.log_tombstones[stone.p]
+    stones = dict.fromkeys(keys, t) | _stones(snapshot, keys, open_still, stone_cutoff)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
     other = (line for key in keys for line in snapshot.contents[key].other)
@@ -123,6 +120,27 @@ def fold(
         other=tuple(without_superseded(other)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
+
+
+def _stones(
+    snapshot: Snapshot, keys: Iterable[str], open_still: set[str], cutoff: int
+) -> dict[str, int]:
+    """Return the log tombstones to carry on: log file -> when it was first folded, unix ms.
+
+    One for a log file that is gone has done its work. But a listing of several pages is not of one
+    moment: a log file may land on a page that was read already, and who has folded it on one that
+    was not. That transaction is then younger than the base, and so than the cutoff.
+    """
+    # The clock of who has folded it may have been behind: then the store says when that was.
+    written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
+    found: dict[str, int] = {}
+    for stone in (stone for key in keys for stone in snapshot.contents[key].tombstones):
+        at = snapshot.log_tombstones[stone.p]
+        there = stone.p in snapshot.listing or max(at, written.get(at, at)) > cutoff
+        # One of a v1 client's, for a file that nobody else has folded, is not taken over.
+        if there and stone.p not in open_still:
+            found[stone.p] = at
+    return found
 
 
 def _log(snapshot: Snapshot) -> LogRead:

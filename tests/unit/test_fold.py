@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from firnline.base import take_base
 from firnline.errors import SnapshotExpiredError
 from firnline.snapshot import read_snapshot
 from tests.support.histories import append, clean_up, delete_lazily, filled, merge
+from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.paged import Paged
 from tests.support.reading import visible_ids, visible_rows
+from tests.support.world import World, make_world
 
 
 def test_a_delete_hides_its_rows_from_readers_of_the_past_until_their_parts_are_cleaned_up(
@@ -36,3 +41,44 @@ def test_a_delete_hides_its_rows_from_readers_of_the_past_until_their_parts_are_
     assert min(visible_ids(world.table)) == 4
     with pytest.raises(SnapshotExpiredError):
         now.at(hidden_at)
+
+
+def log_files(world: World) -> set[str]:
+    """Keys of the appends' log files."""
+    return {key for key, item in snapshot(world).listing.items() if item.name.kind == "append"}
+
+
+def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
+    """It lands on a page that was read already; who has folded it stands on the next page."""
+    world = make_world()
+    keys = put_append(world)
+    early = world.clock.now - 60_000
+    before = log_files(world)
+
+    def meanwhile() -> None:
+        do_merge(world, keys + put_append(world, t=early))
+        put_append(world, *["d=1"] * 10)  # enough for the next transaction to fold the first
+
+    torn = take_base(replace(world.table, store=Paged(world.store, meanwhile)))
+    assert torn.seq == 1
+    (late,) = log_files(world) - before - torn.snapshot.listing.keys()
+    do_merge(world, list(torn.snapshot.live), torn)
+    now = read_snapshot(world.store, world.table.paths)
+    assert [content.x.seq for content in now.contents.values() if content.x] == [2]
+    assert late in now.log_tombstones
+    assert late not in now.contents, "it is read again, as if nobody had folded it"
+
+
+def test_a_log_file_that_is_gone_is_forgotten_once_no_listing_can_be_that_old() -> None:
+    world = make_world()
+    (key,) = put_append(world)
+    (gone,) = log_files(world)
+    do_merge(world, [key])
+    del world.store.objects[gone]
+    settings = world.settings
+    for ms, kept in ((settings.commit_ttl + settings.cleanup.grace - 1000, True), (1000, False)):
+        world.clock.advance(ms)
+        do_merge(world, list(snapshot(world).live) + put_append(world, *["d=1"] * 10))
+        now = read_snapshot(world.store, world.table.paths)
+        assert len(now.contents) == 1, "the newest transaction has folded all others"
+        assert (gone in now.log_tombstones) is kept

@@ -138,7 +138,15 @@ def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:
         t: time of the log file, unix ms.
     """
     keys = tuple(sorted(k for k in snapshot.listing if k not in snapshot.log_tombstones))
-    folded = fold.fold(snapshot, keys, t, own=frozenset(), purged=snapshot.purged, delete_cutoff=t)
+    folded = fold.fold(
+        snapshot,
+        keys,
+        t,
+        own=frozenset(),
+        purged=snapshot.purged,
+        delete_cutoff=t,
+        stone_cutoff=t,
+    )
     content = LogContent(
         t=t,
         schema=dict(snapshot.schema),

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from firnline.base import take_base
 from firnline.log.reader import read_log
 from firnline.snapshot import read_snapshot
-from firnline.store.base import ObjectMeta
 from firnline.transaction import commit
 from tests.support.histories import RUN
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
+from tests.support.paged import Paged
 from tests.support.world import make_world
-
-
-@dataclass
-class Paged:
-    """A store whose first listing of the log ends a page, and something happens before the next."""
-
-    inner: Any
-    meanwhile: Callable[[], None] | None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        if not prefix.endswith("/_log/") or self.meanwhile is None:
-            yield from self.inner.list(prefix, start_after)
-            return
-        page = list(self.inner.list(prefix, start_after))
-        yield from page
-        self.meanwhile()
-        self.meanwhile = None
-        yield from self.inner.list(prefix, page[-1].key)
 
 
 class Torn:
