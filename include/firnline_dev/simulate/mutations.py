@@ -11,6 +11,7 @@ not add up, count as found: the product caught itself.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -203,6 +204,15 @@ def _replace_without_record() -> None:
     put(replace, "change", change)
 
 
+def _unlisted_is_gone() -> None:
+    real = fold._stones
+
+    def stones(snap: Any, keys: Any, open_still: Any, _cutoff: int) -> dict[str, int]:
+        return real(snap, keys, open_still, sys.maxsize)
+
+    put(fold, "_stones", stones)
+
+
 MUTATIONS: dict[str, Mutation] = {
     "no conflict check": Mutation(_no_conflict_check, 6),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 0),
@@ -225,6 +235,7 @@ MUTATIONS: dict[str, Mutation] = {
     "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
     "a replace leaves no record": Mutation(_replace_without_record, 6),
     "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 2),
+    "a fold forgets what a torn listing does not show": Mutation(_unlisted_is_gone, 2512),
     **MORE,
     **STREAMS,
 }
