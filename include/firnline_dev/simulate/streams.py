@@ -179,8 +179,14 @@ class Audience:
         return found
 
     def _recent(self, reader: Reader) -> bool:
-        """Whether all that it has not delivered is there: gone since for less than the grace."""
-        return reader.fresh is not None and self.world.now - reader.fresh < GRACE
+        """Whether all that it has not delivered is there: gone since for less than the grace.
+
+        Not where the log was lost meanwhile: then clean-up is not what took the log files away.
+        """
+        fresh = reader.fresh
+        return (
+            fresh is not None and fresh > self.oracle.past_from and self.world.now - fresh < GRACE
+        )
 
     def _check_visible(self, k: int, step: int) -> None:
         """No row that a delete hid before the batch was begun."""
