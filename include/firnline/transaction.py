@@ -219,8 +219,8 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
-        # No base is older than commit_ttl, and no clock ahead by more than the grace.
-        stone_cutoff=now - table.settings.commit_ttl - table.settings.cleanup.grace,
+        # No clock is ahead by more than the grace.
+        stone_cutoff=now - _age_ms(table, base) - table.settings.cleanup.grace,
     )
     content = LogContent(
         t=t,

@@ -69,16 +69,32 @@ def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
     assert late not in now.contents, "it is read again, as if nobody had folded it"
 
 
-def test_a_log_file_that_is_gone_is_forgotten_once_no_listing_can_be_that_old() -> None:
+def test_a_log_file_that_is_gone_is_forgotten_once_it_was_folded_before_any_listing() -> None:
     world = make_world()
     (key,) = put_append(world)
     (gone,) = log_files(world)
     do_merge(world, [key])
     del world.store.objects[gone]
-    settings = world.settings
-    for ms, kept in ((settings.commit_ttl + settings.cleanup.grace - 1000, True), (1000, False)):
+    for ms, kept in ((world.settings.cleanup.grace - 1000, True), (2000, False)):
         world.clock.advance(ms)
         do_merge(world, list(snapshot(world).live) + put_append(world, *["d=1"] * 10))
         now = read_snapshot(world.store, world.table.paths)
         assert len(now.contents) == 1, "the newest transaction has folded all others"
         assert (gone in now.log_tombstones) is kept
+
+
+def test_a_base_that_is_hours_old_keeps_what_may_have_been_folded_since() -> None:
+    world = make_world(commit_ttl="6h", cleanup={"grace": "1h"})
+    keys = put_append(world)
+    early = world.clock.now - 60_000
+    before = log_files(world)
+
+    def meanwhile() -> None:
+        do_merge(world, keys + put_append(world, t=early))
+        put_append(world, *["d=1"] * 10)
+        world.clock.advance(world.settings.cleanup.grace + 1)
+
+    torn = take_base(replace(world.table, store=Paged(world.store, meanwhile)))
+    (late,) = log_files(world) - before - torn.snapshot.listing.keys()
+    do_merge(world, list(torn.snapshot.live), torn)
+    assert late in read_snapshot(world.store, world.table.paths).log_tombstones
