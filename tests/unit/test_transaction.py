@@ -27,6 +27,7 @@ from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.transaction import Change, Mended, commit
+from tests.support.beside import Beside
 from tests.support.log_tables import (
     SCHEMA,
     do_merge,
@@ -233,10 +234,41 @@ def test_rebasing_does_not_make_a_slow_committer_young_again() -> None:
     one, two = put_append(world, "d=1"), put_append(world, "d=2")
     base = take_base(world.table)
     change = merge_change(world, one, base)
-    do_merge(world, two)
-    world.clock.elapsed += world.settings.commit_ttl + 1
+
+    def rival() -> None:
+        do_merge(world, two)
+        world.clock.elapsed += world.settings.commit_ttl + 1
+
+    # It is in time when it first tries, and too late when it has read what the rival did.
+    store = Beside(world.store, what="put t/_txn", act=rival)
     with pytest.raises(CommitExpiredError):
-        commit(world.table, base, change, RUN)
+        commit(replace_store(world.table, store), base, change, RUN)
+    assert store.met
+    assert snapshot(world).seq == 1
+
+
+def test_a_committer_that_slept_between_two_puts_of_its_commit_does_not_send_the_second() -> None:
+    """Others have given it up by then, and the sweep has deleted its parts."""
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+
+    class Sleeps(FaultyStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            if any(call.startswith("lost") for call in self.calls):
+                super().put_new(key, data)
+                return
+            self.calls.append(f"lost {key}")
+            world.clock.advance(world.settings.commit_ttl + 1)
+            raise OutcomeUnknownError(f"no answer for {key}", next_step="wait")
+
+    store = Sleeps(world.store)
+    with pytest.raises(CommitUnknownError, match="too late to try again"):
+        commit(replace_store(world.table, store), base, change, RUN)
+    assert store.calls == [f"lost {world.table.paths.txn(1)}", f"get {world.table.paths.txn(1)}"]
+    assert take_base(world.table).seq == 0
+    check(world, 10)
 
 
 def test_a_late_publisher_leaves_publishing_to_others() -> None:
