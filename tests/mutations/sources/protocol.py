@@ -22,6 +22,24 @@ PROTOCOL = (
         caught_by=("tests/unit/test_fold.py",),
     ),
     Mutation(
+        name="a fold believes a foreign client that it carries everything",
+        file="include/firnline/fold.py",
+        old="            if stone.p in snapshot.listing and stone.p not in open_still:",
+        new="            if stone.p in snapshot.listing:",
+        breaks="Deletes in a log file that a client of version 1 has folded are not read any more.",
+        caught_by=("tests/unit/test_transaction.py",),
+    ),
+    Mutation(
+        name="what a foreign client has folded is folded by size",
+        file="include/firnline/fold.py",
+        old="""        if item.name.kind == "append" or item.name.key in snapshot.log_tombstones
+""",
+        new="""        if item.name.kind == "append"
+""",
+        breaks="A large log file that a client of version 1 has folded is read for ever.",
+        caught_by=("tests/unit/test_transaction.py",),
+    ),
+    Mutation(
         name="a rebased clean-up keeps the horizon of its first base",
         file="include/firnline/operations/cleanup.py",
         old="        purge=purge,\n",
@@ -35,6 +53,22 @@ PROTOCOL = (
         old="create(table.store, key, data, may_put=lambda: _age_ms(table, base) <= ttl)",
         new="create(table.store, key, data)",
         breaks="A machine that slept commits parts that the sweep has deleted.",
+        caught_by=("tests/unit/test_transaction.py",),
+    ),
+    Mutation(
+        name="an append is put again however late it is",
+        file="include/firnline/append_run.py",
+        old="create(table.store, key, data, may_put=lambda: self._age_ms() <= ttl)",
+        new="create(table.store, key, data)",
+        breaks="A machine that slept publishes rows that a forgotten delete was to hide.",
+        caught_by=("tests/unit/test_append_run.py",),
+    ),
+    Mutation(
+        name="a log file is published again however late it is",
+        file="include/firnline/base.py",
+        old="    create(table.store, header.log, log_file, may_put=in_time)",
+        new="    create(table.store, header.log, log_file)",
+        breaks="A log file that was folded and deleted comes back, with parts that are gone.",
         caught_by=("tests/unit/test_transaction.py",),
     ),
     Mutation(
