@@ -24,8 +24,8 @@ PROTOCOL = (
     Mutation(
         name="a fold believes a foreign client that it carries everything",
         file="include/firnline/fold.py",
-        old="            if stone.p in snapshot.listing and stone.p not in open_still:",
-        new="            if stone.p in snapshot.listing:",
+        old="        if there and stone.p not in open_still:",
+        new="        if there:",
         breaks="Deletes in a log file that a client of version 1 has folded are not read any more.",
         caught_by=("tests/unit/test_transaction.py",),
     ),
