@@ -225,6 +225,24 @@ class FaultyStore:
 
 
 @dataclass
+class Sleeping(FaultyStore):
+    """Once, a put with ``what`` in its key never arrives, and the machine sleeps ``ms`` over it."""
+
+    clock: SetClock = field(default_factory=SetClock)
+    what: str = ""
+    ms: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    def put_new(self, key: str, data: bytes) -> None:
+        if self.lost or self.what not in key:
+            super().put_new(key, data)
+            return
+        self.lost.append(key)
+        self.clock.advance(self.ms)
+        raise OutcomeUnknownError(f"no answer to put {key}", next_step="read it back")
+
+
+@dataclass
 class World:
     """One table and everything it lives on."""
 

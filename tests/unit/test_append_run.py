@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from firnline.errors import (
 )
 from firnline.snapshot import read_snapshot
 from tests.support.appends import TABLE, breakable, clock_of, down, keys, make, unknown
+from tests.support.world import Sleeping, make_world
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,18 @@ def test_an_append_that_took_too_long_is_not_published() -> None:
     with pytest.raises(AppendExpiredError, match=r"append\.ttl"):
         Appender(table).append(slow())
     assert keys(table, "_data") == keys(table, "_log") == []
+
+
+def test_an_append_that_slept_between_two_puts_of_its_log_file_does_not_send_the_second() -> None:
+    """A delete that was to hide its rows may be forgotten, and its parts may be swept."""
+    world = make_world()
+    store = Sleeping(
+        world.store, clock=world.clock, what="/_log/", ms=world.settings.append.ttl + 1
+    )
+    with pytest.raises(CommitUnknownError, match="too late to try again"):
+        Appender(replace(world.table, store=store)).append(TABLE)
+    assert len(store.lost) == 1
+    assert keys(world.table, "_log") == []
 
 
 def test_parts_that_cannot_be_deleted_do_not_hide_the_error(

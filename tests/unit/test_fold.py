@@ -11,11 +11,23 @@ import pytest
 from firnline.base import take_base
 from firnline.errors import SnapshotExpiredError
 from firnline.snapshot import read_snapshot
-from tests.support.histories import append, clean_up, delete_lazily, filled, merge
+from tests.support.beside import Beside
+from tests.support.histories import (
+    append,
+    append_to,
+    clean_up,
+    delete_lazily,
+    filled,
+    merge,
+    table_world,
+)
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.paged import Paged
 from tests.support.reading import visible_ids, visible_rows
-from tests.support.world import World, make_world
+from tests.support.v1_client import V1Client
+from tests.support.world import SetClock, World, make_world
+
+DAY = 86_400_000
 
 
 def test_a_delete_hides_its_rows_from_readers_of_the_past_until_their_parts_are_cleaned_up(
@@ -98,3 +110,41 @@ def test_a_base_that_is_hours_old_keeps_what_may_have_been_folded_since() -> Non
     (late,) = log_files(world) - before - torn.snapshot.listing.keys()
     do_merge(world, list(torn.snapshot.live), torn)
     assert late in read_snapshot(world.store, world.table.paths).log_tombstones
+
+
+def test_a_delete_dated_by_a_clock_that_is_behind_stays_for_the_appends_that_are_under_way(
+    tmp_path: Path,
+) -> None:
+    """By its own time it is old, and no part needs it: what counts is since when it is visible."""
+    world = table_world(merge={"min_inputs": 2})
+    append(world, 100)
+    append(world, 106)
+    world.clock.advance(30 * DAY)
+    behind = replace(world, table=replace(world.table, clock=SetClock(world.clock.now - 29 * DAY)))
+
+    def meanwhile() -> None:
+        delete_lazily(behind, below=4)
+        world.clock.advance(60_000)
+        merge(world, tmp_path)
+
+    store = Beside(world.store, what="put t/_log", act=meanwhile)
+    append_to(world.table, store, 0)
+    assert store.met
+    assert visible_ids(world.table) == Counter((4, 5, *range(100, 112)))
+
+
+def test_which_transaction_a_foreign_part_came_after_is_known_when_that_one_is_forgotten() -> None:
+    """Its marker says nothing, and a transaction of long ago has no log file any more."""
+    world = make_world()
+    do_merge(world, put_append(world) + put_append(world))
+    world.clock.advance(10)
+    foreign = V1Client(world).append("d=2")
+    assert snapshot(world).sequence_of(snapshot(world).parts[foreign]) == 1
+    for _ in range(2):
+        world.clock.advance(1)
+        do_merge(world, put_append(world) + put_append(world))
+        clean_up(world)
+    state = snapshot(world)
+    assert 1 not in [item.name.seq for item in state.listing.values()]
+    assert foreign in state.live
+    assert state.sequence_of(state.parts[foreign]) == 1

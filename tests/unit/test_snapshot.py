@@ -64,6 +64,15 @@ def test_what_a_v1_fold_dropped_comes_back_from_the_other_copy() -> None:
         assert merged.stats() == {"a": (1, 2, 0)}
 
 
+def test_a_delete_that_any_copy_of_a_marker_has_applied_is_applied() -> None:
+    """A client of version 1 drops ``d`` when it folds; two of ours may each have added one."""
+    plain = Marker("t/_data/1", 10, 5)
+    one, two = (msgspec.structs.replace(plain, d=(delete,)) for delete in ("del1", "del2"))
+    assert [combine(one, plain).d, combine(plain, one).d] == [("del1",), ("del1",)]
+    assert [combine(one, two).d, combine(two, one).d] == [("del1", "del2"), ("del1", "del2")]
+    assert combine(plain, bury(plain, 9)).d is None
+
+
 def test_two_log_files_that_disagree_on_a_part_are_an_error() -> None:
     with pytest.raises(LogCorruptError, match="t/_data/1"):
         combine(Marker("t/_data/1", 10, 5), Marker("t/_data/1", 11, 5))

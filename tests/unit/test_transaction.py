@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from firnline.base import publish, take_base
@@ -21,12 +22,13 @@ from firnline.errors import (
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
-from firnline.log.records import LogContent
+from firnline.log.records import Delete, LogContent
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.transaction import Change, Mended, commit
+from tests.support.beside import Beside
 from tests.support.log_tables import (
     SCHEMA,
     do_merge,
@@ -36,7 +38,8 @@ from tests.support.log_tables import (
     snapshot,
     v1_live,
 )
-from tests.support.world import Fault, FaultyStore, World, make_world
+from tests.support.v1_client import V1Client
+from tests.support.world import Fault, FaultyStore, Sleeping, World, make_world
 
 RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")
 
@@ -233,10 +236,33 @@ def test_rebasing_does_not_make_a_slow_committer_young_again() -> None:
     one, two = put_append(world, "d=1"), put_append(world, "d=2")
     base = take_base(world.table)
     change = merge_change(world, one, base)
-    do_merge(world, two)
-    world.clock.elapsed += world.settings.commit_ttl + 1
+
+    def rival() -> None:
+        do_merge(world, two)
+        world.clock.elapsed += world.settings.commit_ttl + 1
+
+    # It is in time when it first tries, and too late when it has read what the rival did.
+    store = Beside(world.store, what="put t/_txn", act=rival)
     with pytest.raises(CommitExpiredError):
-        commit(world.table, base, change, RUN)
+        commit(replace_store(world.table, store), base, change, RUN)
+    assert store.met
+    assert snapshot(world).seq == 1
+
+
+def test_a_committer_that_slept_between_two_puts_of_its_commit_does_not_send_the_second() -> None:
+    """Others have given it up by then, and the sweep has deleted its parts."""
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    store = Sleeping(
+        world.store, clock=world.clock, what="/_txn/", ms=world.settings.commit_ttl + 1
+    )
+    with pytest.raises(CommitUnknownError, match="too late to try again"):
+        commit(replace_store(world.table, store), base, change, RUN)
+    assert store.lost == [world.table.paths.txn(1)]
+    assert take_base(world.table).seq == 0
+    check(world, 10)
 
 
 def test_a_late_publisher_leaves_publishing_to_others() -> None:
@@ -249,6 +275,22 @@ def test_a_late_publisher_leaves_publishing_to_others() -> None:
     world.clock.advance(world.settings.cleanup.grace // 2 + 1)
     assert not publish(world.table, header, log_file, read_at)
     assert committed.header.log not in world.store.objects
+
+
+def test_a_publisher_that_slept_between_two_puts_of_a_log_file_does_not_send_the_second() -> None:
+    """It may have been published, folded and deleted by others: it must not come back."""
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    half = world.settings.cleanup.grace // 2
+    store = Sleeping(world.store, clock=world.clock, what="/_log/", ms=half + 1)
+    committed = commit(replace_store(world.table, store), base, change, RUN)
+    assert store.lost == [committed.header.log]
+    assert not committed.published
+    assert committed.header.log not in world.store.objects
+    assert take_base(world.table).seq == 1
+    check(world, 10)
 
 
 def test_rows_that_do_not_add_up_are_not_committed() -> None:
@@ -369,6 +411,42 @@ def test_what_a_later_version_wrote_is_carried_on() -> None:
     world.store.put_new(world.table.paths.append_log(world.clock.now, "w-9"), codec.encode(content))
     committed = do_merge(world, keys)
     assert b'{"later":{"a":1}}' in world.store.objects[committed.header.log][0]
+
+
+def deleted_and_merged_by_a_v1_client(appends: int) -> tuple[World, str, str]:
+    """A record that hides rows of d=2, in a log file that a client which drops it has folded.
+
+    Returns the world and the log files of the delete and of the client.
+    """
+    world = make_world()
+    put_append(world, *["d=1"] * appends, "d=2", q=0)
+    where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
+    record = Delete("del1", 0, 0, where, ("d=2",))
+    change = Change("delete", (), (), Counts(), deletes=(record,))
+    deleted = commit(world.table, take_base(world.table), change, RUN)
+    world.clock.advance(10)
+    V1Client(world).append("d=1")
+    V1Client(world).merge("d=1")
+    return world, deleted.header.log, max(snapshot(world).listing)
+
+
+def test_a_log_file_that_only_a_v1_client_folded_is_read_until_one_of_ours_has_folded_it() -> None:
+    world, holder, foreign = deleted_and_merged_by_a_v1_client(2)
+    base = take_base(world.table)
+    commit(world.table, base, repaired(world, foreign, SCHEMA), RUN)
+    read = read_snapshot(world.store, world.table.paths)
+    assert foreign in read.skipped
+    assert holder in read.contents
+    assert list(read.deletes) == ["del1"]
+
+
+def test_the_next_transaction_folds_what_only_a_v1_client_has_folded_however_large() -> None:
+    world, holder, _ = deleted_and_merged_by_a_v1_client(200)
+    committed = do_merge(world, put_append(world, "d=3"))
+    read = read_snapshot(world.store, world.table.paths)
+    assert holder in {stone.p for stone in read.contents[committed.header.log].tombstones}
+    assert holder in read.skipped
+    assert list(read.deletes) == ["del1"]
 
 
 def test_the_transaction_holds_who_ran_it_and_the_whole_log_file() -> None:

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
-from firnline.errors import CommitConflictError, FirnlineError, OutcomeUnknownError
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    OutcomeUnknownError,
+    SnapshotExpiredError,
+)
+from firnline.operations.cleanup import CleanupOptions, preview
 from firnline.snapshot import read_snapshot
 from firnline.transaction import commit
 from tests.support.beside import Beside, busy
@@ -140,6 +146,25 @@ def test_a_part_that_is_live_is_never_deleted_whatever_the_clock_says() -> None:
     world.clock.advance(-400 * GRACE)
     clean_up(world)
     check(world, live)
+
+
+def test_a_clean_up_that_another_has_overtaken_does_not_move_the_horizon_back() -> None:
+    """Else the past in between, whose parts are deleted, would be read as if it were whole."""
+    world = make_world()
+    do_merge(world, put_append(world, "d=1") + put_append(world, "d=1"))
+    second = put_append(world, "d=2") + put_append(world, "d=2")
+    world.clock.advance(1_000)
+    buried = do_merge(world, second).header.t
+    world.clock.advance(2 * GRACE)
+    logs = len(preview(world.table, CleanupOptions()).logs)
+    store = Beside(world.store, what="put t/_txn", act=partial(clean_up, world))
+    report = clean_up(world, store, max_deletes=logs + 2)  # the parts of d=1, and no other
+    assert store.met
+    assert (report.parts, set(second) & world.store.objects.keys()) == (2, set())
+    assert report.purged == snapshot(world).purged == buried
+    with pytest.raises(SnapshotExpiredError):
+        snapshot(world).at(buried)
+    check(world, snapshot(world).live)
 
 
 def test_confirmations_of_an_earlier_run_that_died_do_not_count() -> None:

@@ -42,6 +42,8 @@ from tests.support.histories import (
     filled,
     lose_log,
     merge,
+    parquet_bytes,
+    rows_from,
     state,
     table_world,
 )
@@ -180,6 +182,25 @@ def test_deletes_of_then_apply_and_those_since_do_not(tmp_path: Path) -> None:
     assert ids(world) == then == Counter(range(4, 24))
     merge(world, tmp_path)
     assert ids(world) == then
+
+
+def test_the_copy_of_a_part_of_a_v1_client_came_before_the_same_deletes_as_the_part() -> None:
+    """Its marker has no sequence, and a copy without one would come after all of them."""
+    world = filled(1)
+    drop(world, "day=1")  # 1
+    data = parquet_bytes(rows_from(6).select(["id", "name"]).filter([True, False] * 3))
+    foreign = V1Client(world).append("day=0", len(data))
+    world.store.objects[foreign] = (data, world.clock.now)
+    log = max(key for key in world.store.objects if "/_log/" in key)
+    late = {log: world.store.objects.pop(log)}
+    delete_lazily(world, 9)  # 2
+    world.store.objects.update(late)  # no transaction has folded it, and written a sequence down
+    then = ids(world)
+    assert then == Counter([10])
+    drop(world, "day=0")  # 3
+    restore(world, 2)
+    assert ids(world) == then
+    assert foreign not in take_base(world.table).snapshot.live
 
 
 @pytest.mark.parametrize("lazy", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from firnline.base import take_base
 from firnline.errors import InvariantError, LogCorruptError
 from firnline.log import codec
 from firnline.log.reader import LogRead
-from firnline.log.records import LogContent, LogTombstone, Marker
+from firnline.log.records import Delete, LogContent, LogTombstone, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.plan.cleanup import (
     TXN_AGE_MS,
@@ -166,6 +167,67 @@ def test_a_dead_part_that_only_the_buried_log_file_lists_dead_keeps_it() -> None
     fold_by_somebody(world, killer, [alive])
     world.clock.advance(2 * GRACE)
     assert plan(world).logs == ()
+
+
+def test_a_log_file_that_alone_holds_a_delete_stays_as_long_as_a_part_needs_it() -> None:
+    for partition, stays in (("d=1", True), ("d=2", False)):
+        world = make_world()
+        (key,) = put_append(world, "d=1")
+        (appended,) = snapshot(world).listing
+        t = world.clock.now + 1
+        where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
+        record = Delete("del1", 1, t, where, (partition,))
+        holder = put_log(world, LogContent(t=t, schema={}, deletes=[record]), f"{t}_w-1.jsonl")
+        world.clock.advance(10)
+        # As clients of version 1 fold: markers and columns, no extension records.
+        fold_by_somebody(world, holder, [snapshot(world).parts[key]])
+        world.clock.advance(world.settings.append.ttl + 3 * GRACE)
+        assert bool(snapshot(world).pending_deletes(snapshot(world).parts[key], "d=1")) == stays
+        assert [d.key for d in plan(world).logs] == ([] if stays else [holder])
+        assert appended in snapshot(world).listing
+
+
+def test_a_log_file_that_lists_a_part_dead_stays_with_another_that_lists_it_alive() -> None:
+    """The part is deleted and forgotten: nobody else lists it, and nobody may revive it."""
+    world = make_world()
+    part = Marker(world.table.paths.data_part("d=1", "gone"), b=100, t=1, n=10, q=0)
+    dead = msgspec.structs.replace(part, tmb=2)
+    alive = put_log(
+        world,
+        LogContent(t=1, schema=SCHEMA, markers=[part], other=[b'{"later":{"a":1}}']),
+        "0000000000001_w-1.jsonl",
+    )
+    killer = put_log(
+        world, LogContent(t=2, schema=SCHEMA, markers=[dead]), "0000000000002_w-1.jsonl"
+    )
+    for log in (alive, killer):
+        fold_by_somebody(world, log, [])
+    world.clock.advance(2 * GRACE)
+    state = replace(snapshot(world), purged=2)
+    made = plan_cleanup(state, [], world.settings, world.clock.now)
+    assert made.logs == (), "the first holds a record of its own, and the second what it lacks"
+
+
+def test_a_part_that_clients_of_version_1_take_for_live_stays_until_they_see_it_dead() -> None:
+    """One of them slept through the drop, and wrote down what it had read before."""
+    world, keys = merged()
+    world.clock.advance(1)
+    t = world.clock.now
+    copy = msgspec.structs.replace(snapshot(world).parts[keys[0]], tmb=None)
+    put_log(world, LogContent(t=t, schema=SCHEMA, markers=[copy]), f"{t}_w-9.jsonl")
+    world.clock.advance(2 * GRACE)
+    made = plan(world)
+    assert {d.key for d in made.parts} == set(keys[1:])
+    (held,) = made.waiting
+    assert (held.what, held.count, held.first_ms, "version 1" in held.reason) == (
+        "parts",
+        1,
+        None,
+        True,
+    )
+    do_merge(world, put_append(world, "d=2"))  # folds the copy: the tombstone stands behind it
+    world.clock.advance(GRACE)
+    assert keys[0] in {d.key for d in plan(world).parts}
 
 
 def test_the_newest_transactions_log_file_stays_even_if_a_v1_client_folded_it() -> None:
