@@ -100,7 +100,7 @@ def fold(
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
         stone_cutoff: a log file that is not listed and was folded before this time (unix ms) is
-            gone.
+            gone: before the listing was begun, by a clock that is ahead by at most the grace.
     """
     carried = _carried(snapshot, keys, own, purged)
     open_still = {*standing(_log(snapshot))}.difference(keys)

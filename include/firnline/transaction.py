@@ -219,7 +219,6 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         own=frozenset(m.p for m in own),
         purged=purged,
         delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
-        # No clock is ahead by more than the grace.
         stone_cutoff=now - _age_ms(table, base) - table.settings.cleanup.grace,
     )
     content = LogContent(
