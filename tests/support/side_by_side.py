@@ -21,7 +21,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/dags/test_humans_dags.py": "one process that parses DAG files",
 }
 """Path of tests, or how it begins -> what they share."""
-SCATTERED = ("tests/crash/",)
+SCATTERED = ("tests/crash/", "tests/hostile/test_fuzz.py")
 """Paths of tests that share nothing: each of them may run anywhere."""
 FIRST = (
     "tests/dags/test_operations_real.py",
