@@ -69,6 +69,16 @@ def _columns_now(
         yield name, kind
 
 
+def _kept_type(snapshot: Snapshot, target: Target, name: str, kind: str) -> str:
+    """Return the type that a column has once it is changed, as the part holds it or wider.
+
+    A column that is renamed wherever it stands keeps the table's type: a part that was written
+    before the column was widened still holds the narrower one.
+    """
+    wanted = snapshot.schema.get(name, kind)
+    return wanted if target.gone and widens(kind, wanted) else kind
+
+
 def part_fix(
     snapshot: Snapshot,
     marker: Marker,
@@ -85,7 +95,7 @@ def part_fix(
         if target is None or not target.wrong(name, kind):
             made.keep(name, kind, snapshot.schema.get(name, kind))
         else:
-            made.change(name, target.made_of(kind))
+            made.change(name, target.made_of(_kept_type(snapshot, target, name, kind)))
     columns, conversions, dropped = made.columns, made.conversions, made.dropped
     if not conversions and not dropped:
         return None

@@ -226,6 +226,19 @@ def test_a_change_at_once_and_a_lazy_one_go_on_top_of_each_other(tmp_path: Path)
     rows_are(world, expected)
 
 
+def test_a_column_that_is_renamed_at_once_keeps_the_type_that_it_was_widened_to(
+    tmp_path: Path,
+) -> None:
+    world = make_world(sort_by=["id"])
+    put(world, {"id": [1], "v": pa.array([1], pa.int32())})
+    lazily(world, widen={"v": "BIGINT"})
+    put(world, {"id": [2], "v": pa.array([2], pa.int64())})
+    at_once(world, tmp_path, rename={"v": "w"})
+    assert schema_of(world) == {"id": "BIGINT", "w": "BIGINT"}
+    assert columns_in_parts(world) == {("id", "int64"), ("w", "int64")}
+    rows_are(world, [{"id": 1, "w": 1}, {"id": 2, "w": 2}])
+
+
 def test_the_past_is_seen_in_the_columns_of_today() -> None:
     world = world_of()
     at = world.clock.now + 5
