@@ -13,8 +13,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 BIN := .venv/bin
 CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
-# What `make check` has run is not run again.
-REST = tests --ignore=tests/unit
+# What `make check` has run is not run again. What takes longest is named: it must not grow.
+REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
 # For two cores: schedulers and drivers mostly wait.
 TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500

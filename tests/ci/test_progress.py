@@ -51,7 +51,7 @@ def test_a_run_in_ci_prints_lines_while_a_test_goes_on(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "CI": "true", "PYTHONPATH": str(REPO)},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "CI": "true", "PYTHONPATH": str(REPO)},
     )
     assert done.returncode == 0, done.stdout
     assert "0 of 1 tests passed, 0 failed; running: test_slow.py::test_that_goes_on" in done.stdout

@@ -39,7 +39,12 @@ def run(folder: Path, no_skip: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "FIRNLINE_NO_SKIP": no_skip, "PYTHONPATH": str(REPO)},
+        env={
+            **os.environ,
+            "PYTEST_ADDOPTS": "",
+            "FIRNLINE_NO_SKIP": no_skip,
+            "PYTHONPATH": str(REPO),
+        },
     )
 
 
