@@ -41,7 +41,7 @@ class StackOptions:
     database: str | None = field(default=None, repr=False)
     """``user:password@host:port/name`` of an empty PostgreSQL database; None: SQLite."""
     migrated: bool = False
-    """Whether the ``database`` has Airflow's tables already."""
+    """True where the ``database`` has Airflow's tables already."""
     s3_data: Path | None = None
     """Folder of an S3Server that `make up` starts beside the stack."""
     config: Config = field(default_factory=dict)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.base import take_base
+from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
 from firnline.snapshot import read_snapshot
 from tests.support.beside import Beside
@@ -60,9 +60,11 @@ def log_files(world: World) -> set[str]:
     return {key for key, item in snapshot(world).listing.items() if item.name.kind == "append"}
 
 
-def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
-    """It lands on a page that was read already; who has folded it stands on the next page."""
-    world = make_world()
+def torn_base(world: World, lasts_ms: int = 0) -> tuple[Base, str]:
+    """Return a base whose listing lacks an append that transaction 1 has folded, and its log file.
+
+    The append lands on a page that was read already, the transaction on the next page.
+    """
     keys = put_append(world)
     early = world.clock.now - 60_000
     before = log_files(world)
@@ -70,10 +72,17 @@ def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
     def meanwhile() -> None:
         do_merge(world, keys + put_append(world, t=early))
         put_append(world, *["d=1"] * 10)  # enough for the next transaction to fold the first
+        world.clock.advance(lasts_ms)
 
     torn = take_base(replace(world.table, store=Paged(world.store, meanwhile)))
     assert torn.seq == 1
     (late,) = log_files(world) - before - torn.snapshot.listing.keys()
+    return torn, late
+
+
+def test_an_append_that_a_torn_listing_does_not_show_stays_folded() -> None:
+    world = make_world()
+    torn, late = torn_base(world)
     do_merge(world, list(torn.snapshot.live), torn)
     now = read_snapshot(world.store, world.table.paths)
     assert [content.x.seq for content in now.contents.values() if content.x] == [2]
@@ -97,17 +106,7 @@ def test_a_log_file_that_is_gone_is_forgotten_once_it_was_folded_before_any_list
 
 def test_a_base_that_is_hours_old_keeps_what_may_have_been_folded_since() -> None:
     world = make_world(commit_ttl="6h", cleanup={"grace": "1h"})
-    keys = put_append(world)
-    early = world.clock.now - 60_000
-    before = log_files(world)
-
-    def meanwhile() -> None:
-        do_merge(world, keys + put_append(world, t=early))
-        put_append(world, *["d=1"] * 10)
-        world.clock.advance(world.settings.cleanup.grace + 1)
-
-    torn = take_base(replace(world.table, store=Paged(world.store, meanwhile)))
-    (late,) = log_files(world) - before - torn.snapshot.listing.keys()
+    torn, late = torn_base(world, lasts_ms=world.settings.cleanup.grace + 1)
     do_merge(world, list(torn.snapshot.live), torn)
     assert late in read_snapshot(world.store, world.table.paths).log_tombstones
 

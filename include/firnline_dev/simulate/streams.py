@@ -179,7 +179,7 @@ class Audience:
         return found
 
     def _recent(self, reader: Reader) -> bool:
-        """Whether all that it has not delivered is there: gone since for less than the grace.
+        """Return True if what it has not delivered is there: gone for less than the grace at most.
 
         Not where the log was lost meanwhile: then clean-up is not what took the log files away.
         """
