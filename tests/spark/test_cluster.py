@@ -139,10 +139,7 @@ def where(batches):
 """
 
 
-def test_a_cluster_runs_every_group_in_our_version(cluster: Cluster, file_parts: Parts) -> None:
-    body = """
-conf = {"spark.executor.memory": "600m", "spark.cores.max": "2", "spark.log.level": "OFF"}
-session = open_session("cluster", conf, more[0])
+_GROUPS = """
 good, broken = parts.put([3], [1]), parts.prefix + "in-broken.parquet"
 parts.store.put_new(broken, b"this is no Parquet file at all")
 tasks = [parts.task(0, good), parts.task(1, [broken]), parts.task(2, good)]
@@ -152,7 +149,15 @@ print(sorted(results), results[1].error_type, parts.values(results[0]), parts.va
 print(session.range(1).mapInArrow(where, "file string").toArrow()["file"][0])
 session.stop()
 """
-    said = client(cluster.folder, cluster.env, body, file_parts, cluster.master)
+"""Two groups that can be merged, one that cannot, and whose code the workers run."""
+
+
+def test_a_cluster_runs_every_group_in_our_version(cluster: Cluster, file_parts: Parts) -> None:
+    body = """
+conf = {"spark.executor.memory": "600m", "spark.cores.max": "2", "spark.log.level": "OFF"}
+session = open_session("cluster", conf, more[0])
+"""
+    said = client(cluster.folder, cluster.env, body + _GROUPS, file_parts, cluster.master)
     assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
     assert "firnline.zip" in said[1]
 
@@ -266,15 +271,8 @@ def test_a_connect_server_runs_the_same_groups_and_no_jvm_starts_here(
     url, server = connect_server
     body = """
 session = open_session("connect", {}, remote=more[0])
-good, broken = parts.put([3], [1]), parts.prefix + "in-broken.parquet"
-parts.store.put_new(broken, b"this is no Parquet file at all")
-tasks = [parts.task(0, good), parts.task(1, [broken]), parts.task(2, good)]
-engine = SparkEngine(session, root, parts.access, scratch)
-results = {r.group: r for r in engine.run(tasks) if r is not None}
-print(sorted(results), results[1].error_type, parts.values(results[0]), parts.values(results[2]))
-print(session.range(1).mapInArrow(where, "file string").toArrow()["file"][0])
-session.stop()
 """
-    said = client(server.folder, {**server.env, "JAVA_HOME": "/nowhere"}, body, parts, url)
+    env = {**server.env, "JAVA_HOME": "/nowhere"}
+    said = client(server.folder, env, body + _GROUPS, parts, url)
     assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
     assert "firnline.zip" in said[1]
