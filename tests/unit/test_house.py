@@ -13,7 +13,7 @@ from pathlib import Path
 
 from firnline_dev.bootstrap import REPO
 
-MAX_FILE_LINES = 300
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 40
 CODE = ("include", "dags", "plugins", "spark_jobs")
 REGISTRIES = re.compile(
@@ -50,10 +50,10 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield node.name, (node.end_lineno or 0) - (before or 0)
 
 
-def test_every_file_stays_readable_in_one_sitting() -> None:
+def test_every_file_holds_one_idea_and_functions_are_short() -> None:
     files = [(name(p), len(p.read_text(encoding="utf-8").splitlines())) for p in code_files()]
     long_files = [(path, lines) for path, lines in files if lines > MAX_FILE_LINES]
-    assert not long_files, "give the second idea a file of its own"
+    assert not long_files, "above this ask whether it is two ideas"
     long = [
         f"{name(path)}: {found} ({lines})"
         for path in code_files()
