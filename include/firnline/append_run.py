@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from firnline import append_birth
 from firnline.append_buffer import PartBuffer
 from firnline.append_rows import check_settings, conform_rows, newest_of_each_key
 from firnline.errors import (
@@ -21,6 +22,7 @@ from firnline.errors import (
     TransactionError,
 )
 from firnline.log import codec
+from firnline.log.properties import Properties
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.parquet_io import write_part
 from firnline.part import WrittenPart
@@ -49,6 +51,10 @@ class Origin:
     """``Clock.elapsed_ms`` from before ``q`` was read."""
     time_ms: int
     """Wall clock when it began, unix milliseconds."""
+    properties: Properties | None = None
+    """Of the table at ``q``; None: it says nothing of itself."""
+    begins: bool = False
+    """There was nothing at all under ``_txn/``: the birth record is to be written."""
 
 
 @dataclass(slots=True)
@@ -138,12 +144,20 @@ class AppendRun:
             )
             for part in self.parts
         ]
-        content = LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
+        content = LogContent(
+            t=t,
+            schema=self.columns,
+            markers=markers,
+            properties=[append_birth.record(table.settings, t)] if origin.begins else [],
+            other=list(self.records),
+        )
         data = codec.encode(content)
-        ttl = table.settings.append.ttl
-        self._refuse_when_late()
+        latest = self._latest_ms()
+        self._refuse_when_late(latest)
         try:
-            found = create(table.store, key, data, may_put=lambda: self._age_ms() <= ttl)
+            found = create(
+                table.store, key, data, may_put=lambda: table.clock.elapsed_ms() <= latest
+            )
         except StoreError as error:
             # Also when the last answer was a clear one: an earlier put may still take effect.
             raise CommitUnknownError(
@@ -155,6 +169,8 @@ class AppendRun:
                 f"log file {key} exists and is somebody else's",
                 next_step="look for a source of ids that repeats itself; nothing was published",
             )
+        if origin.begins:
+            append_birth.write(table, key, t)
         return key
 
     def discard(self) -> None:
@@ -169,17 +185,32 @@ class AppendRun:
         except FirnlineError as error:
             _LOG.warning("%d parts of a failed append stay: %s", len(self._keys), error)
 
-    def _refuse_when_late(self) -> None:
-        ttl, age = self.table.settings.append.ttl, self._age_ms()
-        if age > ttl:
+    def _latest_ms(self) -> int:
+        """Until when the log file may be put, by ``Clock.elapsed_ms``.
+
+        An append that begins the table looks for rivals first, which may have given it an
+        ``append.ttl`` of their own, and puts right after that.
+
+        Raises PropertiesDifferError.
+        """
+        table, began = self.table, self.origin.began_ms
+        ttl = table.settings.append.ttl
+        if not self.origin.begins:
+            return began + ttl
+        looked = table.clock.elapsed_ms()
+        found = append_birth.look_again(table)
+        ttl = min(ttl, append_birth.LONGEST_MS, ttl if found is None else found.append_ttl)
+        return min(began + ttl, looked + append_birth.FRESH_MS)
+
+    def _refuse_when_late(self, latest_ms: int) -> None:
+        now, began = self.table.clock.elapsed_ms(), self.origin.began_ms
+        if now > latest_ms:
             # A delete record may be gone by now that has to hide some of these rows.
             raise AppendExpiredError(
-                f"the append took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
+                f"the append took {(now - began) // 1000} s, longer than append.ttl "
+                f"({(latest_ms - began) // 1000} s)",
                 next_step="append fewer rows at once, or raise append.ttl; nothing was published",
             )
-
-    def _age_ms(self) -> int:
-        return self.table.clock.elapsed_ms() - self.origin.began_ms
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():

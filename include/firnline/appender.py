@@ -82,9 +82,9 @@ class Appender:
         self._max_wait_ms = max_wait_ms
         self._table = table
         self._writer = appends.Appender(table, writer=writer)
-        self._writer.check_partition(partition)
+        appends.check_partition(table, partition)
         self._partition = partition
-        self._intake = Intake(table, self._writer.columns, self._waiting_columns)
+        self._intake = Intake(self._writer, self._waiting_columns)
         self._changed = threading.Condition()
         self._open: Buffer | None = None
         self._frozen: deque[Buffer] = deque()

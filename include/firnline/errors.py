@@ -51,6 +51,10 @@ class SettingsError(UsageError):
     """A settings file does not say what it must; names the file and the field."""
 
 
+class PropertiesDifferError(UsageError):
+    """Settings name another key or version than the table itself."""
+
+
 class EnvironmentFaultError(UsageError):
     """Something this machine or deployment lacks: Java, a pool, a connection, a library."""
 

@@ -26,11 +26,13 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
+from firnline.log.properties import Properties, PropertiesRecord
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.txn_file import RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_beneath, refuse_between
+from firnline.properties import current, disagree, from_settings, needed, waits
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
@@ -42,6 +44,8 @@ __all__ = ["Change", "Committed", "Mended", "commit"]
 
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
+PLANNED_BY = ("primary_key", "version", "deleted", "partition_by", "cluster_by")
+"""Properties that decide what the new parts of a change hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,11 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     Raises what ``change.refuse`` raises besides; then nothing was committed.
     """
     invariants.rows_are_accounted_for(change.counts)
-    planned = base.snapshot
+    planned, planned_by = base.snapshot, base.properties
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
+        table = table.under(base.properties)
+        _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
         _refuse_conflict(base.snapshot, table.settings, change, change.planned or planned)
@@ -133,7 +139,13 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
         return Committed(header, None)
     name = table.paths.parse_log(header.log)
     item = LogObject(name, len(draft.log_file), table.clock.now_ms())
-    return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
+    after = replace(
+        base,
+        snapshot=base.snapshot.with_log(item, draft.content),
+        table=table.under(header.properties),
+        properties=header.properties,
+    )
+    return Committed(header, after)
 
 
 def _checkpointed(table: Table, committed: Committed, change: Change) -> Committed:
@@ -161,6 +173,20 @@ def _refuse_when_late(table: Table, base: Base) -> None:
             f"this run read the table {age // 1000} s ago, longer than commit_ttl "
             f"({table.settings.commit_ttl // 1000} s)",
             next_step="run it again, with a smaller max_bytes or a larger commit_ttl",
+        )
+
+
+def _refuse_other_properties(base: Base, planned_by: Properties | None, change: Change) -> None:
+    """What was planned by one key or layout must not be committed under another."""
+    found, then = base.properties, planned_by
+    if found is None or then is None or change.properties is not None:
+        return
+    changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(then, name)]
+    if changed:
+        raise CommitConflictError(
+            f"the table's properties were changed while this {change.op} ran "
+            f"({', '.join(changed)})",
+            next_step="run it again: it plans by those that are in force now",
         )
 
 
@@ -212,14 +238,16 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     mended = _folds(snapshot, change, own, purged)
     keys = mended.folds
+    properties = change.properties or base.properties or from_settings(table.settings)
+    others = waits(snapshot.properties, table.settings, now)
     folded = fold.fold(
         snapshot,
         keys,
         t,
         own=frozenset(m.p for m in own),
         purged=purged,
-        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
-        stone_cutoff=now - _age_ms(table, base) - table.settings.cleanup.grace,
+        delete_cutoff=now - others.late_append,
+        stone_cutoff=now - _age_ms(table, base) - others.grace,
     )
     content = LogContent(
         t=t,
@@ -227,6 +255,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
+        properties=_said(base, change, properties, seq, t, now),
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
@@ -243,8 +272,25 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
         why=change.why,
+        properties=properties,
     )
     return _Draft(header, content, codec.encode(content))
+
+
+def _said(
+    base: Base, change: Change, properties: Properties, seq: int, t: int, now: int
+) -> list[PropertiesRecord]:
+    """What the log file says of the table: all that is needed, whatever it folds.
+
+    So the newest log file alone says it, also where a client of version 1 has folded the others.
+    """
+    known = base.snapshot.properties
+    if change.properties is None and current(known) == properties and not disagree(known):
+        return list(needed(known, now))
+    if base.properties is None:
+        _LOG.warning("table %s gets its properties from the settings", base.table.settings.name)
+    own = PropertiesRecord(seq, t, properties)
+    return [*needed(known, now), own]
 
 
 def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:

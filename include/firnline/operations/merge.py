@@ -85,7 +85,7 @@ def preview(table: Table, options: MergeOptions) -> MergePlan:
 
     Requests: those of ``take_base``.
     """
-    return _plan(table, take_base(table), options, frozenset())
+    return _plan(take_base(table), options, frozenset())
 
 
 def run_merge(
@@ -117,7 +117,8 @@ def run_merge(
     probed = False
     while True:
         base = take_base(table)
-        plan = _plan(table, base, options, frozenset(state.unreadable))
+        table = state.table = base.table
+        plan = _plan(base, options, frozenset(state.unreadable))
         state.planned(plan)
         if options.dry_run or plan.nothing_to_do:
             break
@@ -151,7 +152,8 @@ class MergeFailedError(RunFailedError):
         self.report = report
 
 
-def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+    table = base.table
     plan = plan_merge(
         base.snapshot,
         table.settings,

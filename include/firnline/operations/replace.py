@@ -59,6 +59,7 @@ def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
     Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
     """
     base = take_base(table)
+    table = base.table
     if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
         return plan_nothing(base.snapshot, options.span(table.settings), _mode(table, options))
     return _plan(table, base, options, {})
@@ -108,6 +109,7 @@ def run_replace(
     if options.dry_run:
         return state.report(preview(table, options), Executed(), None)
     base = take_base(table)
+    table = state.table = base.table
     if options.span(table.settings).column in base.snapshot.schema:
         _plan(table, base, options, {})  # before a row is read: the interval may be none
     if table.settings.locking == "fenced":
@@ -206,6 +208,7 @@ class _Run:
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
             base = take_base(self.table, began_ms=base.began_ms)
+            self.table = base.table
 
     def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
         if not plan.groups:

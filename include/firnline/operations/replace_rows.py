@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from firnline.append import Appender
+from firnline.append import check_partition
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import gather
 from firnline.base import Base
@@ -166,7 +166,7 @@ class NewParts:
             # No append id: who rebuilds the log must not take them for an append's.
             Origin("", OP, self.base.seq, self.base.began_ms, now),
             known,
-            Appender(table).check_partition(self.partition),
+            check_partition(table, self.partition),
             self.scratch,
             {"firnline.d": msgspec.json.encode([self.delete]).decode()},
         )

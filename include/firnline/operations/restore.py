@@ -58,7 +58,7 @@ class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(table: Table, options: RestoreOptions) -> RestorePlan:
     """What ``run_restore`` would do; nothing is written. Errors of ``plan_restore``."""
-    return _plan(table, take_base(table), options)
+    return _plan(take_base(table), options)
 
 
 def run_restore(
@@ -90,7 +90,7 @@ def run_restore(
     tell = on_progress or (lambda _: None)
     while True:
         base = take_base(table)
-        plan = _plan(table, base, options)
+        table, plan = base.table, _plan(base, options)
         seq = None
         try:
             if not plan.nothing_to_do and not options.dry_run:
@@ -109,7 +109,8 @@ def run_restore(
     )
 
 
-def _plan(table: Table, base: Base, options: RestoreOptions) -> RestorePlan:
+def _plan(base: Base, options: RestoreOptions) -> RestorePlan:
+    table = base.table
     since = read_since(table, options.to, base.seq)
     return plan_restore(
         base.snapshot,

@@ -58,7 +58,8 @@ _TRANSACTIONS = 1_000_000
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
     """What ``run_rewrite`` would do; requests of ``take_base``, errors of ``run_rewrite``."""
-    return make_plan(table, take_base(table).snapshot, options, None)
+    base = take_base(table)
+    return make_plan(base.table, base.snapshot, options, None)
 
 
 def run_rewrite(
@@ -97,6 +98,7 @@ def run_rewrite(
     only: frozenset[str] | None = None
     while True:
         base = take_base(table)
+        table = state.table = base.table
         plan = make_plan(table, base.snapshot, options, state.left(base, only))
         state.planned(plan, first=only is None)
         if options.dry_run or plan.nothing_to_do:

@@ -113,7 +113,7 @@ def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
     Requests: those of ``take_base``, and one ranged GET per live part of the log files that are
     wrong.
     """
-    return _plan(table, take_base(table, tolerant=True).snapshot, options)
+    return _plan(take_base(table, tolerant=True), options)
 
 
 def run_schema_fix(
@@ -147,7 +147,8 @@ def run_schema_fix(
     state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     while True:
         base = take_base(table, tolerant=True)
-        plan = _plan(table, base.snapshot, options)
+        table = state.table = base.table
+        plan = _plan(base, options)
         state.refuse_unreadable(plan)
         if options.dry_run or plan.nothing_to_do:
             return state.report(base, plan)
@@ -160,7 +161,8 @@ def run_schema_fix(
             state.effort.replan(conflict)
 
 
-def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> SchemaFixPlan:
+def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
+    snapshot, table = base.snapshot, base.table
     if options.evolution is not None:
         targets = evolved(snapshot, table.settings, options.evolution)
     else:

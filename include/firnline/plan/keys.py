@@ -15,6 +15,7 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
 from firnline.part import Scalar, Stats
 from firnline.plan.merge_plan import PlannedGroup
+from firnline.properties import waits
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
 from firnline.settings import TableSettings
@@ -217,7 +218,7 @@ def forgettable(
         return frozenset()
     names = {m.p for m in group.parts}
     others = [m for m in snapshot.partitions.get(group.partition, ()) if m.p not in names]
-    age = settings.append.ttl + settings.cleanup.grace
+    age = waits(snapshot.properties, settings, now_ms).late_append
     if settings.version is None:
         last = max(place(m) for m in group.parts)
         if any(place(m) < last for m in others):

@@ -19,13 +19,14 @@ import msgspec
 
 from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
-from firnline.append_run import AppendRun, Origin
+from firnline.append_run import AppendRun
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
+from firnline.properties import current
 from firnline.store import create
 from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE
@@ -44,9 +45,7 @@ def _append_q_from_log() -> None:
         origin = real(self)
         table = self._table
         logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
-        return Origin(
-            origin.id, origin.writer, max(logs, default=0), origin.began_ms, origin.time_ms
-        )
+        return dataclasses.replace(origin, q=max(logs, default=0))
 
     Appender._begin = begin  # type: ignore[method-assign] # the point of it
 
@@ -65,10 +64,10 @@ def _no_commit_ttl() -> None:
 
 
 def _no_append_ttl() -> None:
-    def age_ms(self: AppendRun) -> int:  # noqa: ARG001 - a method
-        return 0
+    def latest_ms(self: AppendRun) -> int:  # noqa: ARG001 - a method
+        return sys.maxsize
 
-    AppendRun._age_ms = age_ms  # type: ignore[method-assign] # the point of it
+    AppendRun._latest_ms = latest_ms  # type: ignore[method-assign] # the point of it
 
 
 def _raw_carry() -> None:
@@ -121,14 +120,15 @@ def _horizon_unconfirmed() -> None:
 def _sweep_reads_the_log_only() -> None:
     def take_base(table: Any, **_: Any) -> Any:
         read = snapshot.read_snapshot(table.store, table.paths, everything=True)
-        return base.Base(read, table.clock.elapsed_ms())
+        known = current(read.properties)
+        return base.Base(read, table.clock.elapsed_ms(), table.under(known), known)
 
     put(sweep, "take_base", take_base)
 
 
 def _no_orphan_floor() -> None:
     put(plan_sweep, "FLOOR_MS", 0)
-    put(sweep, "_grace", lambda _table, _options: 0)
+    put(sweep, "_grace", lambda *_: 0)
 
 
 def _reader_skips_what_is_gone() -> None:
