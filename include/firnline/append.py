@@ -28,6 +28,7 @@ from firnline.errors import (
 from firnline.log.properties import Properties
 from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
+from firnline.properties import from_settings
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
 from firnline.table import Table
@@ -173,6 +174,8 @@ class Appender:
             run.discard()
             raise
         self._last_t = t
+        if run.born:
+            self._born, self._said = True, (0, True, from_settings(run.table.settings))
         return log_key, t
 
     def knowing(self) -> tuple[Origin, SchemaUnion]:

@@ -69,13 +69,16 @@ def record(settings: TableSettings, t: int) -> PropertiesRecord:
     return PropertiesRecord(0, t, from_settings(settings))
 
 
-def write(table: Table, log_key: str, t: int) -> None:
+def write(table: Table, log_key: str, t: int) -> bool:
     """Write the birth record once the append is visible; whoever was first stays.
 
     Requests: 1 PUT. A failure is none of the append: the next one writes it.
+
+    Returns True if the record is this append's own.
     """
     content = birth.Birth(log=log_key, t=t, properties=from_settings(table.settings))
     try:
-        create(table.store, table.paths.txn(0), birth.encode(content))
+        return create(table.store, table.paths.birth, birth.encode(content)) is None
     except FirnlineError as error:
         _LOG.warning("table %s has no birth record yet: %s", table.settings.name, error)
+        return False

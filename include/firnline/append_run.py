@@ -86,6 +86,8 @@ class AppendRun:
     columns: dict[str, str] = field(default_factory=dict)
     """Columns of the rows so far, column -> SQL type."""
     parts: list[WrittenPart] = field(default_factory=list)
+    born: bool = False
+    """It has written the table's birth record."""
     buffer: PartBuffer = field(init=False)
     _named_ms: int = 0
     """Time in the name of the last part."""
@@ -133,25 +135,7 @@ class AppendRun:
         """
         table, origin = self.table, self.origin
         key = table.paths.append_log(t, origin.writer)
-        markers = [
-            Marker(
-                p=part.key,
-                b=part.bytes,
-                t=t,
-                n=part.rows,
-                q=origin.q,
-                s=stats_json(part.stats),
-            )
-            for part in self.parts
-        ]
-        content = LogContent(
-            t=t,
-            schema=self.columns,
-            markers=markers,
-            properties=[append_birth.record(table.settings, t)] if origin.begins else [],
-            other=list(self.records),
-        )
-        data = codec.encode(content)
+        data = codec.encode(self._content(t))
         latest = self._latest_ms()
         self._refuse_when_late(latest)
         try:
@@ -170,8 +154,28 @@ class AppendRun:
                 next_step="look for a source of ids that repeats itself; nothing was published",
             )
         if origin.begins:
-            append_birth.write(table, key, t)
+            self.born = append_birth.write(table, key, t)
         return key
+
+    def _content(self, t: int) -> LogContent:
+        begins, settings = self.origin.begins, self.table.settings
+        return LogContent(
+            t=t,
+            schema=self.columns,
+            markers=[
+                Marker(
+                    p=part.key,
+                    b=part.bytes,
+                    t=t,
+                    n=part.rows,
+                    q=self.origin.q,
+                    s=stats_json(part.stats),
+                )
+                for part in self.parts
+            ],
+            properties=[append_birth.record(settings, t)] if begins else [],
+            other=list(self.records),
+        )
 
     def discard(self) -> None:
         """Delete the parts of an append that is surely not published.

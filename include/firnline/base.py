@@ -71,12 +71,13 @@ def take_base(
         snapshot = read_snapshot(table.store, table.paths, everything=everything, tolerant=True)
         # From the names of the very listing that was read: its newest transaction cannot have
         # been folded by anybody. Only the newest of what follows can be unpublished.
-        after = table.paths.txn(snapshot.seq)
-        newer = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+        after = table.paths.txn(snapshot.seq) if snapshot.seq else None
+        found = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+        newer = [key for key in found if key != table.paths.birth]
         if not newer:
             if snapshot.conflict is not None and not tolerant:
                 raise snapshot.conflict
-            known = stated(table, snapshot)
+            known = stated(table, snapshot, born=bool(found))
             began = started if began_ms is None else began_ms
             return Base(snapshot, began, table.under(known), known)
         read_at = table.clock.elapsed_ms()
@@ -97,19 +98,24 @@ def take_base(
     )
 
 
-def stated(table: Table, snapshot: Snapshot) -> Properties | None:
+def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
     """Return the properties in force; None for a table that says nothing of itself yet.
 
     Requests: none where the log says them. Where it does not, as after a downgrade or where a
     client of version 1 has folded the record away, and where appends that began the table at once
     disagree, one GET: of the newest transaction's header, or of the birth record.
 
+    Args:
+        table: the table.
+        snapshot: its newest state.
+        born: there is a birth record; for a table with transactions it is looked for.
+
     Raises LogCorruptError.
     """
     records = snapshot.properties
     if records and not disagree(records):
         return current(records)
-    found = of_history(table, snapshot.seq)
+    found = of_history(table, snapshot.seq) if snapshot.seq or born else None
     return current(records) if found is None else found
 
 

@@ -148,6 +148,11 @@ class TablePaths:
         """Key of transaction ``seq`` in the linear history."""
         return f"{self.txn_dir}{seq:020d}.jsonl"
 
+    @property
+    def birth(self) -> str:
+        """Key of the birth record: number 0, which is no transaction and sorts before them."""
+        return self.txn(0)
+
     def checkpoint(self, seq: int, name: str) -> str:
         """Key of a checkpoint of the state after transaction ``seq``; ``name`` is a UUIDv7."""
         return f"{self.checkpoint_dir}{seq:020d}-{name}.parquet"

@@ -294,9 +294,10 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
     found = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
     for key, content in log.contents.items():
-        modified = log.listing[key].modified_ms
         found += [
-            r if r.seen is not None else msgspec.structs.replace(r, seen=modified)
+            r
+            if r.seen is not None
+            else msgspec.structs.replace(r, seen=log.listing[key].modified_ms)
             for r in content.properties
         ]
     return log_properties.union(found)

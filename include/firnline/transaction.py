@@ -26,11 +26,11 @@ from firnline.errors import (
     StoreUnavailableError,
 )
 from firnline.log import codec, txn_file
-from firnline.log.properties import Properties, PropertiesRecord
+from firnline.log.properties import Properties, PropertiesRecord, record_line
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
-from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_beneath, refuse_between
 from firnline.properties import current, disagree, from_settings, needed, waits
 from firnline.schema import SchemaUnion
@@ -236,9 +236,10 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    mended = _folds(snapshot, change, own, purged)
-    keys = mended.folds
     properties = change.properties or base.properties or from_settings(table.settings)
+    said = _said(base, change, properties, seq, t, now)
+    mended = _folds(snapshot, change, (*own, *said), purged)
+    keys = mended.folds
     others = waits(snapshot.properties, table.settings, now)
     folded = fold.fold(
         snapshot,
@@ -255,26 +256,34 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
-        properties=_said(base, change, properties, seq, t, now),
+        properties=said,
         other=list(folded.other),
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
     _check(table, base, change, content, mended)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
-    header = TxnHeader(
-        seq=seq,
-        txn=txn,
+    header = _header(table, base, change, run, counts, content)
+    return _Draft(header, content, codec.encode(content))
+
+
+def _header(
+    table: Table, base: Base, change: Change, run: RunIdentity, counts: Counts, content: LogContent
+) -> TxnHeader:
+    mark, t = content.x, content.t
+    assert mark is not None  # of every transaction
+    return TxnHeader(
+        seq=mark.seq,
+        txn=mark.txn,
         op=change.op,
-        base=snapshot.seq,
+        base=base.seq,
         t=t,
-        log=table.paths.txn_log(t, seq, txn),
+        log=table.paths.txn_log(t, mark.seq, mark.txn),
         run=run,
         counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
         why=change.why,
-        properties=properties,
+        properties=current(content.properties),
     )
-    return _Draft(header, content, codec.encode(content))
 
 
 def _said(
@@ -299,12 +308,15 @@ def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list
     return list({d.id: d for d in (*own, *folded, *change.keeps)}.values())
 
 
-def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -> Mended:
+def _folds(
+    snapshot: Snapshot, change: Change, own: Iterable[Marker | PropertiesRecord], purged: int
+) -> Mended:
     """Which log files to fold, and the schema line that stands for theirs."""
     if change.mend is not None:
         return change.mend(snapshot)
-    own_bytes = sum(len(marker_json(m)) for m in own)
-    return Mended(fold.choose(snapshot, own_bytes, purged), _line(snapshot, change))
+    own_bytes = sum(len(marker_json(m)) for m in own if isinstance(m, Marker))
+    head = sum(len(record_line(r)) for r in own if isinstance(r, PropertiesRecord))
+    return Mended(fold.choose(snapshot, own_bytes, purged, head), _line(snapshot, change))
 
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:

@@ -163,7 +163,7 @@ def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
     def plan(gone: Container[str] = ()) -> CleanupPlan:
         old: Iterable[ObjectMeta] = ()
         if base.seq >= TXN_KEPT:
-            old = table.store.list(table.paths.txn_dir)
+            old = table.store.list(table.paths.txn_dir, table.paths.birth)
         now, most = table.clock.now_ms(), options.max_deletes
         return plan_cleanup(base.snapshot, old, table.settings, now, most, gone)
 

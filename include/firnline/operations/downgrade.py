@@ -194,8 +194,8 @@ class _Run:
     def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
         """What nobody needs any more. Folded log files last: they say that there is more to do."""
         table = self.table
-        first = table.paths.txn(0)
-        history = [meta.key for meta in table.store.list(table.paths.txn_dir, first)]
+        paths = table.paths
+        history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
         if properties is not None and history:
             self._remember(properties, max(history))
         for keys in (plan.dead, history, plan.left_overs):
@@ -208,7 +208,7 @@ class _Run:
         The birth record alone stays of the history. It is replaced while the newest transaction,
         which says them too, is there.
         """
-        table, key = self.table, self.table.paths.txn(0)
+        table, key = self.table, self.table.paths.birth
         record = birth.Birth(log=newest, t=table.clock.now_ms(), properties=properties)
         self._delete([key])
         create(table.store, key, birth.encode(record))

@@ -236,7 +236,7 @@ def _text(table: Table, scene: Scene, certificate: Certificate) -> tuple[Remaini
         key for key, content in scene.snapshot.contents.items() if _speaks(content, deletes, parts)
     ]
     keys, newest = [], 0
-    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir)}
+    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}
     for key, data in table.store.get_many(list(listing)):
         if data is None:
             continue  # past its retention since the listing

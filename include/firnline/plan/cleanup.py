@@ -270,8 +270,7 @@ def old_transactions(
     """
     last = newest - TXN_KEPT
     found = takewhile(lambda meta: paths.parse_txn(meta.key) <= last, listing)
-    # Number 0 is the birth record and no transaction.
-    return [m for m in found if m.modified_ms < cutoff_ms and paths.parse_txn(m.key)]
+    return [meta for meta in found if meta.modified_ms < cutoff_ms]
 
 
 def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:

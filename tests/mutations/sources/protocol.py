@@ -58,8 +58,8 @@ PROTOCOL = (
     Mutation(
         name="an append is put again however late it is",
         file="include/firnline/append_run.py",
-        old="create(table.store, key, data, may_put=lambda: self._age_ms() <= ttl)",
-        new="create(table.store, key, data)",
+        old="may_put=lambda: table.clock.elapsed_ms() <= latest",
+        new="may_put=lambda: latest > 0",
         breaks="A machine that slept publishes rows that a forgotten delete was to hide.",
         caught_by=("tests/unit/test_append_run.py",),
     ),
