@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from firnline.append import Appender as OneAppend
-from firnline.append_columns import KnownColumns
 from firnline.appender import Appender
 from firnline.appender_buffer import Buffer
 from firnline.appender_intake import Intake

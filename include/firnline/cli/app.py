@@ -25,6 +25,7 @@ from firnline.cli import (
     merge,
     parts,
     plan,
+    properties,
     read,
     rebuild,
     replace,
@@ -113,6 +114,7 @@ _GROUPS = (
     diff,
     restore,
     schema,
+    properties,
     settings,
 )
 for group in _GROUPS:
