@@ -106,13 +106,15 @@ def _render(data: dict[str, Any]) -> None:
     ]
     output.table(_columns("property", "table", "settings", ""), rows)
     if not data["said"]:
+        output.line()
         output.line(
-            f"\n{data['table']} says nothing of itself yet: its next commit takes what the "
+            f"{data['table']} says nothing of itself yet: its next commit takes what the "
             "settings say."
         )
     elif any(one["differs"] for one in data["properties"]):
+        output.line()
         output.line(
-            f"\nThe table's own are in force; `firnline properties apply {data['table']}` makes it "
+            f"The table's own are in force; `firnline properties apply {data['table']}` makes it "
             "say what the settings say."
         )
 
@@ -124,4 +126,5 @@ def _render_applied(data: dict[str, Any]) -> None:
     rows = [(one["name"], one["table"], one["settings"]) for one in data["changes"]]
     output.table(_columns("property", "from", "to"), rows)
     if data["transaction"] is not None:
-        output.line(f"\nCommitted as transaction {data['transaction']}.")
+        output.line()
+        output.line(f"Committed as transaction {data['transaction']}.")
