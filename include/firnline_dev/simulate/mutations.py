@@ -19,7 +19,9 @@ import msgspec
 
 from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
-from firnline.append_run import AppendRun, Origin
+from firnline.append_run import Origin
+from firnline.commit import append_log
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
@@ -61,14 +63,11 @@ def _zombie_publisher() -> None:
 
 
 def _no_commit_ttl() -> None:
-    put(transaction, "_age_ms", lambda _table, _base: 0)
+    put(transaction, "_age_ms", lambda _table, _began_ms: 0)
 
 
 def _no_append_ttl() -> None:
-    def age_ms(self: AppendRun) -> int:  # noqa: ARG001 - a method
-        return 0
-
-    AppendRun._age_ms = age_ms  # type: ignore[method-assign] # the point of it
+    put(append_log, "_age_ms", lambda _table, _began_ms: 0)
 
 
 def _raw_carry() -> None:
@@ -155,13 +154,24 @@ def _exists_is_a_rival() -> None:
 def _unknown_is_a_failure() -> None:
     real = transaction._create_transaction
 
-    def attempt(*args: Any) -> bool:
+    def attempt(table: Any, began_ms: int, header: Any, data: bytes, told: Any) -> bool:
         try:
-            return real(*args)
+            return real(table, began_ms, header, data, told)
         except CommitUnknownError as error:
+            told.may_stand = False
             raise CommitExpiredError("gave up", next_step="") from error
 
     put(transaction, "_create_transaction", attempt)
+
+
+def _interrupted_is_failed() -> None:
+    def abandon(self: Outputs, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            self.attempt.may_stand = False
+        real(self, error)
+
+    real = Outputs._abandon
+    Outputs._abandon = abandon  # type: ignore[method-assign] # the point of it
 
 
 def _time_is_the_clocks() -> None:
