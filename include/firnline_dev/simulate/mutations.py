@@ -240,6 +240,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a reader skips log files that are gone": Mutation(_reader_skips_what_is_gone, 3),
     "'exists already' always is a rival": Mutation(_exists_is_a_rival, 241),
     "an unknown commit counts as failed": Mutation(_unknown_is_a_failure, 206),
+    "an interrupt after the put deletes the outputs": Mutation(_interrupted_is_failed, 45),
     "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
     "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
     "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
