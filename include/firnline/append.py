@@ -14,17 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from firnline import append_birth
 from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import Rows, check_files, gather, read_files, tables_of
-from firnline.errors import (
-    CommitUnknownError,
-    FirnlineError,
-    ForeignPathError,
-    ScratchFullError,
-    UsageError,
-)
+from firnline.commit import birth
+from firnline.errors import ForeignPathError, ScratchFullError, UsageError
 from firnline.log.properties import Properties
 from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
@@ -115,7 +109,8 @@ class Appender:
             CommitUnknownError: nobody can say whether the rows are in the table.
             StoreError, ScratchFullError: as they say.
 
-        After any error but CommitUnknownError the table is as it was and no part stays.
+        After any error but CommitUnknownError the table is as it was and no part stays. Of an
+        interrupt (KeyboardInterrupt, SystemExit) ``commit.outputs`` says what stays.
         """
         before = self._table.store.counters.as_dict()
         extra = _own_metadata(metadata or {})
@@ -155,24 +150,15 @@ class Appender:
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
         """Write and publish; (key of the log file, its time), (None, 0) without rows."""
-        try:
+        with run.new:
             for rows in gather(tables_of(data), run.buffer.chunk_bytes):
                 run.add(rows)
             run.flush()
-        except (Exception, KeyboardInterrupt):
-            run.discard()
-            raise
-        if not run.parts:
-            return None, 0
-        # Right before the log file: an as-of read must not change its answer later.
-        t = max(self._table.clock.now_ms(), self._last_t + 1)
-        try:
+            if not run.parts:
+                return None, 0
+            # Right before the log file: an as-of read must not change its answer later.
+            t = max(self._table.clock.now_ms(), self._last_t + 1)
             log_key = run.publish(t)
-        except CommitUnknownError:
-            raise  # the parts may be visible
-        except FirnlineError:
-            run.discard()
-            raise
         self._last_t = t
         if run.born:
             self._born, self._said = True, (0, True, from_settings(run.table.settings))
@@ -214,13 +200,13 @@ class Appender:
             began,
             now,
             properties,
-            append_birth.begins(table, self._seq, born=self._born),
+            birth.begins(table, self._seq, born=self._born),
         )
 
     def _properties(self) -> Properties | None:
         """Of the newest transaction that was seen; 1 GET when it is another than before."""
         if self._said is None or self._said[:2] != (self._seq, self._born):
-            found = append_birth.said(self._table, self._seq, born=self._born)
+            found = birth.said(self._table, self._seq, born=self._born)
             self._said = (self._seq, self._born, found)
         return self._said[2]
 

@@ -187,6 +187,8 @@ class Appender:
             return
         causes = [ack.exception() for ack in failed]
         said, step = repr(causes[0]), "append them again"
+        if not isinstance(causes[0], Exception):  # who ends a thread does not ask what it does
+            step = "look which of them are in the table before you append them again"
         if isinstance(causes[0], FirnlineError):
             said, step = causes[0].message, causes[0].next_step
         flushes = "a flush" if len(failed) == 1 else f"{len(failed)} flushes"

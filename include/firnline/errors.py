@@ -233,5 +233,17 @@ class TooMuchRemovedError(UsageError):
     """A rewrite would remove more rows than ``max_removed_fraction`` allows without force."""
 
 
+class StoppedError(FirnlineError):
+    """Ctrl-C, and what is safe now."""
+
+    exit_code = 130  # 128 + SIGINT, as a shell shows it
+
+
+class TerminatedError(StoppedError):
+    """SIGTERM, and what is safe now."""
+
+    exit_code = 143  # 128 + SIGTERM
+
+
 class FindingsError(FirnlineError):
     """A check of a table found something; the report lists it."""

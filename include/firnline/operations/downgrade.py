@@ -24,11 +24,11 @@ from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import Work, change_of, kernel_task
 from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing, run_groups
-from firnline.operations.whole_log import commit_whole
 from firnline.plan.downgrade import DowngradePlan, plan_downgrade, v1_log
 from firnline.store.create import create
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.transaction import commit_whole
 
 OP = "downgrade"
 

@@ -19,11 +19,11 @@ from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
 from firnline.operations.report import Report
-from firnline.operations.whole_log import commit_whole
 from firnline.plan.rebuild import RebuildPlan
 from firnline.properties import current, from_settings, needed
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.transaction import commit_whole
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 

@@ -7,12 +7,13 @@ deletes that may still hide some of its rows are those of the part before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from firnline.base import Base, take_base
+from firnline.commit.outputs import Outputs
 from firnline.errors import (
     CommitConflictError,
     FirnlineError,
@@ -21,10 +22,10 @@ from firnline.errors import (
     RunFailedError,
 )
 from firnline.footers import FooterTask, FooterWanted, many_facts
-from firnline.kernel.engine import Engine
+from firnline.kernel.engine import Engine, running
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.committer import Done, discard
+from firnline.operations.committer import Done, outputs_of
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.report import Report
@@ -224,21 +225,15 @@ class _Run:
             for n, fix in enumerate(plan.rewrites)
         ]
         done: list[Done] = []
-        running = on.run(tasks)
-        try:
-            for result in running:
-                if result is not None:
-                    self._take(plan.rewrites[result.group], result, done)
-                    self._tell(len(tasks), len(done))
-        except (Exception, KeyboardInterrupt):
-            # Not on a crash: whoever dies deletes nothing, and tests die by a BaseException.
-            if isinstance(running, Generator):
-                running.close()
-            discard(self.table, done)
-            raise
-        if self.failures:
-            discard(self.table, done)
-            raise SchemaFixFailedError(self.report(None, plan))
+        with Outputs(self.table) as new:
+            with running(on, tasks) as results:
+                for result in results:
+                    if result is not None:
+                        self._take(plan.rewrites[result.group], result, done)
+                        new.add(*outputs_of(done))
+                        self._tell(len(tasks), len(done))
+            if self.failures:
+                raise SchemaFixFailedError(self.report(None, plan))
         return done
 
     def _take(self, fix: PartFix, result: KernelResult, done: list[Done]) -> None:

@@ -17,7 +17,8 @@ from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import CAST, gather, tables_of
 from firnline.base import take_base
-from firnline.errors import CommitExpiredError, CommitUnknownError, FirnlineError, UsageError
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.properties import Properties
 from firnline.log.txn_file import RunIdentity
@@ -119,13 +120,10 @@ class PartWriter:
         known.add("the table when this write began", begun.columns)
         where = check_partition(table, self.partition)
         run = AppendRun(table, begun.origin(table), known, where, folder, {})
-        try:
+        with run.new:
             for rows in gather(tables, run.buffer.chunk_bytes):
                 run.add(rows)
             run.flush()
-        except (Exception, KeyboardInterrupt):
-            run.discard()
-            raise
         return NewRows(tuple(run.parts), dict(run.columns))
 
     def _replace(
@@ -172,7 +170,7 @@ class Writer(DataSourceArrowWriter):
         age = table.clock.now_ms() - self._begun.at_ms
         new = replace(gathered(messages), delete=self._parts.delete, since=self._begun.q)
         if age > table.settings.commit_ttl:
-            new.discard(table)
+            Outputs(table, new.keys).delete()
             raise CommitExpiredError(
                 f"the new rows were written over {age // 1000} s, longer than commit_ttl",
                 next_step="replace a smaller interval; nothing was changed",
@@ -224,20 +222,16 @@ def publish(
     begun = min((m.begun for m in messages), key=lambda b: b.q, default=None) or begin(table)
     oldest = min((m.begun.at_ms for m in messages), default=begun.at_ms)
     newest = max((m.begun.q for m in messages), default=begun.q)
-    try:
+    table = table.under(begun.properties)
+    origin = replace(begun, at_ms=oldest).origin(table)
+    run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
+    run.new.add(*(part.key for part in parts))
+    with run.new:
         lines = {tuple(m.columns.items()): m.columns for m in messages}
         KnownColumns(table).refuse(lines.values(), begun.q, newest)
         columns = dict(gathered(messages).columns)
-        table = table.under(begun.properties)
-        origin = replace(begun, at_ms=oldest).origin(table)
-        run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
         run.columns, run.parts, run.records = columns, list(parts), records
         return run.publish(table.clock.now_ms())
-    except CommitUnknownError:
-        raise  # the parts may be visible
-    except FirnlineError:
-        NewRows(parts).discard(table)
-        raise
 
 
 def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -249,9 +243,7 @@ def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> N
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) == len(messages):
         return
-    opened = table.table()
-    for message in written:
-        NewRows(tuple(message.decoded())).discard(opened)
+    Outputs(table.table(), (part.key for m in written for part in m.decoded())).delete()
 
 
 def interval_of(options: Mapping[str, str]) -> ReplaceOptions:

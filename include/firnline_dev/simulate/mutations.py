@@ -19,7 +19,8 @@ import msgspec
 
 from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
-from firnline.append_run import AppendRun
+from firnline.commit import append_log
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
@@ -60,14 +61,11 @@ def _zombie_publisher() -> None:
 
 
 def _no_commit_ttl() -> None:
-    put(transaction, "_age_ms", lambda _table, _base: 0)
+    put(transaction, "_age_ms", lambda _table, _began_ms: 0)
 
 
 def _no_append_ttl() -> None:
-    def latest_ms(self: AppendRun) -> int:  # noqa: ARG001 - a method
-        return sys.maxsize
-
-    AppendRun._latest_ms = latest_ms  # type: ignore[method-assign] # the point of it
+    put(append_log, "_latest_ms", lambda *_: (sys.maxsize, sys.maxsize))
 
 
 def _raw_carry() -> None:
@@ -155,13 +153,24 @@ def _exists_is_a_rival() -> None:
 def _unknown_is_a_failure() -> None:
     real = transaction._create_transaction
 
-    def attempt(*args: Any) -> bool:
+    def attempt(table: Any, began_ms: int, header: Any, data: bytes, told: Any) -> bool:
         try:
-            return real(*args)
+            return real(table, began_ms, header, data, told)
         except CommitUnknownError as error:
+            told.may_stand = False
             raise CommitExpiredError("gave up", next_step="") from error
 
     put(transaction, "_create_transaction", attempt)
+
+
+def _interrupted_is_failed() -> None:
+    def abandon(self: Outputs, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            self.attempt.may_stand = False
+        real(self, error)
+
+    real = Outputs._abandon
+    Outputs._abandon = abandon  # type: ignore[method-assign] # the point of it
 
 
 def _time_is_the_clocks() -> None:
@@ -230,6 +239,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a reader skips log files that are gone": Mutation(_reader_skips_what_is_gone, 3),
     "'exists already' always is a rival": Mutation(_exists_is_a_rival, 241),
     "an unknown commit counts as failed": Mutation(_unknown_is_a_failure, 206),
+    "an interrupt after the put deletes the outputs": Mutation(_interrupted_is_failed, 45),
     "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
     "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
     "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),

@@ -10,7 +10,7 @@ import logging
 
 from firnline.base import of_history
 from firnline.errors import FirnlineError, PropertiesDifferError
-from firnline.log import birth
+from firnline.log import birth as birth_file
 from firnline.log.properties import Properties, PropertiesRecord
 from firnline.properties import IDENTITY, from_settings
 from firnline.settings import TableSettings
@@ -76,9 +76,9 @@ def write(table: Table, log_key: str, t: int) -> bool:
 
     Returns True if the record is this append's own.
     """
-    content = birth.Birth(log=log_key, t=t, properties=from_settings(table.settings))
+    content = birth_file.Birth(log=log_key, t=t, properties=from_settings(table.settings))
     try:
-        return create(table.store, table.paths.birth, birth.encode(content)) is None
+        return create(table.store, table.paths.birth, birth_file.encode(content)) is None
     except FirnlineError as error:
         _LOG.warning("table %s has no birth record yet: %s", table.settings.name, error)
         return False
