@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from firnline.cron import check_schedule
+from firnline.spark_conf import is_credential
 from firnline.table_fields import check_column
 from firnline.units import Duration, Size, duration_between, size_between
-
-_SECRET = re.compile(r"secret|passw|token|access\.?key", re.IGNORECASE)
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
@@ -185,12 +184,12 @@ class SparkSettings(Section):
 
     @model_validator(mode="after")
     def _check(self) -> SparkSettings:
-        for key in self.conf:
+        for key, value in self.conf.items():
             if not key.startswith("spark."):
                 raise ValueError(f"{key!r} is no Spark setting; its name must begin with 'spark.'")
-            if _SECRET.search(key) and not key.lower().endswith(("file", "provider", "class")):
+            if is_credential(key, value):
                 raise ValueError(
                     f"{key!r} looks like a credential, and conf is passed in argument lists; "
-                    "use the connection or the environment of the executors"
+                    "use the connection, the environment of the executors or a secret of the cluster"
                 )
         return self

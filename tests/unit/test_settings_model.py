@@ -210,6 +210,25 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.azure.account.key.acct.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.lake.acct.blob.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.executorEnv.DB_PWD",
+        "spark.yarn.appMasterEnv.X_APIKEY",
+    ],
+)
+def test_credentials_of_any_cloud_in_spark_conf_are_refused_and_not_repeated(
+    tmp_path: Path, name: str
+) -> None:
+    text = f"tables: {{t: {{root: 's3://b/t', spark: {{conf: {{{name}: hush}}}}}}}}"
+    said = mistakes(tmp_path, text)
+    assert f"{name!r} looks like a credential" in said
+    assert "hush" not in said
+
+
+@pytest.mark.parametrize(
     "model",
     [
         TableSettings,
