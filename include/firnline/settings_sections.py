@@ -190,6 +190,7 @@ class SparkSettings(Section):
             if is_credential(key, value):
                 raise ValueError(
                     f"{key!r} looks like a credential, and conf is passed in argument lists; "
-                    "use the connection, the environment of the executors or a secret of the cluster"
+                    "use the connection, the environment of the executors or a secret of the "
+                    "cluster"
                 )
         return self

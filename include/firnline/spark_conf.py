@@ -99,8 +99,8 @@ _JAVA_OPTION = re.compile(r"-D([^\s=]+)=")
 def is_credential(name: str, value: str) -> bool:
     """Return True if a Spark setting seems to hold a credential of a store, a database or Spark.
 
-    Goes by the words of the name: those of Hadoop's connectors (S3A, Azure, Google), of Spark and of
-    environment variables (``spark.executorEnv.DB_PWD``). Names of classes, providers, files and
+    Goes by the words of the name: those of Hadoop's connectors (S3A, Azure, Google), of Spark and
+    of environment variables (``spark.executorEnv.DB_PWD``). Names of classes, providers, files and
     Kubernetes' own secrets are none. In the value it knows a URL with a password, a private key, an
     Azure connection string, and Java options (``-Dname=value``).
 

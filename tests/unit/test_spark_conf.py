@@ -128,7 +128,7 @@ HARMLESS = {
     "spark.yarn.appMasterEnv.FIRNLINE_TABLES": "tables.yaml",
     "spark.archives": "hdfs:///envs/firnline.tar.gz#environment",
     "spark.jars": "s3a://lake/passage.jar",
-    "spark.driver.bindAddress": "0.0.0.0",
+    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.hive.metastore.uris": "thrift://host:9083",
     "spark.sql.session.timeZone": "UTC",
 }
