@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from firnline.cron import check_schedule
+from firnline.pattern_cost import refuse_slow
 from firnline.spark_conf import is_credential
 from firnline.table_fields import check_column
 from firnline.units import Duration, Size, duration_between, size_between
@@ -110,11 +111,16 @@ class CheckpointSettings(Section):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A regular expression of the settings. Raises ValueError."""
+    """Return a regular expression of the settings.
+
+    Raises ValueError: it is none, or some name may keep it busy for hours.
+    """
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{pattern[:200]!r} is not a regular expression: {error}") from None
+    refuse_slow(pattern)
+    return compiled
 
 
 def _check_zone(name: str) -> None:

@@ -161,6 +161,8 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "match"),
         ("ttl: {keep: 3d, partition: 'd=(.*)'}", "ttl", "no group named year"),
         ("ttl: {keep: 3d, partition: 'd=('}", "ttl", "is not a regular expression"),
+        ("ttl: {keep: 3d, partition: '(?P<day>(a+)+)b'}", "ttl", "may take very long"),
+        ("partition: '([a-z]+)*=x'", "t", "may take very long"),
         ("ttl: {column: ts}", "ttl.keep", "is missing"),
         ("spark: {conf: {executor.memory: 1g}}", "spark", "must begin with 'spark.'"),
         ("spark: {conf: {spark.hadoop.fs.s3a.secret.key: x}}", "spark", "looks like a credential"),
