@@ -31,6 +31,7 @@ from firnline.operations.merge import Failure, Progress
 from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
+from firnline.plan import keys
 from firnline.plan.evolve import Evolution, evolved
 from firnline.plan.merge import PlannedGroup
 from firnline.plan.schema_fix import SchemaFixPlan, aim, plan_schema_fix
@@ -129,8 +130,10 @@ def run_schema_fix(
     A second run right after the first finds nothing to do.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; one ranged GET per live
-    part of the log files that state a wrong type (``all_parts``: per live part); a GET and an
-    upload per part that holds one; four for the probe of the store and two PUT.
+    part of the log files that state a wrong type (``all_parts``: per live part; with a primary key
+    also per part that was inserted in the same millisecond); a GET and an upload per part that
+    holds one, and with a primary key per part of the same millisecond; four for the probe of the
+    store and two PUT.
 
     Args:
         table: the table; its log files may contradict each other.
@@ -174,7 +177,8 @@ def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
             options.where_types,
             all_parts=options.all_parts,
         )
-    planned = aim(snapshot, targets, all_parts=options.everywhere)
+    keyed = bool(table.settings.primary_key)
+    planned = aim(snapshot, targets, all_parts=options.everywhere, keyed=keyed)
     known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
     tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
     footers = many_facts(table.store, tasks, FooterWanted(columns=known))
@@ -221,8 +225,8 @@ class _Run:
         on = engine()
         self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
         tasks = [
-            rewrite_task(self.table, snapshot, n, fix, self.options.op)
-            for n, fix in enumerate(plan.rewrites)
+            rewrite_task(self.table, snapshot, n, fix, self.options.op, named_ms)
+            for n, (fix, named_ms) in enumerate(zip(plan.rewrites, self._names(plan), strict=True))
         ]
         done: list[Done] = []
         with Outputs(self.table) as new:
@@ -235,6 +239,13 @@ class _Run:
             if self.failures:
                 raise SchemaFixFailedError(self.report(None, plan))
         return done
+
+    def _names(self, plan: SchemaFixPlan) -> list[int | None]:
+        """Times for the names of the new parts; tasks end in any order."""
+        if not self.table.settings.primary_key:
+            return [None] * len(plan.rewrites)
+        now, ranks = self.table.clock.now_ms(), keys.ranks(fix.marker for fix in plan.rewrites)
+        return [now + ranks[fix.marker.p] for fix in plan.rewrites]
 
     def _take(self, fix: PartFix, result: KernelResult, done: list[Done]) -> None:
         self.table.store.counters.add(result.requests)

@@ -9,7 +9,9 @@ from typing import Any
 from firnline import fold, v1_view
 from firnline.errors import UsageError
 from firnline.log.records import LogContent
+from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
+from firnline.plan.selection import group_of
 from firnline.properties import Waits, waits
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
@@ -80,7 +82,7 @@ def plan_downgrade(
     others = waits(snapshot.properties, settings, now_ms)
     logs, dead, due = _left_overs(snapshot, others) if is_v1 else ((), (), 0)
     return DowngradePlan(
-        groups=() if is_v1 else _groups(snapshot, checked),
+        groups=() if is_v1 else _groups(snapshot, settings, checked),
         deletes=len(snapshot.records),
         live=len(snapshot.live),
         logs=len(unfolded),
@@ -103,15 +105,17 @@ def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: i
         )
 
 
-def _groups(snapshot: Snapshot, checked: Collection[str]) -> tuple[PlannedGroup, ...]:
+def _groups(
+    snapshot: Snapshot, settings: TableSettings, checked: Collection[str]
+) -> tuple[PlannedGroup, ...]:
     groups = []
     for partition, markers in snapshot.partitions.items():
-        for marker in markers:
-            if marker.p in checked:
-                continue
-            pending = tuple(snapshot.pending_deletes(marker, partition))
-            if pending or snapshot.pending_changes(marker):
-                groups.append(PlannedGroup(partition, (marker,), pending))
+        # With a primary key those of one time go together: what replaces one has a later name.
+        units = keys.units(markers) if settings.primary_key else ([m] for m in markers)
+        for unit in units:
+            waiting = [m for m in unit if m.p not in checked]
+            if any(not snapshot.is_settled(m, partition) for m in waiting):
+                groups.append(group_of(snapshot, partition, unit))
     return tuple(groups)
 
 

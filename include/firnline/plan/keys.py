@@ -96,6 +96,23 @@ def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
         yield unit
 
 
+def ranks(parts: Iterable[Marker]) -> dict[str, int]:
+    """Return the place of each part among those of its partition that were inserted at one time.
+
+    What replaces parts one by one needs names in the order of the old ones: a name whose time is a
+    base and this number of milliseconds.
+    """
+    folders: dict[str, list[Marker]] = {}
+    for marker in parts:
+        folders.setdefault(marker.p.rpartition("/")[0], []).append(marker)
+    return {
+        marker.p: number
+        for each in folders.values()
+        for unit in units(each)
+        for number, marker in enumerate(unit)
+    }
+
+
 def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[list[Marker]]]:
     """Runs of neighbouring units of which every part may be merged."""
     stretch: list[list[Marker]] = []
