@@ -62,6 +62,7 @@ class EraseWork(SparkWork["Asked"]):
     noun = "an erase"
     job = "erase.py"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """Which keys, and how long to wait for an answer."""

@@ -23,6 +23,7 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
     operation = "rebuild"
     noun = "a rebuild"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """What to do with objects that nobody names."""

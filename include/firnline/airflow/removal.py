@@ -59,6 +59,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
     operation = "remove_partitions"
     noun = "a removal of partitions"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """Which partitions to list, and how long to wait for an answer."""
@@ -144,6 +145,7 @@ class ListPartitions(PlanOperation):
             globs = partition_globs(context["params"].get("partitions"))
             answer_within(context["params"])  # before anybody is asked
             table = open_in_task(self.table)
+            self.skip_done(context, table)
             seq = newest_transaction(table)
             found = chosen(table, globs)
         now = table.clock.now_ms()
