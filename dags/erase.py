@@ -41,7 +41,7 @@ for table in tables_of(ERASE.operation):
     with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
         asset = asset_of(table)
         plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
-        approve = Approve(task_id="approve", work=ERASE, table=table.name)
+        approve = Approve(task_id="approve", work=ERASE, table=table)
         job = SubmitJob(
             task_id=ERASE.operation,
             work=APPROVED,

@@ -42,7 +42,7 @@ for table in tables_of(SWEEP.operation):
     ):
         (
             PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)
-            >> Approve(task_id="approve", work=SWEEP, table=table.name)
+            >> Approve(task_id="approve", work=SWEEP, table=table)
             >> RunInTask(
                 task_id=SWEEP.operation,
                 work=APPROVED,

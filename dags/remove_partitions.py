@@ -41,7 +41,7 @@ for table in tables_of(REMOVE.operation):
             >> Pick(
                 task_id="pick", listed="list", what=f"partitions of table {table.name} to remove"
             )
-            >> ApproveRemoval(task_id="approve", work=REMOVE, table=table.name)
+            >> ApproveRemoval(task_id="approve", work=REMOVE, table=table)
             >> RunInTask(
                 task_id=REMOVE.operation,
                 work=REMOVE,

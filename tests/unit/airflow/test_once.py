@@ -111,7 +111,7 @@ def test_a_run_that_has_completed_is_not_done_again_whatever_it_is_started_with(
     assert told["done_before"] in caplog.text
     assert "run manual__1 of restore__t was done on 20" in told["done_before"]
     assert (
-        "UTC, as transaction 2, and is not done again; trigger a new run, or give this one "
+        "UTC, as transaction 2, and is not done again; trigger a new run, or backfill "
         in (told["done_before"])
     )
     assert "`again: true`" in told["done_before"]
