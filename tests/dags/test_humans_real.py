@@ -61,7 +61,7 @@ def test_a_removal_asks_twice_and_takes_what_was_picked_and_nothing_else(
     assert list(rows_by_day(removed.table("removed"))) == [DAYS[1], *DAYS[3:]]
     (header, *_) = history(removed.table("removed"))
     assert (header.op, header.run.run_id) == ("drop", run.run_id)
-    assert header.run.user == run.xcom("approve")["by"]
+    assert header.run.approved_by == run.xcom("approve")["by"]
     assert run.task("remove_partitions")["pool"] == "removed.merge"
     assert run.xcom("remove_partitions")["transactions"] == [header.seq]
 
@@ -235,7 +235,7 @@ def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     (certificate,) = report["certificates"]
     assert f"firnline certificate erased {certificate}" in run.log("report")
     (header, *_) = history(erased.table("erased"))
-    assert (header.op, header.run.user) == ("erase", run.xcom("approve")["by"])
+    assert (header.op, header.run.approved_by) == ("erase", run.xcom("approve")["by"])
     assert report["transactions"] == [header.seq]
     logged = "".join(run.log(task) for task in ("plan", "approve", "erase", "report"))
     assert str(SECRET_KEY) not in logged

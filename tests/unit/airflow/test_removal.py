@@ -169,3 +169,17 @@ def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings
 def test_without_approval_nothing_is_even_looked_at() -> None:
     with pytest.raises(UsageError, match="nobody approved"):
         REMOVE.asked(run_context(REMOVE, ACT, **answered([], "day=b", approved=False)))
+
+
+def test_the_task_that_drops_looks_itself_who_approved(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 2)
+    _, rows = listed(settings, ACT)
+    guarded = settings.model_copy(update={"approvers": ("cy",)})
+    remove = RunInTask(
+        task_id="remove", work=REMOVE, table=guarded, asset=asset_of(settings), plan="list"
+    )
+    with pytest.raises(AirflowFailException, match=r"bo approved it, .* have cy answer it"):
+        remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    assert history(table) == []
