@@ -170,7 +170,8 @@ def options(folder: Path, database: str | None) -> StackOptions:
         env={
             "FIRNLINE_TABLES": str(folder / "tables.yaml"),
             "FIRNLINE_TEST_DRIVERS": str(folder),
-            "PYTHONPATH": str(HOOKS),
+            # The code under test is what the tests import.
+            "PYTHONPATH": os.pathsep.join([str(HOOKS), os.environ.get("PYTHONPATH", "")]),
             "SAY": "hello",
         },
         connections={"spark_default": SPARK},

@@ -49,8 +49,8 @@ def backfill(
         "dag_id": DAG_ID,
         "from_date": f"{days[0]}T00:00:00Z",
         "to_date": f"{days[-1]}T00:00:00Z",
+        "dag_run_conf": conf,
         "max_active_runs": 1,
-        **({} if conf is None else {"dag_run_conf": conf}),
         **more,
     }
     maintained.stack.api.call("POST", "/backfills", body)
