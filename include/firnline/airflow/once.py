@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from firnline.airflow.figures import time_text
+from firnline.airflow.figures import shortened, time_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,6 +63,8 @@ class Once:
     word: str
     records: tuple[RunRecord, ...]
     """Times that the run completed, oldest first."""
+    is_backfill: bool = False
+    """Whether a backfill started it: nothing else can give a run another conf."""
 
     @property
     def is_done(self) -> bool:
@@ -74,11 +76,13 @@ class Once:
     def figures(self) -> dict[str, Any]:
         """The last time that it completed, as plain data for XCom."""
         last = self.records[-1]
-        return {
-            "done_before": self.sentence,
-            "done_ms": last.t,
-            "transactions": list(last.transactions),
-        }
+        return shortened(
+            {
+                "done_before": self.sentence,
+                "done_ms": last.t,
+                "transactions": last.transactions,
+            }
+        )
 
     @property
     def sentence(self) -> str:
@@ -87,10 +91,15 @@ class Once:
         used = [record.again for record in self.records if record.again]
         told = f" (told `again: {_value(used[-1])}`)" if used else ""
         new = _YES if not used else next(n for n in map(str, count(2)) if n not in used)
+        step = "trigger a new run to do it again"
+        if self.is_backfill:
+            step = (
+                f"to do it again override its parameters with `again: {_value(new)}` among them, "
+                "or trigger a new run"
+            )
         return (
             f"run {self.run.run_id} of {self.run.dag_id} was done on {time_text(last.t)} UTC"
-            f"{told}, {as_transactions(last.transactions)}, and is not done again; trigger a new "
-            f"run, or backfill this one with `again: {_value(new)}` among overriding parameters"
+            f"{told}, {as_transactions(last.transactions)}, and is not done again; {step}"
         )
 
     def record(self, transactions: Sequence[int]) -> Once:
@@ -115,11 +124,11 @@ def once(work: Work[Any], table: Table, context: Context) -> Once | None:
     """
     if not work.once or work.is_dry_run(context):
         return None
-    from firnline.airflow.work import run_identity
+    from firnline.airflow.work import kind_of_run, run_identity
     from firnline.operations.run_records import completed
 
-    run = run_identity(context)
-    return Once(table, run, again_word(context["params"]), completed(table, run))
+    run, word = run_identity(context), again_word(context["params"])
+    return Once(table, run, word, completed(table, run), kind_of_run(context) == "backfill")
 
 
 def as_transactions(numbers: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from airflow.sdk import CronDataIntervalTimetable, Param
 
 from firnline.airflow.params import flag_param, partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
-from firnline.airflow.work import SparkWork, first_try
+from firnline.airflow.work import SparkWork, first_try, kind_of_run
 from firnline.errors import UsageError
 from firnline.settings import TableSettings
 from firnline.table_fields import TIME_TRANSFORMS
@@ -114,15 +114,6 @@ class PlanRewrite(PlanOperation):
         if kind_of_run(context) == "scheduled":
             self._skip(context, {}, "only a backfill, or a run by hand, rewrites anything")
         return super().execute(context)
-
-
-def kind_of_run(context: Context) -> str:
-    """``manual``, ``backfill`` or ``scheduled``.
-
-    From the run itself: a backfill that processes a scheduled run again keeps its id.
-    """
-    kind = context["dag_run"].run_type
-    return str(getattr(kind, "value", kind))
 
 
 def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:

@@ -221,6 +221,15 @@ def run_identity(context: Context) -> RunIdentity:
     )
 
 
+def kind_of_run(context: Context) -> str:
+    """``manual``, ``backfill`` or ``scheduled``.
+
+    From the run itself: a backfill that processes a scheduled run again keeps its id.
+    """
+    kind = context["dag_run"].run_type
+    return str(getattr(kind, "value", kind))
+
+
 def first_try(context: Context) -> int:
     """Number of the first try since the task was last cleared, as Airflow itself counts it.
 
