@@ -39,6 +39,10 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """What an Airflow DAG id and a pool name can hold, with room for ``rewrite_partitions__``."""
 
 
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+"""Of an Airflow user, as the user list shows it."""
+
+
 def _check_root(url: str) -> str:
     """A root URL without its trailing slash. Raises ValueError."""
     if "@" in url.partition("://")[2].partition("/")[0]:
@@ -143,6 +147,11 @@ class TableSettings(Section):
         default=ALL_OPERATIONS,
         description="Operations that get an Airflow DAG for this table; ttl only where it is set.",
     )
+    approvers: tuple[UserName, ...] | None = Field(
+        default=None,
+        description="Names of Airflow users. Only they may approve an erase, a sweep or a removal "
+        "of partitions, and none of them a run that they started. null: whoever may edit the DAG.",
+    )
     alerts: AlertSettings = AlertSettings()
     spark: SparkSettings = SparkSettings()
 
@@ -161,6 +170,13 @@ class TableSettings(Section):
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
+        if self.approvers is not None:
+            if not self.approvers:
+                raise ValueError(
+                    "approvers is empty, so nobody could approve anything; name somebody"
+                )
+            if len(set(self.approvers)) < len(self.approvers):
+                raise ValueError("approvers names somebody twice; keep one")
         self._check_cluster()
         if self.version is not None and not self.primary_key:
             raise ValueError("version needs a primary_key")

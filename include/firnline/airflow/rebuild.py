@@ -24,6 +24,7 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
     noun = "a rebuild"
     follows_settings = False
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """What to do with objects that nobody names."""

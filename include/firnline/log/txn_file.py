@@ -22,6 +22,9 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str = ""
     try_number: int = 0
     user: str = ""
+    """Who started it."""
+    approved_by: str = ""
+    """Who approved it, where it asked somebody."""
     application_id: str = ""
     """Of the Spark application."""
     host: str = ""

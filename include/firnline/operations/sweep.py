@@ -120,7 +120,7 @@ def run_sweep(
         deleter.delete([o.key for o in chosen if o.kind != "upload"])
         aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
         # No transaction holds it, so this line is all that remembers.
-        name, who = table.settings.name, run.user or run.run_id
+        name, who = table.settings.name, run.approved_by or run.user or run.run_id
         _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
     report = SweepReport(
         table=table.settings.name,

@@ -99,6 +99,7 @@ class Job(Generic[OptionsT]):
         parser.add_argument("--run-id", default="")
         parser.add_argument("--try-number", type=int, default=0)
         parser.add_argument("--user", default="")
+        parser.add_argument("--approved-by", default="")
         parser.add_argument("--debug", action="store_true", help="tracebacks")
         return parser
 
@@ -184,6 +185,7 @@ def _identity(given: argparse.Namespace) -> RunIdentity:
         run_id=given.run_id,
         try_number=given.try_number,
         user=given.user,
+        approved_by=given.approved_by,
         host=socket.gethostname(),
     )
 
