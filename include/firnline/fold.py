@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.log.sinks import without_superseded
@@ -107,7 +108,7 @@ def fold(
     stones = dict.fromkeys(keys, t) | _stones(snapshot, keys, open_still, stone_cutoff)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
-    other = (line for key in keys for line in snapshot.contents[key].other)
+    other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
         markers=tuple(carried),
@@ -117,7 +118,7 @@ def fold(
             for delete in deletes.values()
             if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay)
         ),
-        other=tuple(without_superseded(other)),
+        other=tuple(line for line in other if not dated.is_over(line, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
 
@@ -131,12 +132,14 @@ def _stones(
     moment: a log file may land on a page that was read already, and who has folded it on one that
     was not. That transaction is then younger than the base, and so than the cutoff.
     """
-    # The clock of who has folded it may have been behind: then the store says when that was.
+    # The clock of who has folded it may have been behind: then the store says when that was. One
+    # that is dated years ahead took effect when it was there.
     written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
     found: dict[str, int] = {}
     for stone in (stone for key in keys for stone in snapshot.contents[key].tombstones):
         at = snapshot.log_tombstones[stone.p]
-        there = stone.p in snapshot.listing or max(at, written.get(at, at)) > cutoff
+        folded = max(snapshot.effective(at), written.get(at, 0))
+        there = stone.p in snapshot.listing or folded > cutoff
         # One of a v1 client's, for a file that nobody else has folded, is not taken over.
         if there and stone.p not in open_still:
             found[stone.p] = at

@@ -156,7 +156,7 @@ class AppendStream:
             until = None if end.initial is None else end.initial.after
             found = self._initial(start, start.initial, view, snapshot)
             found = [m for m in found if until is None or m.p <= until]
-            markers += (parts.checked(m, forgotten) for m in found)
+            markers += (parts.checked(m, snapshot, forgotten) for m in found)
         names = plan.delivered(start, end, view.folds)
         for name, content in zip(names, self._in_order(names, snapshot), strict=True):
             markers += parts.of_append(name, content, snapshot, forgotten)
@@ -211,7 +211,7 @@ class AppendStream:
         """Parts of the state at the beginning that are left, by key."""
         parts.check_initial(view.folds, snapshot)
         try:
-            then = snapshot.at(initial.t)
+            then = snapshot.after(initial.t)
         except SnapshotExpiredError as error:
             raise StreamBehindError(
                 f"the state that this stream began with is deleted in part: {error.message}",

@@ -51,6 +51,8 @@ class TxnSurvey:
     folded: set[str] = field(default_factory=set)
     """Log files that they have folded, as far as they tell."""
     purged: int = 0
+    modified: dict[int, int] = field(default_factory=dict)
+    """Number -> last-modified time of the object, unix ms."""
 
     @property
     def newest(self) -> int:
@@ -112,6 +114,7 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     for meta in store.list(paths.txn_dir):
         try:
             found.numbers.append(paths.parse_txn(meta.key))
+            found.modified[found.numbers[-1]] = meta.modified_ms
             keys.append(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)

@@ -25,7 +25,7 @@ from firnline.errors import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
@@ -227,7 +227,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
-        other=list(folded.other),
+        other=[*folded.other, *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
     _check(table, base, change, content, mended)
@@ -245,6 +245,20 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         why=change.why,
     )
     return _Draft(header, content, codec.encode(content))
+
+
+def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
+    """Return when log files took effect that are dated far ahead and of which no record says it.
+
+    The transaction itself is among them: it took effect after the newest before it, as it is
+    dated after it.
+    """
+    known = dated.recorded(snapshot.other)
+    found = {at: seen for at, seen in snapshot.dated.items() if at not in known}
+    if t > now + dated.FAR_MS:
+        newest = max((at for at, seq in snapshot.times if seq), default=0)
+        found[t] = max(now, snapshot.effective(newest) + 1)
+    return [dated.record(at, seen) for at, seen in sorted(found.items()) if at >= snapshot.purged]
 
 
 def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:

@@ -36,8 +36,8 @@ class PartsView(Mapping[str, Marker]):
     """Parts that are kept in columns."""
 
     @abstractmethod
-    def live(self, at: int | None) -> PartsView:
-        """Those that are live now, or were at a time (unix ms)."""
+    def live(self, upto: int | None, early: frozenset[int] = frozenset()) -> PartsView:
+        """Those that are live now, or were in a state of the past: see ``log.union.is_live``."""
 
     @abstractmethod
     def by_partition(self) -> PartitionsView:

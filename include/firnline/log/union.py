@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import msgspec
 
@@ -20,6 +20,21 @@ def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
             if known is not marker:
                 parts[marker.p] = combine(known, marker)
     return parts
+
+
+def is_live(marker: Marker, upto: int | None, early: Container[int] = ()) -> bool:
+    """Return True for a part that is live now, or was in a state of the past.
+
+    Args:
+        marker: the part.
+        upto: what is dated up to then (unix ms) belongs to that state; None for the state of now.
+        early: later dates that belong to it too, because they are far ahead of what was meant.
+    """
+    if upto is None:
+        return marker.tmb is None
+    if marker.t > upto and marker.t not in early:
+        return False
+    return marker.tmb is None or not (marker.tmb <= upto or marker.tmb in early)
 
 
 def combine(a: Marker, b: Marker) -> Marker:

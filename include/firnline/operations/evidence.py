@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from firnline.errors import CheckpointError
 from firnline.fold import visible_since
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.records import LogContent, Marker
 from firnline.operations.certificate_model import Certificate, Remaining, remaining
 from firnline.part import Scalar
@@ -58,7 +58,9 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
         t: when that was, unix ms.
     """
     table, policy = scene.table, scene.table.settings
-    seen = max([t, *_visible(scene.snapshot, certificate.deletes)])
+    visible = _visible(scene.snapshot, certificate.deletes)
+    # Its records gone, it is long ago, whatever its date.
+    seen = max([dated.since(t, at) for at in visible], default=scene.snapshot.effective(t))
     late_until = seen + policy.append.ttl
     holders = _holders(scene, certificate, seq)
     due = _due(scene, holders["replaced part"] + holders["older part"])
@@ -215,7 +217,7 @@ def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
     for path in wanted:
         tmb = scene.snapshot.parts[path].tmb
         # Replaced parts that are alive cannot be: the transaction that holds them is committed.
-        due[path] = (scene.now_ms + 1 if tmb is None else max(tmb, seen[path])) + grace
+        due[path] = (scene.now_ms + 1 if tmb is None else dated.since(tmb, seen[path])) + grace
     return due
 
 

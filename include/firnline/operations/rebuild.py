@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
-from firnline.log import codec
+from firnline.log import codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -120,6 +120,12 @@ def _landed(marker: Marker, t: int) -> Marker:
     return msgspec.structs.replace(marker, t=t, o=marker.order())
 
 
+def _dates(table: Table, t: int) -> set[bytes]:
+    """The record of when the rebuild took effect, where it has to be dated far ahead."""
+    now = table.clock.now_ms()
+    return {dated.record(t, now)} if t > now + dated.FAR_MS else set()
+
+
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     history, plan, listing = remains.history, remains.plan, remains.log.listing
     logs = [item.name for item in listing.values()]
@@ -133,7 +139,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
         markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
-        other=sorted(remains.other),
+        other=sorted(remains.other | _dates(table, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     rows = plan.rows or 0

@@ -11,6 +11,7 @@ import msgspec
 from firnline import schema as schemas
 from firnline.errors import LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
@@ -105,6 +106,7 @@ class _State(StateColumns):
     deletes: Mapping[str, Delete]
     changes: tuple[SchemaChange, ...]
     times: tuple[tuple[int, int], ...]
+    dated: Mapping[int, int]
     _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
 
     @classmethod
@@ -114,7 +116,8 @@ class _State(StateColumns):
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
         rows, changes = split(records)
-        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)))
+        ahead = dated.listed(log.listing) | dated.recorded(txns.other)
+        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
         """The columns of a footer as the table has them."""
@@ -207,10 +210,14 @@ def _history(log: LogSurvey, txns: TxnSurvey) -> History:
             parts[marker.p] = marker if known is None else combine(known, marker)
     marks = [c.x.purged for c in log.contents.values() if c.x is not None]
     first = first_of_run(txns.headers)
+    newest_t = max((h.t for h in txns.headers.values()), default=0)
+    seen = txns.modified.get(txns.newest, newest_t)
+    ahead = dated.recorded(txns.other).get(newest_t)
     return History(
         parts=parts,
         newest=txns.newest,
-        newest_t=max((h.t for h in txns.headers.values()), default=0),
+        newest_t=newest_t,
+        newest_at=min(newest_t, dated.since(newest_t, seen)) if ahead is None else ahead,
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),

@@ -208,7 +208,8 @@ class _Run:
             snapshot.parts,
             snapshot.purged,
             table.store.list(table.paths.data_dir),
-            now_ms - table.settings.orphan_grace,
+            now_ms,
+            table.settings.orphan_grace,
         )
 
     def report(

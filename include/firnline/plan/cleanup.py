@@ -14,6 +14,7 @@ from typing import Any
 
 from firnline import v1_view
 from firnline.errors import InvariantError
+from firnline.log import dated
 from firnline.paths import TablePaths
 from firnline.plan.cleanup_logs import deletable
 from firnline.settings import TableSettings
@@ -107,8 +108,10 @@ class _Buried:
     key: str
     bytes: int
     tmb: int
+    since: int
+    """When readers could begin to see the tombstone, unix ms (``log.dated.since``)."""
     due: int
-    """When tombstone and visibility are both as old as the grace, unix ms."""
+    """When that is as long ago as the grace, unix ms."""
 
 
 def plan_cleanup(
@@ -144,7 +147,8 @@ def plan_cleanup(
     ripe_logs = [b for b in logs if b.due <= now_ms]
     forget = now_ms - settings.append.ttl - policy.grace
     free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
-    staying = [b.tmb for b in parts if b.due > now_ms or b.key in revived]
+    # Whoever was late to publish, or dated it years ahead, wrote the transaction before both.
+    staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, policy.grace, now_ms)
@@ -215,9 +219,7 @@ def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
     return _in_order(
-        _Buried(p, m.b, m.tmb, max(m.tmb, seen[p]) + grace)
-        for p, m in dead.items()
-        if m.tmb is not None
+        _buried(p, m.b, m.tmb, seen[p], grace) for p, m in dead.items() if m.tmb is not None
     )
 
 
@@ -229,10 +231,15 @@ def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
         for stone in content.tombstones:
             seen[stone.p] = min(modified, seen.get(stone.p, modified))
     return _in_order(
-        _Buried(key, snapshot.listing[key].size, t, max(t, seen[key]) + grace)
+        _buried(key, snapshot.listing[key].size, t, seen[key], grace)
         for key, t in snapshot.log_tombstones.items()
         if key in snapshot.listing
     )
+
+
+def _buried(key: str, size: int, tmb: int, seen: int, grace: int) -> _Buried:
+    since = dated.since(tmb, seen)
+    return _Buried(key, size, tmb, since, since + grace)
 
 
 def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
@@ -247,7 +254,7 @@ def _old_transactions(
     grace: int,
     now_ms: int,
 ) -> list[ObjectMeta]:
-    """Transactions that may go; ``staying``: tombstones of parts that wait."""
+    """Transactions that may go; ``staying``: since when parts that wait are dead."""
     oldest_staying = min(staying, default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)

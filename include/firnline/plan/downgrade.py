@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline import fold, v1_view
 from firnline.errors import UsageError
+from firnline.log import dated
 from firnline.log.records import LogContent
 from firnline.plan.merge import PlannedGroup
 from firnline.settings import TableSettings
@@ -124,7 +125,9 @@ def _left_overs(
     dead = {p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None}
     # A run that read the table before the downgrade must not be able to commit any more either.
     wait = max(settings.cleanup.grace, settings.commit_ttl)
-    return tuple(logs), tuple(sorted(dead)), max([ours[0].modified_ms, *dead.values()]) + wait
+    seen = ours[0].modified_ms
+    due = max([seen, *(dated.since(tmb, seen) for tmb in dead.values())]) + wait
+    return tuple(logs), tuple(sorted(dead)), due
 
 
 def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:
