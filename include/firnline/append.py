@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from firnline.append_clock import StoreTime
 from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import Rows, check_files, gather, read_files, tables_of
@@ -24,6 +25,7 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
+from firnline.log import dated
 from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
 from firnline.schema import SchemaUnion
@@ -83,6 +85,9 @@ class Appender:
         """What is known of the table's columns."""
         self._seq = 0
         self._last_t = 0
+        self._looked: int | None = None
+        """``Clock.elapsed_ms`` from before the last look at the history."""
+        self._store_time = StoreTime()
 
     def append(
         self,
@@ -104,6 +109,7 @@ class Appender:
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
             AppendExpiredError: it took longer than ``append.ttl``.
+            ClockAheadError: this machine's clock is ahead of the store's, as far as is known.
             CommitUnknownError: nobody can say whether the rows are in the table.
             StoreError, ScratchFullError: as they say.
 
@@ -156,8 +162,11 @@ class Appender:
         if not run.parts:
             return None, 0
         # Right before the log file: an as-of read must not change its answer later.
-        t = max(self._table.clock.now_ms(), self._last_t + 1)
+        now = self._table.clock.now_ms()
+        # A clock that was set right meanwhile counts from now on.
+        t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
         try:
+            self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
             log_key = run.publish(t)
         except CommitUnknownError:
             raise  # the parts may be visible
@@ -191,7 +200,11 @@ class Appender:
         # Not from _log/, where a committed transaction may not be published yet.
         after = table.paths.txn(self._seq) if self._seq else None
         for meta in table.store.list(table.paths.txn_dir, after):
-            self._seq = max(self._seq, table.paths.parse_txn(meta.key))
+            seq = table.paths.parse_txn(meta.key)
+            if self._looked is not None and seq > self._seq:
+                self._store_time.appeared(meta.modified_ms, self._looked)
+            self._seq = max(self._seq, seq)
+        self._looked = began
         now = table.clock.now_ms()
         append_id = table.ids.uuid7(now)
         return Origin(append_id, f"{self._writer}-{append_id}", self._seq, began, now)

@@ -158,7 +158,7 @@ def _carried(
     gone = {m.p for m in states if m.tmb is not None and m.tmb <= purged}
     if gone:
         gone -= _listed_alive(snapshot, gone)
-    return [_with_sequence(snapshot, m) for m in states if m.p not in gone]
+    return [with_sequence(snapshot, m) for m in states if m.p not in gone]
 
 
 def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
@@ -174,9 +174,12 @@ def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
     }
 
 
-def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
-    # A foreign marker's sequence follows from the names of transactions that may be folded and
-    # gone by the time somebody reads this copy: write down what is known now.
+def with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
+    """Return the marker as a transaction writes it again: with the sequence of its part.
+
+    That of a foreign part follows from the names of transactions that may be folded and gone by
+    the time somebody reads this copy: what is known now is written down.
+    """
     if marker.q is not None or not snapshot.times:
         return marker
     return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))

@@ -255,6 +255,9 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     """
     known = dated.recorded(snapshot.other)
     found = {at: seen for at, seen in snapshot.dated.items() if at not in known}
+    # The store's clock may have been as wrong: that of a folder is the machine's.
+    names = (item.name.t for item in snapshot.listing.values())
+    found |= {at: now for at in names if at > now + dated.FAR_MS and at not in snapshot.dated}
     if t > now + dated.FAR_MS:
         newest = max((at for at, seq in snapshot.times if seq), default=0)
         found[t] = max(now, snapshot.effective(newest) + 1)
@@ -297,7 +300,8 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
         )
         for m in (snapshot.live[p] for p in change.clean if p in snapshot.live)
     ]
-    return [*new, *clean, *(bury(snapshot.parts[p], t) for p in change.replaces)]
+    gone = (fold.with_sequence(snapshot, snapshot.parts[p]) for p in change.replaces)
+    return [*new, *clean, *(bury(marker, t) for marker in gone)]
 
 
 def _check(table: Table, base: Base, change: Change, content: LogContent, mended: Mended) -> None:
