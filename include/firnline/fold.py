@@ -7,7 +7,7 @@ copy would win). Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -118,9 +118,15 @@ def fold(
             for delete in deletes.values()
             if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay)
         ),
-        other=tuple(line for line in other if not dated.is_over(line, purged)),
+        other=tuple(_needed(snapshot, other, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
+
+
+def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
+    """Without dates that are over; all parts count, not only those that are folded."""
+    used = snapshot.dates_used() if dated.recorded(lines) else frozenset()
+    return (line for line in lines if not dated.is_over(line, purged, used))
 
 
 def _stones(

@@ -81,11 +81,13 @@ def newest_at(table: Table, time_ms: int) -> int:
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
     written = {meta.key: meta.modified_ms for meta in table.store.list(table.paths.txn_dir)}
-    keys = sorted(written)
+    keys, now = sorted(written), table.clock.now_ms()
 
     def took_effect(key: str) -> int:
         t = _headers(table, [key])[0].t
-        return min(t, dated.since(t, written[key]))  # one that was copied is older than its object
+        return min(
+            t, dated.since(t, written[key], now)
+        )  # one that was copied is older than its object
 
     found = bisect_right(keys, time_ms, key=took_effect)
     if found:

@@ -33,7 +33,7 @@ from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, split
 from firnline.log.schema_lines import schema_of, standing
-from firnline.log.union import combine, is_live, union_parts
+from firnline.log.union import Past, combine, is_live, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
 from firnline.predicate_logic import Pruner
@@ -72,8 +72,8 @@ class Snapshot(StateColumns):
     """(t, seq) of the transactions that are known, sorted."""
     dated: Mapping[int, int] = field(default_factory=dict, repr=False)
     """Times of log files that are far ahead -> when they took effect (``log.dated``)."""
-    _early: frozenset[int] = field(default=frozenset(), repr=False)
-    """Of a state of the past: those of ``dated`` that had taken effect by then."""
+    _past: Past | None = field(default=None, repr=False)
+    """Which dates belong to a state of the past."""
     covered: frozenset[str] = field(default=frozenset(), repr=False)
     """Log files that a checkpoint stood for."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
@@ -92,8 +92,8 @@ class Snapshot(StateColumns):
     def live(self) -> Mapping[str, Marker]:
         """The live parts by path."""
         if isinstance(self.parts, PartsView):
-            return self.parts.live(self._upto, self._early)
-        if self.as_of is None:
+            return self.parts.live(self._past)
+        if self._past is None:
             dead = [p for p, m in self.parts.items() if m.tmb is not None]
             if not dead:
                 return self.parts
@@ -101,17 +101,7 @@ class Snapshot(StateColumns):
             for path in dead:
                 del live[path]
             return live
-        upto, early = self._upto, self._early
-        return {p: m for p, m in self.parts.items() if is_live(m, upto, early)}
-
-    @property
-    def _upto(self) -> int | None:
-        """What is dated up to then is part of this state of the past; None for the newest state.
-
-        Everything up to the horizon is: no state before it is ever read, and a transaction that
-        is dated before the horizon took effect before it.
-        """
-        return None if self.as_of is None else max(self.as_of, self.purged)
+        return {p: m for p, m in self.parts.items() if is_live(m, self._past)}
 
     def effective(self, t: int) -> int:
         """Return when a transaction or append that is dated ``t`` took effect, unix ms.
@@ -202,13 +192,11 @@ class Snapshot(StateColumns):
         horizon = self.effective(self.purged)
         if time_ms <= horizon:
             raise self._expired(f"at {time_ms} ms", horizon)
-        past = replace(
-            self,
-            as_of=time_ms,
-            _early=frozenset(t for t, at in self.dated.items() if at <= time_ms),
+        early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
+        deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
+        return replace(
+            self, as_of=time_ms, deletes=deletes, _past=Past(time_ms, early, self.purged)
         )
-        deletes = {i: d for i, d in self.deletes.items() if past.shows(d.t)}
-        return replace(past, deletes=deletes)
 
     def after(self, t: int) -> Snapshot:
         """The state right after the transaction that is dated ``t``.
@@ -228,7 +216,13 @@ class Snapshot(StateColumns):
 
     def shows(self, t: int) -> bool:
         """Return True when a log file that is dated ``t`` belongs to this state."""
-        return self._upto is None or t <= self._upto or t in self._early
+        past = self._past
+        return past is None or t <= past.upto or t in past.early
+
+    def dates_used(self) -> frozenset[int]:
+        """Dates of the parts and deletes that states behind the purge horizon have."""
+        parts = (m for m in self.parts.values() if m.tmb is None or m.tmb > self.purged)
+        return frozenset((*(m.t for m in parts), *(d.t for d in self.records.values())))
 
     def _expired(self, which: str, horizon: int) -> SnapshotExpiredError:
         return SnapshotExpiredError(

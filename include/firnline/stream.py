@@ -101,7 +101,8 @@ class AppendStream:
         if moment.ms is None:
             return offset
         waiting = plan.pending(offset, self._view(offset, snapshot))
-        seen = (name for _, name in waiting if time_in(name) <= (moment.ms or 0))
+        effective = snapshot.effective
+        seen = (name for _, name in waiting if effective(time_in(name)) <= (moment.ms or 0))
         return replace(offset, seen=frozenset(seen))
 
     def hold(self) -> None:
@@ -218,7 +219,7 @@ class AppendStream:
                 next_step=f"{ANEW}; raise cleanup.grace or the size of the batches",
             ) from None
         # A log file may be dated before the beginning and land after it.
-        late = [name for name in plan.later(offset, view) if time_in(name) <= initial.t]
+        late = [name for name in plan.later(offset, view) if then.shows(time_in(name))]
         late_parts = {m.p for content in self._in_order(late, snapshot) for m in content.markers}
         found = (m for p, m in then.live.items() if p > initial.after and p not in late_parts)
         return sorted(found, key=lambda marker: marker.p)

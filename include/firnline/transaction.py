@@ -250,18 +250,18 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
 def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     """Return when log files took effect that are dated far ahead and of which no record says it.
 
-    The transaction itself is among them: it took effect after the newest before it, as it is
-    dated after it.
+    The transaction itself is among them: it took effect after everything that it is dated after,
+    also where this machine's clock is behind.
     """
     known = dated.recorded(snapshot.other)
     found = {at: seen for at, seen in snapshot.dated.items() if at not in known}
-    # The store's clock may have been as wrong: that of a folder is the machine's.
     names = (item.name.t for item in snapshot.listing.values())
-    found |= {at: now for at in names if at > now + dated.FAR_MS and at not in snapshot.dated}
-    if t > now + dated.FAR_MS:
-        newest = max((at for at, seq in snapshot.times if seq), default=0)
-        found[t] = max(now, snapshot.effective(newest) + 1)
-    return [dated.record(at, seen) for at, seen in sorted(found.items()) if at >= snapshot.purged]
+    after = max((snapshot.dated.get(at, at) + 1 for at in names), default=0)
+    if t > max(now, after) + dated.FAR_MS:
+        found[t] = max(now, after)
+    used = snapshot.dates_used() if found else frozenset()
+    lines = (dated.record(at, seen) for at, seen in sorted(found.items()))
+    return [line for line in lines if not dated.is_over(line, snapshot.purged, used)]
 
 
 def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:

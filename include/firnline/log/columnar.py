@@ -12,7 +12,7 @@ import numpy as np
 from firnline.log.part_columns import NONE, Mask, PartColumns
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import Marker
-from firnline.log.union import is_live
+from firnline.log.union import Past, is_live
 
 
 class ColumnarParts(PartsView):
@@ -77,16 +77,16 @@ class ColumnarParts(PartsView):
             yield from self._columns.markers(low, high, self._keep)
         yield from self._overlay.values()
 
-    def live(self, upto: int | None, early: frozenset[int] = frozenset()) -> PartsView:
+    def live(self, past: Past | None) -> PartsView:
         columns, keep = self._columns, self._keep
         alive: Mask = columns.tmb == NONE
-        if upto is not None:
-            more = np.array(sorted(early), dtype=np.int64)
-            born, died = ((c <= upto) | np.isin(c, more) for c in (columns.t, columns.tmb))
-            alive = born & (alive | ~died)
+        if past is not None:
+            early, last = np.array(sorted(past.early), dtype=np.int64), max(past.upto, past.purged)
+            born = (columns.t <= past.upto) | np.isin(columns.t, early)
+            alive = born & (alive | ((columns.tmb > last) & ~np.isin(columns.tmb, early)))
         if keep is not None:
             alive &= keep
-        overlay = {p: m for p, m in self._overlay.items() if is_live(m, upto, early)}
+        overlay = {p: m for p, m in self._overlay.items() if is_live(m, past)}
         return ColumnarParts(columns, overlay, None if alive.all() and not overlay else alive)
 
     def by_partition(self) -> PartitionsView:

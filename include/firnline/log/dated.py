@@ -12,7 +12,7 @@ This module is the one place that judges such times; all of them are unix millis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,12 +37,12 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _DECODE = msgspec.json.Decoder(_Record).decode
 
 
-def since(t: int, seen: int) -> int:
+def since(t: int, seen: int, now: int) -> int:
     """Return since when something counts that is dated ``t`` and was visible at ``seen``.
 
-    A date that is a little ahead of the store's clock still counts, for that clock may be behind.
+    The later of both, for the store's clock may be behind. But nothing has happened in the future.
     """
-    return seen if t > seen + FAR_MS else max(t, seen)
+    return seen if t > now + FAR_MS else max(t, seen)
 
 
 def named_since(named: int | None, modified: int, now: int) -> int:
@@ -79,13 +79,19 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     return found
 
 
-def is_over(line: bytes, purged: int) -> bool:
-    """Return True for a record that nobody needs: no state before the horizon is ever read.
+def is_over(line: bytes, purged: int, used: Container[int]) -> bool:
+    """Return True for a record that nobody needs.
 
-    The horizon's own record stays, because it says which times are before the horizon.
+    No state before the horizon is ever read. The horizon's own record stays, because it says which
+    times are before the horizon.
+
+    Args:
+        line: an extension record of any kind.
+        purged: the purge horizon.
+        used: dates of parts and deletes that states behind the horizon have.
     """
     one = _read(line)
-    return one is not None and one.t < purged
+    return one is not None and one.t < purged and one.t not in used
 
 
 def _read(line: bytes) -> _Dated | None:

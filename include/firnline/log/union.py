@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -22,19 +23,27 @@ def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
     return parts
 
 
-def is_live(marker: Marker, upto: int | None, early: Container[int] = ()) -> bool:
-    """Return True for a part that is live now, or was in a state of the past.
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Which dates belong to a state of the past."""
 
-    Args:
-        marker: the part.
-        upto: what is dated up to then (unix ms) belongs to that state; None for the state of now.
-        early: later dates that belong to it too, because they are far ahead of what was meant.
-    """
-    if upto is None:
+    upto: int
+    """All up to then, unix ms."""
+    early: frozenset[int] = frozenset()
+    """And these: they are far ahead of when they took effect."""
+    purged: int = -1
+    """A part that died up to then is dead in every state that is read."""
+
+
+def is_live(marker: Marker, past: Past | None) -> bool:
+    """Return True for a part that is live now, or was in a state of the past."""
+    if past is None:
         return marker.tmb is None
-    if marker.t > upto and marker.t not in early:
+    if marker.t > past.upto and marker.t not in past.early:
         return False
-    return marker.tmb is None or not (marker.tmb <= upto or marker.tmb in early)
+    return marker.tmb is None or (
+        marker.tmb > max(past.upto, past.purged) and marker.tmb not in past.early
+    )
 
 
 def combine(a: Marker, b: Marker) -> Marker:

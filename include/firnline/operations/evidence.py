@@ -60,7 +60,9 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
     table, policy = scene.table, scene.table.settings
     visible = _visible(scene.snapshot, certificate.deletes)
     # Its records gone, it is long ago, whatever its date.
-    seen = max([dated.since(t, at) for at in visible], default=scene.snapshot.effective(t))
+    seen = max(
+        [dated.since(t, at, scene.now_ms) for at in visible], default=scene.snapshot.effective(t)
+    )
     late_until = seen + policy.append.ttl
     holders = _holders(scene, certificate, seq)
     due = _due(scene, holders["replaced part"] + holders["older part"])
@@ -217,7 +219,9 @@ def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
     for path in wanted:
         tmb = scene.snapshot.parts[path].tmb
         # Replaced parts that are alive cannot be: the transaction that holds them is committed.
-        due[path] = (scene.now_ms + 1 if tmb is None else dated.since(tmb, seen[path])) + grace
+        due[path] = (
+            scene.now_ms + 1 if tmb is None else dated.since(tmb, seen[path], scene.now_ms)
+        ) + grace
     return due
 
 

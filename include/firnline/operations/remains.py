@@ -65,7 +65,7 @@ def read_remains(
     _refuse_broken(log, txns)
     if log.listing and not options.force and not _died_before(log, txns):
         _refuse_whole(table, log, txns)
-    history = _history(log, txns)
+    history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     if not objects and not history.parts and not history.newest:
         raise UsageError(
@@ -202,7 +202,7 @@ def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
     )
 
 
-def _history(log: LogSurvey, txns: TxnSurvey) -> History:
+def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
     parts = dict(txns.parts)
     for key in sorted(log.contents):
         for marker in log.contents[key].markers:
@@ -217,7 +217,7 @@ def _history(log: LogSurvey, txns: TxnSurvey) -> History:
         parts=parts,
         newest=txns.newest,
         newest_t=newest_t,
-        newest_at=min(newest_t, dated.since(newest_t, seen)) if ahead is None else ahead,
+        newest_at=min(newest_t, dated.since(newest_t, seen, now_ms)) if ahead is None else ahead,
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),

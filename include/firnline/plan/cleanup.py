@@ -138,8 +138,8 @@ def plan_cleanup(
     """
     _refuse_partial(snapshot)
     policy = settings.cleanup
-    parts = _dead_parts(snapshot, policy.grace)
-    logs = _folded_logs(snapshot, policy.grace)
+    parts = _dead_parts(snapshot, policy.grace, now_ms)
+    logs = _folded_logs(snapshot, policy.grace, now_ms)
     revived = v1_view.live_parts(snapshot.contents)
     held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
     all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
@@ -207,7 +207,7 @@ def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = 
     )
 
 
-def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
+def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
     """Parts that are dead and not confirmed deleted, oldest tombstone first."""
     dead = {
         p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
@@ -219,11 +219,13 @@ def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
     return _in_order(
-        _buried(p, m.b, m.tmb, seen[p], grace) for p, m in dead.items() if m.tmb is not None
+        _buried(p, m.b, m.tmb, dated.since(m.tmb, seen[p], now_ms), grace)
+        for p, m in dead.items()
+        if m.tmb is not None
     )
 
 
-def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
     """Log files of the listing that others carry, oldest tombstone first."""
     seen: dict[str, int] = {}
     for key, content in snapshot.contents.items():
@@ -231,14 +233,13 @@ def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
         for stone in content.tombstones:
             seen[stone.p] = min(modified, seen.get(stone.p, modified))
     return _in_order(
-        _buried(key, snapshot.listing[key].size, t, seen[key], grace)
+        _buried(key, snapshot.listing[key].size, t, dated.since(t, seen[key], now_ms), grace)
         for key, t in snapshot.log_tombstones.items()
         if key in snapshot.listing
     )
 
 
-def _buried(key: str, size: int, tmb: int, seen: int, grace: int) -> _Buried:
-    since = dated.since(tmb, seen)
+def _buried(key: str, size: int, tmb: int, since: int, grace: int) -> _Buried:
     return _Buried(key, size, tmb, since, since + grace)
 
 

@@ -73,7 +73,7 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
         _date_lost(snapshot, rest, key)
         or any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
         or not _columns(snapshot, key) <= rest.columns
-        or _others_lost(rest, content.other, snapshot.purged)
+        or _others_lost(snapshot, rest, content.other)
         or any(
             delete.id not in rest.deletes
             and not delete_is_over(snapshot, delete, delete_cutoff, snapshot.purged)
@@ -88,14 +88,17 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
     The next transaction writes it down.
     """
     item = snapshot.listing[key]
-    if not dated.listed({key: item}) or item.name.t < snapshot.purged:
+    if not dated.listed({key: item}) or item.name.t in dated.recorded(rest.other):
         return False
-    return item.name.t not in dated.recorded(rest.other)
+    return item.name.t >= snapshot.purged or item.name.t in snapshot.dates_used()
 
 
-def _others_lost(rest: _Rest, lines: Sequence[bytes], purged: int) -> bool:
+def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:
     """Return True when an extension record stands nowhere else, and somebody may need it."""
-    missing = {line for line in lines if line not in rest.other and not dated.is_over(line, purged)}
+    missing = {line for line in lines if line not in rest.other}
+    if missing:
+        used = snapshot.dates_used()
+        missing = {ln for ln in missing if not dated.is_over(ln, snapshot.purged, used)}
     # A later batch of the same query stands for those before it.
     return bool(missing) and not missing.isdisjoint(without_superseded(rest.other | missing))
 

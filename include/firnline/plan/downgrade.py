@@ -77,7 +77,7 @@ def plan_downgrade(
     is_v1 = all(v1_view.is_v1(snapshot.contents[key]) for key in unfolded)
     if not is_v1:
         _refuse_young_deletes(snapshot, settings, now_ms)
-    logs, dead, due = _left_overs(snapshot, settings) if is_v1 else ((), (), 0)
+    logs, dead, due = _left_overs(snapshot, settings, now_ms) if is_v1 else ((), (), 0)
     return DowngradePlan(
         groups=() if is_v1 else _groups(snapshot, checked),
         deletes=len(snapshot.records),
@@ -114,7 +114,7 @@ def _groups(snapshot: Snapshot, checked: Collection[str]) -> tuple[PlannedGroup,
 
 
 def _left_overs(
-    snapshot: Snapshot, settings: TableSettings
+    snapshot: Snapshot, settings: TableSettings, now_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Log files and parts that nobody needs once the new log file was visible for the grace."""
     ours = [item for item in snapshot.listing.values() if item.name.seq == snapshot.seq > 0]
@@ -126,7 +126,7 @@ def _left_overs(
     # A run that read the table before the downgrade must not be able to commit any more either.
     wait = max(settings.cleanup.grace, settings.commit_ttl)
     seen = ours[0].modified_ms
-    due = max([seen, *(dated.since(tmb, seen) for tmb in dead.values())]) + wait
+    due = max([seen, *(dated.since(tmb, seen, now_ms) for tmb in dead.values())]) + wait
     return tuple(logs), tuple(sorted(dead)), due
 
 

@@ -132,7 +132,7 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
     due = sorted(
         key
         for key, t in snapshot.log_tombstones.items()
-        if key in snapshot.listing and dated.since(t, seen[key]) + grace < now_ms
+        if key in snapshot.listing and dated.since(t, seen[key], now_ms) + grace < now_ms
     )
     if due:
         size = sum(snapshot.listing[key].size for key in due)
