@@ -15,7 +15,7 @@ from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, path_columns
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
 from firnline.snapshot import combine, standing
@@ -84,7 +84,7 @@ def read_remains(
     live = {marker.p: marker for marker in plan.live}
     for facts in footers:
         if facts.key in live:
-            stated = state.shown(live[facts.key], facts.columns)
+            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
     return Remains(
         log=log,
@@ -94,6 +94,15 @@ def read_remains(
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
         plan=plan,
     )
+
+
+def _data_columns(
+    facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
+) -> dict[str, str]:
+    """Without what only a client of version 1 has written into the part: columns of its path."""
+    table = {fold_name(name) for name in known.columns}
+    path = {fold_name(name) for name in path_columns(paths.parse_part(facts.key).partition)} - table
+    return {name: kind for name, kind in facts.columns.items() if fold_name(name) not in path}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from firnline.ids import uuid7_time_ms
 from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, path_columns
 from firnline.plan.verify import Findings, Severity
 from firnline.schema import normalise
 from firnline.sql_types import fold_name
@@ -201,11 +201,14 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         for raw, kind in facts.columns.items():
             name = held.column(raw)
             if name is None or fold_name(name) in self.disputed:
                 continue
             known = table.get(fold_name(name))
+            if known is None and fold_name(name) in path:
+                continue  # a client of version 1 wrote it; merges leave it out
             if known is None:
                 why = f"has a column {name!r} ({kind}) that the table does not have"
             elif normalise(known) != normalise(kind) and not widens(kind, known) and kind != _NULL:

@@ -122,6 +122,8 @@ class Oracle:
                 )
             self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
         if self.keyed is not None:
+            rows_here = self.part_rows.get(marker.p, ())
+            self.keyed.there.update((k, self.world.now) for k, _, _ in rows_here)
             self.keyed.landed(self.snapshot(), marker)
 
     def _apply(self, key: str) -> int:
@@ -131,6 +133,7 @@ class Oracle:
             if marker.t == header.t and marker.p not in self.part_rows:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
         looked = self.looked[key]
+        self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
         return header.seq
 

@@ -28,6 +28,7 @@ from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.stage import Stage, stage_of
 from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
+    AHEAD,
     TICK,
     Actor,
     Violation,
@@ -41,7 +42,7 @@ _SKEWS: dict[str, tuple[int, ...]] = {
     "sweep": (0,),
 }
 """Of the clocks of those who do it: only that of who deletes has to be right."""
-_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, 80 * TICK)
+_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, AHEAD)
 _YEARS = 10 * 365 * 86_400_000
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder that is made and removed, not a name to guess
 """Appends want a scratch folder each, and a busy disk takes longer for it than all the rest."""
