@@ -22,12 +22,13 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import LogRead, list_log
 from firnline.log.records import LogContent, Marker
 from firnline.log.schema_lines import folded_by_ours
-from firnline.moment import At, Moment, no_table, parse_moment
+from firnline.moment import At, Moment, parse_moment
 from firnline.plan import stream as plan
 from firnline.plan import stream_parts as parts
 from firnline.plan.read import ReadOptions, ReadPlan
 from firnline.plan.stream import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.health import no_table
 from firnline.table import Table
 
 _AT_ONCE = 64

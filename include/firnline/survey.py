@@ -14,8 +14,8 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import ATTEMPTS, LogObject
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
+from firnline.log.union import combine
 from firnline.paths import TablePaths
-from firnline.snapshot import combine
 from firnline.store.base import Store
 
 
@@ -42,6 +42,8 @@ class TxnSurvey:
     strange: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     """Sequence numbers of the listing, also of files that do not read."""
+    born: bool = False
+    """Whether there is anything: a transaction, or number 0, the birth record, which is none."""
     parts: dict[str, Marker] = field(default_factory=dict)
     """All parts that they name, each in its final state."""
     deletes: dict[str, Delete] = field(default_factory=dict)
@@ -111,10 +113,14 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     keys: list[str] = []
     for meta in store.list(paths.txn_dir):
         try:
-            found.numbers.append(paths.parse_txn(meta.key))
-            keys.append(meta.key)
+            number = paths.parse_txn(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)
+            continue
+        found.born = True
+        if number:
+            found.numbers.append(number)
+            keys.append(meta.key)
     for key, data in store.get_many(keys):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # past its retention since the listing

@@ -19,6 +19,7 @@ from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
+from firnline.state.health import no_table
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
 from firnline.units import format_duration
@@ -80,11 +81,12 @@ class SweepFailedError(RunFailedError):
 def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
-    Requests: one LIST that finds a log, those of ``take_base(everything=True)``, a LIST for 1,000
-    objects under ``_data/``, one of ``_probe/``, on S3 one of the uploads.
+    Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
+    one of ``_probe/``, on S3 one of the uploads.
 
     Raises:
-        UsageError: there is no log, or ``older_than`` is too short.
+        UsageError: there is no table, or ``older_than`` is too short.
+        LogLostError: its log is lost: every part would be unnamed.
     """
     return _plan(table, options, _uploads(table))
 
@@ -165,14 +167,10 @@ def _uploads(table: Table) -> Uploads | None:
 
 def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
     grace, paths, store = _grace(table, options), table.paths, table.store
-    # Before anything is published there: without its log, every part of a table is unnamed.
-    if next(iter(store.list(paths.log_dir)), None) is None:
-        raise UsageError(
-            f"there is no log file under {paths.log_dir}, so nobody can say what is an orphan",
-            next_step="correct the name or root; if the log was lost, see `firnline rebuild`",
-        )
     began = table.clock.now_ms()
     base = take_base(table, everything=True)
+    if not base.snapshot.listing:
+        raise no_table(table)  # without a log, nobody can say what is an orphan
     return plan_sweep(
         base.snapshot,
         # Streams, and from after the snapshot: whatever they show that it does not name is
