@@ -102,3 +102,20 @@ class V1Client:
         key = f"{self._prefix}/_log/{name}"
         assert key not in self._objects
         self._objects[key] = ("\n".join(lines).encode(), self.world.clock.now)
+
+    def clean_up(self, *, rewrite: bool = False) -> None:
+        """Delete what is tombstoned: log files that a merge has folded, and dead parts.
+
+        Args:
+            rewrite: drop the tombstones and dead markers, too, in place.
+        """
+        stones = {s["p"] for log in self.log_files() for s in self._read(log)[1]}
+        dead = self.markers().keys() - self.live()
+        for key in stones | dead:
+            self._objects.pop(key, None)
+        for log in self.log_files() if rewrite else ():
+            schema, kept_stones, markers = self._read(log)
+            name = log.rpartition("/")[2]
+            kept = [m for m in markers if m["p"] not in dead]
+            del self._objects[log]
+            self._write(name, schema, [s for s in kept_stones if s["p"] not in stones], kept)
