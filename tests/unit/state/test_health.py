@@ -30,7 +30,6 @@ from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
-
 NOTES = {"v1-sees-deleted-rows", "log-clean-up-due", "part-gone-early"}
 
 
