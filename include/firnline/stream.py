@@ -61,7 +61,7 @@ class AppendStream:
 
         Raises UsageError, SnapshotExpiredError, StreamBehindError.
         """
-        snapshot = self._look()
+        snapshot = self._read()
         if not snapshot.listing:
             raise no_table(self.table)
         if at is None or at == "now":
@@ -172,7 +172,10 @@ class AppendStream:
             there = {k: item for k, item in known.listing.items() if k != known.unpublished}
             if listing == there:
                 return known  # a log that was not lost then is not lost now
-        contents = {} if known is None else known.contents
+        return self._read()
+
+    def _read(self) -> Snapshot:
+        contents = {} if self._snapshot is None else self._snapshot.contents
         self._snapshot = read_snapshot(self.table.store, self.table.paths, known=contents)
         return self._snapshot
 
