@@ -187,4 +187,7 @@ def _history(log: LogSurvey, txns: TxnSurvey) -> History:
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
+        listed_alive=frozenset(
+            m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+        ),
     )

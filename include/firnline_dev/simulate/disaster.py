@@ -13,11 +13,15 @@ from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.operations import rebuild, verify
 from firnline.part_metadata import read_pairs
 from firnline.snapshot import read_snapshot
+from firnline.state.health import OLD_MS
 from firnline.store.base import Store
 from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.stage import Stage
-from firnline_dev.simulate.world import Violation, World
+from firnline_dev.simulate.world import TICK, Violation, World
+
+_SKEW = 200 * TICK
+"""How far a clock may be ahead of that of who deletes."""
 
 
 def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
@@ -31,18 +35,32 @@ def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
     return live
 
 
-def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str]:
+def clear_the_place(world: World, oracle: Oracle) -> None:
+    """Before there is a table, somebody deletes what dead appends have left long ago.
+
+    They look like what is left of a table whose log was lost, and everybody else refuses.
+    """
+    if oracle.landed:
+        return
+    old = world.now - OLD_MS + _SKEW
+    for key in [k for k, item in world.objects.items() if item.at < old]:
+        if key.startswith(world.paths.data_dir):
+            world.remove(key)
+
+
+def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str] | None:
     """Take away log files of transactions: the newest, one in the middle, or as version 1 does.
 
-    Returns the parts that were live; nothing where there was nothing to take.
+    Returns the parts that were live; None where there was nothing to take.
     """
     ours = sorted(key for key in oracle.committed if key in world.objects)
     if not ours:
-        return frozenset()
+        return None
     live = frozenset(oracle.snapshot().live)
     world.late.clear()
-    what = r.choice(["newest", "newest", "one", "v1"])
-    if what == "v1" and oracle.columns is None:
+    # Such a client would state old names of columns besides those of now.
+    what = r.choice(["newest", "newest", "one", "one" if oracle.columns is not None else "v1"])
+    if what == "v1":
         gone = _fold_as_v1(world, oracle, ours)
     elif what == "newest":
         gone = ours[-r.choice([1, 1, 2, 3]) :]

@@ -22,6 +22,7 @@ from firnline_dev.simulate import rows
 from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing
 from firnline_dev.simulate.chance import Chance, Event
 from firnline_dev.simulate.disaster import (
+    clear_the_place,
     is_refused,
     lose_a_part,
     lose_the_log,
@@ -192,7 +193,7 @@ class _Cast:
         world, oracle = self.world, self.oracle
         self.leave()
         live = lose_a_part(world, oracle, world.chance.stream(world.step, 4720))
-        if not self._is_refused(0):
+        if live is None or not self._is_refused(0):
             return
         oracle.forgive_past(world.now)
         oracle.stats["log lost in part"] += 1
@@ -250,6 +251,7 @@ def _play(world: World, oracle: Oracle) -> None:
         for world.step in steps:
             _pass_time(world)
             world.land_late_puts()
+            clear_the_place(world, oracle)
             cast.enter()
             cast.act()
             audience.act()

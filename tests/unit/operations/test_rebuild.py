@@ -350,6 +350,24 @@ def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
     assert run_verify(world.table, VerifyOptions(deep=True)).healthy
 
 
+def test_a_part_that_is_deleted_does_not_come_back_by_a_log_file_that_is_left(
+    tmp_path: Path,
+) -> None:
+    # A clean-up that died has deleted the parts, and not yet the log files that brought them.
+    world = filled()
+    appends = {k: v for k, v in world.store.objects.items() if "/_log/" in k}
+    merge(world, tmp_path)
+    histories.clean_up(world)
+    world.store.objects |= appends
+    for key in [k for k in world.store.objects if "/_log/" in k and k not in appends]:
+        del world.store.objects[key]
+    rebuild(world)
+    live = state(world).live.keys()
+    assert v1_live(world) == live
+    assert live <= world.store.objects.keys()
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+
+
 @pytest.mark.parametrize("folder", ["_log", "_txn"])
 def test_files_that_do_not_read_have_to_be_moved_away_first(folder: str, tmp_path: Path) -> None:
     world = filled()
