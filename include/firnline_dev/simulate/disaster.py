@@ -10,6 +10,7 @@ from firnline.append import Appender
 from firnline.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted
+from firnline.log.txn_file import folded_by
 from firnline.operations import rebuild, verify
 from firnline.part_metadata import read_pairs
 from firnline.snapshot import read_snapshot
@@ -49,7 +50,7 @@ def clear_the_place(world: World, oracle: Oracle) -> None:
 
 
 def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str] | None:
-    """Take away log files of transactions: the newest, one in the middle, or as version 1 does.
+    """Take away log files of transactions: the newest, with what it has folded, one, or as version 1.
 
     Returns the parts that were live; None where there was nothing to take.
     """
@@ -59,11 +60,15 @@ def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str
     live = frozenset(oracle.snapshot().live)
     world.late.clear()
     # Such a client would state old names of columns besides those of now.
-    what = r.choice(["newest", "newest", "one", "one" if oracle.columns is not None else "v1"])
+    v1 = "one" if oracle.columns is not None else "v1"
+    what = r.choice(["newest", "newest", "base", "one", v1])
     if what == "v1":
         gone = _fold_as_v1(world, oracle, ours)
     elif what == "newest":
         gone = ours[-r.choice([1, 1, 2, 3]) :]
+    elif what == "base":
+        folded = folded_by(oracle.contents[ours[-1]])
+        gone = [ours[-1], *sorted(key for key in folded if key in world.objects)]
     else:
         gone = [r.choice(ours)]
     for key in gone:

@@ -225,7 +225,8 @@ def _merge_some(world: World, number: int, *, dies: bool) -> None:
     keys = [p for index, p in enumerate(sorted(snapshot(world).live)) if (index + number) % 3]
     same = [k for k in keys if k.split("/")[2] == f"d={number % 2}"]
     if dies:
-        part_key(world)
+        if snapshot(world).listing:  # else it would look like what is left of a lost table
+            part_key(world)
     elif same:
         base = take_base(world.table)
         try:
