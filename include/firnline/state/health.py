@@ -17,7 +17,9 @@ but itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from firnline.errors import ForeignPathError, LogCorruptError, LogLostError, UsageError
@@ -29,6 +31,7 @@ from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
 from firnline.store.base import ObjectMeta, Store
+from firnline.store.client import ObjectClient
 from firnline.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.table import Table
 
@@ -236,19 +239,24 @@ class Watch:
     """What was seen last, and"""
     _before: Transactions | None = None
     """before this listing of the log began."""
+    _looking: Future[Transactions] | None = None
     _missing: frozenset[int] = field(default_factory=frozenset)
 
     def listed(self, listing: Mapping[str, LogObject]) -> None:
-        """Look at the transactions: after the log was listed, so that none before is missed."""
+        """Look at the transactions while the log is read: its listing began before."""
         self._before = self._txns
-        self._txns = Transactions.after(self.store, self.paths, listing)
+        self._looking = _beside(
+            self.store, partial(Transactions.after, self.store, self.paths, listing)
+        )
 
     def judged(self, log: LogRead) -> LogRead | None:
         """Return the log with what is committed and not published; None: read it once more.
 
         Raises LogLostError.
         """
-        shown, txns = Log.of(log), self._txns or Transactions()
+        assert self._looking is not None  # a log is listed before it is judged
+        shown, txns = Log.of(log), self._looking.result()
+        self._txns = txns
         self.health = health = judge(self.store, self.paths, shown, txns)
         if health.unpublished is not None:
             return _with(self.paths, log, health.unpublished)
@@ -265,6 +273,21 @@ class Watch:
         if before is None or before == txns:
             return before is not None
         return judge(self.store, self.paths, shown, before).state == "lost"
+
+
+def _beside(store: Store, look: Callable[[], Transactions]) -> Future[Transactions]:
+    """Ask in a thread, so that whoever reads does not wait for it.
+
+    Only a client of a real store may be used from several threads.
+    """
+    if isinstance(store, ObjectClient):
+        with_one = ThreadPoolExecutor(1, thread_name_prefix="firnline-txn")
+        found = with_one.submit(look)
+        with_one.shutdown(wait=False)
+        return found
+    found = Future()
+    found.set_result(look())
+    return found
 
 
 def _with(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead:

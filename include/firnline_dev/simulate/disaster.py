@@ -50,7 +50,7 @@ def clear_the_place(world: World, oracle: Oracle) -> None:
 
 
 def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str] | None:
-    """Take away log files of transactions: the newest, with what it has folded, one, or as version 1.
+    """Take away log files of transactions: the newest, with what it folded, one, or as version 1.
 
     Returns the parts that were live; None where there was nothing to take.
     """

@@ -234,7 +234,7 @@ def _standing_is_ignored() -> None:
     def of(log: Any) -> health.Log:
         return dataclasses.replace(real(log), standing=())
 
-    health.Log.of = of  # type: ignore[method-assign, assignment] # the point of it
+    health.Log.of = of  # type: ignore[method-assign] # the point of it
 
 
 MUTATIONS: dict[str, Mutation] = {
