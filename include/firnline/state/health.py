@@ -349,7 +349,8 @@ def no_table(table: Table) -> UsageError:
     refuse_objects(table)
     return UsageError(
         f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or make the table with `firnline append`",
+        next_step="correct the name or root, or make the table with `firnline append`; if its log "
+        "was lost a moment ago, `firnline rebuild` writes it anew",
     )
 
 
