@@ -55,9 +55,12 @@ class Appender:
 
     Requests per append: 1 LIST, a PUT per part, 1 PUT for the log file. The first append of an
     Appender reads the table's columns besides: 1 LIST and one ranged GET per log file, and 1 ranged
-    GET for its properties. It looks again, at new log files only, when a transaction was committed
-    since or rows bring a column that is not known. An append that begins a table: 1 LIST and 1 PUT
-    more, for the birth record.
+    GET for its properties; of a new table 5 LIST, and 1 LIST and 1 PUT for the birth record. It
+    looks again, at new log files only, when a transaction was committed since or rows bring a
+    column that is not known.
+
+    Whenever it looks it refuses a log that is lost; an append between two looks is not refused, and
+    a rebuild takes its log file in.
 
     For a service with many small batches see ``firnline.appender``.
 
@@ -110,6 +113,7 @@ class Appender:
             UsageError: partition, columns or settings do not go with the table.
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
+            LogLostError: log files of the table are gone.
             AppendExpiredError: it took longer than ``append.ttl``.
             ClockAheadError: this machine's clock is ahead of the store's, as far as is known.
             CommitUnknownError: nobody can say whether the rows are in the table.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline.errors import LogCorruptError, ObjectNotFoundError, SnapshotUnstableError
-from firnline.log import birth, codec, txn_file
+from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
+from firnline.log import birth, txn_file
 from firnline.log.properties import Properties
-from firnline.log.records import LogContent
 from firnline.log.txn_file import TxnHeader
 from firnline.properties import current, disagree
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.health import Watch, refuse_objects
 from firnline.store.create import create
 from firnline.table import Table
 
@@ -50,8 +50,9 @@ def take_base(
 ) -> Base:
     """Read the newest state, publishing a committed transaction that nobody published yet.
 
-    Requests: those of ``read_snapshot`` and one LIST of ``_txn/``; per unpublished transaction
-    one GET and one PUT besides.
+    Requests: those of ``read_snapshot``, 1 LIST of ``_txn/`` among them; per unpublished
+    transaction one PUT besides, and both lists anew. Of a table without a log file 1 LIST of
+    ``_data/``.
 
     Args:
         table: the table.
@@ -61,36 +62,28 @@ def take_base(
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
-        LogCorruptError: log files are lost.
+        LogLostError: log files are lost.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
-    missing = ""
+    watch = Watch(table.store, table.paths)
     for _ in range(ATTEMPTS):
         started = table.clock.elapsed_ms()
-        snapshot = read_snapshot(table.store, table.paths, everything=everything, tolerant=True)
-        # From the names of the very listing that was read: its newest transaction cannot have
-        # been folded by anybody. Only the newest of what follows can be unpublished.
-        after = table.paths.txn(snapshot.seq) if snapshot.seq else None
-        found = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-        newer = [key for key in found if key != table.paths.birth]
-        if not newer:
-            if snapshot.conflict is not None and not tolerant:
-                raise snapshot.conflict
-            known = stated(table, snapshot, born=bool(found))
-            began = started if began_ms is None else began_ms
-            return Base(snapshot, began, table.under(known), known)
-        read_at = table.clock.elapsed_ms()
-        key = max(newer)
-        lost = _lost(table, snapshot, key)
-        if isinstance(lost, LogCorruptError):
-            # Either rivals were quick between the two listings, or the log is lost, and what is
-            # left must not look like a table.
-            if key == missing:
-                raise lost
-            missing = key
+        snapshot = read_snapshot(
+            table.store, table.paths, everything=everything, tolerant=True, watch=watch
+        )
+        newest = watch.health.unpublished
+        if newest is not None:
+            # Only the newest transaction can be unpublished, and only on what it was committed on.
+            publish(table, newest.header, newest.log_file, started)
             continue
-        publish(table, *lost, read_at)
+        if not snapshot.listing:
+            refuse_objects(table)
+        if snapshot.conflict is not None and not tolerant:
+            raise snapshot.conflict
+        known = stated(table, snapshot, born=watch.born)
+        began = started if began_ms is None else began_ms
+        return Base(snapshot, began, table.under(known), known)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
@@ -134,43 +127,6 @@ def of_history(table: Table, seq: int) -> Properties | None:
         return birth.decode(key, head).properties
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties
-
-
-def _lost(table: Table, snapshot: Snapshot, key: str) -> LogCorruptError | tuple[TxnHeader, bytes]:
-    """What says that the log is lost; else header and log file of the transaction to publish."""
-    newest = table.paths.parse_txn(key)
-    if newest > snapshot.seq + 1:
-        # Whoever committed it had published the one before.
-        found = f"transaction {newest - 1} was published, but nothing under {{}} is as new"
-        return _corrupt(table, found)
-    header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-    if not snapshot.seq and _stood_on_others(
-        snapshot, header, codec.decode(header.log, log_file, table.paths)
-    ):
-        found = f"transaction {newest} was committed on log files, and none of them is under {{}}"
-        return _corrupt(table, found)
-    return header, log_file
-
-
-def _stood_on_others(snapshot: Snapshot, header: TxnHeader, content: LogContent) -> bool:
-    """Whether log files that were there before the first transaction are gone, all of them.
-
-    Nobody deletes one that it folded before it is published, but a client of version 1 that has
-    folded it too. A transaction that folded none and buried no part was committed on an empty
-    log, and cannot be told from one that was never published (docs/guarantees.md).
-    """
-    folded = txn_file.folded_by(content)
-    if folded:
-        return folded.isdisjoint(snapshot.listing.keys() | snapshot.log_tombstones.keys())
-    buried = any(marker.tmb is not None for marker in content.markers)
-    return buried and not snapshot.listing and header.op != "rebuild"
-
-
-def _corrupt(table: Table, found: str) -> LogCorruptError:
-    return LogCorruptError(
-        found.format(table.paths.log_dir),
-        next_step="look what became of the log files; `firnline rebuild` writes the log anew",
-    )
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:

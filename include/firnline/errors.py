@@ -103,6 +103,10 @@ class LogCorruptError(FirnlineError):
     """A log or transaction file that does not parse; names the file and the line."""
 
 
+class LogLostError(LogCorruptError):
+    """Log files are gone that nobody may delete: what is left is not the table."""
+
+
 class CheckpointError(FirnlineError):
     """A checkpoint that does not read or cannot be written: the log holds the same."""
 

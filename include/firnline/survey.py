@@ -15,8 +15,8 @@ from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import ATTEMPTS, LogObject
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
+from firnline.log.union import combine
 from firnline.paths import TablePaths
-from firnline.snapshot import combine
 from firnline.store.base import Store
 
 
@@ -43,6 +43,8 @@ class TxnSurvey:
     strange: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     """Sequence numbers of the listing, also of files that do not read."""
+    born: bool = False
+    """Whether there is anything: a transaction, or number 0, the birth record, which is none."""
     parts: dict[str, Marker] = field(default_factory=dict)
     """All parts that they name, each in its final state."""
     deletes: dict[str, Delete] = field(default_factory=dict)
@@ -54,8 +56,6 @@ class TxnSurvey:
     purged: int = 0
     properties: list[PropertiesRecord] = field(default_factory=list)
     """What they say that the table is, the birth record included; each with its own time."""
-    born: bool = False
-    """There is a birth record: some append was published once."""
     modified: dict[int, int] = field(default_factory=dict)
     """Number -> last-modified time of the object, unix ms."""
 
@@ -119,12 +119,14 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
-            if number:
-                found.numbers.append(number)
-                found.modified[number] = meta.modified_ms
-            keys.append(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)
+            continue
+        found.born = True
+        keys.append(meta.key)
+        if number:
+            found.numbers.append(number)
+            found.modified[number] = meta.modified_ms
     for key, data in store.get_many(keys):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # past its retention since the listing
@@ -138,7 +140,6 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
 
 def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int | None) -> None:
     if not paths.parse_txn(key):
-        found.born = True
         record = birth.decode(key, data)
         found.properties.append(PropertiesRecord(0, record.t, record.properties))
         return

@@ -147,8 +147,7 @@ def moment(table: Table, text: str, state: Snapshot) -> int:
 
 
 def require_table(table: Table) -> None:
-    """One LIST that finds a log file. Raises UsageError when there is none."""
-    if next(iter(table.store.list(table.paths.log_dir)), None) is None:
-        from firnline.moment import no_table
+    """One LIST that finds a log file. Raises UsageError, or LogLostError when there was one."""
+    from firnline.state import health
 
-        raise no_table(table)
+    health.require_table(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from firnline.log import codec
-from firnline.log.records import Delete, Header, LogTombstone
+from firnline.log.records import Delete, Header, LogTombstone, TxnMark
 from firnline.log.schema_changes import MARK, is_change
 
 UNREAD = -1
@@ -21,6 +21,8 @@ class Head(msgspec.Struct, frozen=True):
     """Of a transaction: the records that change the schema."""
     q: int | None = UNREAD
     """Data sequence of its first marker, when that is in the bytes and says so."""
+    x: TxnMark | None = None
+    """Of a transaction: what it says of itself."""
 
 
 def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
@@ -45,7 +47,7 @@ def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | No
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     records = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
     changes = [d for d in records.deletes if is_change(d)]
-    return Head(schema, codec.tombstone_lines(key, header, lines), changes)
+    return Head(schema, codec.tombstone_lines(key, header, lines), changes, x=header.x)
 
 
 def _first_sequence(key: str, header: Header, head: bytes) -> int | None:

@@ -22,6 +22,7 @@ from firnline.plan.rebuild_choice import Choice
 from firnline.properties import current, in_force, lengthened, waits
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
+from firnline.state.health import refuse_whole
 from firnline.state_columns import StateColumns
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
@@ -67,8 +68,8 @@ def read_remains(
     log = survey_log(table.store, table.paths)
     txns = survey_transactions(table.store, table.paths)
     _refuse_broken(log, txns)
-    if log.listing and not options.force and not _died_before(log, txns):
-        _refuse_whole(table, log, txns)
+    if log.listing and not options.force:
+        refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     if not objects and not history.parts and not history.newest:
@@ -200,34 +201,6 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
         )
 
 
-def _died_before(log: LogSurvey, txns: TxnSurvey) -> bool:
-    """Whether a rebuild was committed whose log file is not there: it died, or was lost again."""
-    newest = txns.headers.get(txns.newest)
-    return newest is not None and newest.op == "rebuild" and newest.log not in log.listing
-
-
-def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
-    """A log that reads and knows everything that the published transactions name."""
-    published = max((item.name.seq for item in log.listing.values()), default=0)
-    upto = txns.newest - 1 if txns.newest > published else txns.newest
-    known = txns
-    if upto != txns.newest:  # the newest may just not be published yet
-        known = survey_transactions(table.store, table.paths, upto=upto)
-    states: dict[str, bool] = {}
-    for content in log.contents.values():
-        for marker in content.markers:
-            states[marker.p] = states.get(marker.p, True) and marker.tmb is None
-    for path, marker in known.parts.items():
-        alive = states.get(path)
-        if (marker.tmb is None and alive is None) or (marker.tmb is not None and alive):
-            return
-    raise UsageError(
-        f"the log of table {table.settings.name} reads, and lacks nothing that its transactions "
-        "name",
-        next_step="run `firnline verify` to see what is wrong; --force rebuilds all the same",
-    )
-
-
 def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
     parts = dict(txns.parts)
     for key in sorted(log.contents):
@@ -247,4 +220,7 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
+        listed_alive=frozenset(
+            m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+        ),
     )

@@ -20,6 +20,7 @@ from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties import Waits, waits
+from firnline.state.health import no_table
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
 from firnline.units import format_duration
@@ -81,11 +82,12 @@ class SweepFailedError(RunFailedError):
 def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
-    Requests: one LIST that finds a log, those of ``take_base(everything=True)``, a LIST for 1,000
-    objects under ``_data/``, one of ``_probe/``, on S3 one of the uploads.
+    Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
+    one of ``_probe/``, on S3 one of the uploads.
 
     Raises:
-        UsageError: there is no log, or ``older_than`` is too short.
+        UsageError: there is no table, or ``older_than`` is too short.
+        LogLostError: its log is lost: every part would be unnamed.
     """
     return _plan(table, options, _uploads(table))
 
@@ -166,14 +168,10 @@ def _uploads(table: Table) -> Uploads | None:
 
 def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
     paths, store = table.paths, table.store
-    # Before anything is published there: without its log, every part of a table is unnamed.
-    if next(iter(store.list(paths.log_dir)), None) is None:
-        raise UsageError(
-            f"there is no log file under {paths.log_dir}, so nobody can say what is an orphan",
-            next_step="correct the name or root; if the log was lost, see `firnline rebuild`",
-        )
     began = table.clock.now_ms()
     base = take_base(table, everything=True)
+    if not base.snapshot.listing:
+        raise no_table(table)  # without a log, nobody can say what is an orphan
     table = base.table
     others = waits(base.snapshot.properties, table.settings, began)
     grace = _grace(table.settings.name, options, others)

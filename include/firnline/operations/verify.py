@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import FindingsError, FirnlineError, LogCorruptError
+from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
@@ -22,6 +22,7 @@ from firnline.plan.verify import (
     Findings,
     check_leftovers,
     check_log,
+    check_lost,
     check_transactions,
     check_v1,
 )
@@ -29,7 +30,8 @@ from firnline.plan.verify_parts import Counted, FooterCheck, check_objects
 from firnline.properties import IDENTITY, current, differences, waits
 from firnline.snapshot import Snapshot, build
 from firnline.sql_types import fold_name
-from firnline.survey import LogSurvey, survey_log, survey_transactions
+from firnline.state import health
+from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
 
 ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]]
@@ -112,7 +114,8 @@ def run_verify(
     """Check a table; works on a damaged one as far as it can be read.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
-    log file, transaction and checkpoint; deep: a GET per live part besides.
+    log file, transaction and checkpoint; deep: a GET per live part besides. Where the log lacks the
+    newest transaction 1 GET more; where it looks lost, those of ``read_snapshot``.
 
     Args:
         table: the table.
@@ -120,7 +123,9 @@ def run_verify(
         footers: reads footers elsewhere; None: in threads of this process.
         on_progress: called every thousand footers.
 
-    Raises only StoreError and SnapshotUnstableError: a store that does not answer is no finding.
+    Raises:
+        StoreError, SnapshotUnstableError: a store that does not answer is no finding.
+        UsageError: there is no table at the root.
     """
     run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
@@ -131,7 +136,10 @@ def run_verify(
     check_log(run.found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(run.found, snapshot, others.grace, now)
-    check_transactions(run.found, txns, snapshot, table.paths, now)
+    state = _state(table, run, log, txns)
+    check_transactions(
+        run.found, txns, snapshot, table.paths, now, unpublished=state == "unpublished"
+    )
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
@@ -151,6 +159,24 @@ def run_verify(
     return run.report(
         options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep
     )
+
+
+def _state(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.State:
+    """What state the log is in. Raises UsageError where there never was one."""
+    try:
+        found = health.of_survey(table, log, txns)
+    except (LogCorruptError, ForeignPathError) as error:
+        # The transaction without a log file does not read: that it is broken is told of already.
+        check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
+        return "lost"
+    if found.state == "never written" and not log.strange:
+        lost = health.old_objects(table)
+        if not lost:
+            raise health.no_table(table)
+    else:
+        lost = health.confirmed_lost(table, found)
+    check_lost(run.found, table.paths, lost)
+    return "lost" if lost else found.state
 
 
 class UnhealthyTableError(FindingsError):

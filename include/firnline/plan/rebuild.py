@@ -42,6 +42,8 @@ class History:
     """From this transaction to the newest none is missing; None without one."""
     first_t: int
     purged: int
+    listed_alive: frozenset[str] = frozenset()
+    """Parts that some log file which is left lists alive, folded or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,13 @@ def plan_rebuild(
 
 
 def _is_kept(marker: Marker, history: History, objects: Mapping[str, ObjectMeta]) -> bool:
-    """A dead part's marker goes only once its object is confirmed deleted, and gone."""
-    return marker.p in objects or (marker.tmb or 0) > history.purged
+    """A dead part's marker goes only once its object is confirmed deleted, and gone.
+
+    And no log file lists it alive: for who reads all of them, as clients of version 1 do, it would
+    come back.
+    """
+    kept = marker.p in objects or (marker.tmb or 0) > history.purged
+    return kept or marker.p in history.listed_alive
 
 
 def _horizon(history: History, dead: Sequence[Marker], objects: Mapping[str, ObjectMeta]) -> int:

@@ -199,6 +199,8 @@ def read_past(stage: Stage) -> None:
 
 def find_nothing(stage: Stage) -> None:
     """`verify` of a table that nobody works on: it may note what is left over, and no more."""
+    if not stage.oracle.landed:
+        return  # there is no table
     report = verify.run_verify(stage.table, verify.VerifyOptions())
     expected = {"log-from-the-future", "txn-from-the-future"}  # some writers' clocks are wrong
     bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]

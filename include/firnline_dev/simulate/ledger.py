@@ -50,7 +50,7 @@ class Restores:
 
 @dataclass
 class Ledger:
-    """Rows and the transactions that they met; of what is published."""
+    """Rows and the transactions that they met; of what is committed."""
 
     rows: Mapping[str, tuple[Row, ...]]
     """Of each part."""
@@ -95,7 +95,7 @@ class Ledger:
         listed: int,
         after: Callable[[], Snapshot],
     ) -> None:
-        """One is published.
+        """One is committed.
 
         Args:
             header: its.
@@ -105,7 +105,6 @@ class Ledger:
             after: the state with it.
         """
         self.times[header.seq] = header.t
-        self.published_at[header.seq] = step
         intent = self.intents.get(header.run.run_id)
         for delete in content.deletes:
             if delete.seq == header.seq and intent is not None:

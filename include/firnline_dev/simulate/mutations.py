@@ -28,6 +28,7 @@ from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
 from firnline.properties import current
+from firnline.state import health
 from firnline.store import create
 from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE
@@ -224,6 +225,29 @@ def _unlisted_is_gone() -> None:
     put(fold, "_stones", stones)
 
 
+def _lost_is_whole() -> None:
+    real = health.judge
+
+    def judge(*args: Any) -> health.Health:
+        found = real(*args)
+        return found if found.state != "lost" else health.Health("whole")
+
+    put(health, "judge", judge)
+
+
+def _published_on_any_log() -> None:
+    put(health, "_not_on", lambda *_: "")
+
+
+def _standing_is_ignored() -> None:
+    real = health.Log.of
+
+    def of(log: Any) -> health.Log:
+        return dataclasses.replace(real(log), standing=())
+
+    health.Log.of = of  # type: ignore[method-assign] # the point of it
+
+
 MUTATIONS: dict[str, Mutation] = {
     "no conflict check": Mutation(_no_conflict_check, 6),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 0),
@@ -248,6 +272,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a replace leaves no record": Mutation(_replace_without_record, 6),
     "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 2),
     "a fold forgets what a torn listing does not show": Mutation(_unlisted_is_gone, 2512),
+    "a lost log is read as it is": Mutation(_lost_is_whole, 36),
+    "a transaction is published on any log": Mutation(_published_on_any_log, 64),
+    "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 11),
     **MORE,
     **STREAMS,
 }

@@ -46,7 +46,8 @@ class Oracle:
     """By the key of the log file."""
     looked: dict[str, int] = field(default_factory=dict)
     """The same -> step in which whoever committed it last looked for appends before."""
-    applied: set[str] = field(default_factory=set)
+    published: set[str] = field(default_factory=set)
+    """Those of them that stood under ``_log/``: readers of version 1 see no others."""
     readers: list[Reader] = field(default_factory=list)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
     """(step, rows that the table had from then on)."""
@@ -81,6 +82,8 @@ class Oracle:
             if self.columns is not None:
                 self.columns.parts[key] = rows.whole(data)
             return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
+        if key == paths.birth:
+            return "the birth record"
         if key.startswith(paths.txn_dir):
             header, log_file = txn_file.decode(key, data, paths)
             content = codec.decode(header.log, log_file, paths)
@@ -89,6 +92,11 @@ class Oracle:
             self.stats[header.op] += 1
             if self.columns is not None:
                 self.columns.committed(header.seq, content)
+            # Committed is visible: readers look at the newest transaction.
+            self.contents[header.log] = content
+            self.landed[header.log] = self.world.step
+            self.landed_ms[header.log] = self.world.now
+            self._apply(header, content)
             return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
             return self._log_file(key, data)
@@ -109,9 +117,13 @@ class Oracle:
                 self._appended(marker)
             self.stats["append"] += 1
             return f"{len(content.markers)} appended parts become visible"
-        if key in self.applied:
+        if name.kind == "foreign-merge":
+            return "a client of version 1 has folded what it knew"
+        if key in self.published:
             return "publishes what had been published already"
-        return f"publishes transaction {self._apply(key)}"
+        self.published.add(key)
+        self.ledger.published_at[name.seq] = self.world.step
+        return f"publishes transaction {name.seq}"
 
     def _appended(self, marker: Marker) -> None:
         for k, p, u in self.part_rows.get(marker.p, ()):
@@ -126,28 +138,23 @@ class Oracle:
             self.keyed.there.update((k, self.world.now) for k, _, _ in rows_here)
             self.keyed.landed(self.snapshot(), marker)
 
-    def _apply(self, key: str) -> int:
-        self.applied.add(key)
-        header, content = self.committed[key]
+    def _apply(self, header: txn_file.TxnHeader, content: LogContent) -> None:
         for marker in content.markers:
             if marker.t == header.t and marker.p not in self.part_rows:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
-        looked = self.looked[key]
+        looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
-        return header.seq
 
     def forgive_past(self, time_ms: int) -> None:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
         self.past_from = time_ms
 
     def adopt(self) -> None:
-        """After a rebuild: what was committed but not visible yet is part of the table now.
-
-        So may be an append that failed before its log file.
-        """
-        for key in sorted(self.committed.keys() - self.applied):
-            self._apply(key)
+        """After a rebuild an append that failed before its log file may be part of the table."""
+        for key in self.committed.keys() - self.published:
+            self.published.add(key)
+            self.ledger.published_at[self.committed[key][0].seq] = self.world.step
         snapshot = self.snapshot()
         for path, marker in snapshot.live.items():
             for k, p, u in self.part_rows[path]:
@@ -160,14 +167,23 @@ class Oracle:
     # --- what must hold ---------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The table as a reader of every log file sees it at this moment."""
+        """The table as a reader of every log file sees it at this moment.
+
+        With the transaction that is committed and not published.
+        """
         names = [key for key in self.world.objects if key.startswith(self.world.paths.log_dir)]
         listing = {key: self._listed(key) for key in names}
-        log = LogRead(listing, {key: self.contents[key] for key in names})
+        for key in self.pending():
+            listing[key] = LogObject(self.world.paths.parse_log(key), 0, self.world.now)
+        log = LogRead(listing, {key: self.contents[key] for key in listing})
         try:
             return build(self.world.paths, log)
         except SchemaConflictError as error:
             raise Violation(f"nobody can read the table: {error}") from error
+
+    def pending(self) -> frozenset[str]:
+        """Log files of transactions that nobody has published yet: one at most."""
+        return frozenset(self.committed.keys() - self.published)
 
     def _listed(self, key: str) -> LogObject:
         stored = self.world.objects[key]
@@ -262,7 +278,7 @@ class Oracle:
         for path in live:
             if path not in self.world.objects:
                 raise Violation(f"a v1 reader sees part {path}, whose object is gone")
-        if self.world.mix.deletes:
+        if self.world.mix.deletes or self.pending():
             return
         if self.keyed is not None:
             if live.keys() != self.snapshot().live.keys():

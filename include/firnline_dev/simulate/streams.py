@@ -210,9 +210,10 @@ class Audience:
             # What a replace brings afterwards is no append.
             if k in first or (ledger.born_at[k] > since and k not in ledger.brought)
         }
-        for step, rows in history:
-            if step > since:
-                must = {k for k in must if k in rows or ledger.born_at[k] > step}
+        ends = [step for step, _ in history[1:]]
+        for (_, rows), end in zip(history, [*ends, self.world.step + 1], strict=True):
+            if end > since:  # what the table had until then
+                must = {k for k in must if k in rows or ledger.born_at[k] >= end}
         if missing := must - reader.got:
             raise Violation(f"a stream never delivered rows {sorted(missing)[:5]}")
 

@@ -106,7 +106,7 @@ class World:
     def put(self, key: str, data: bytes) -> None:
         """Store an object and tell the oracle."""
         self.objects[key] = Stored(data, self.now)
-        if key.startswith(self.paths.log_dir):
+        if key.startswith((self.paths.log_dir, self.paths.txn_dir)):
             self.version += 1
         if meaning := self.on_put(key, data):
             self.tell(f"    = {meaning}")
