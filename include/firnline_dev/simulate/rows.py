@@ -71,7 +71,8 @@ def unchecked(_scratch: Path) -> AbstractContextManager[_Unchecked]:
 def one_by_one(keys: Sequence[str], one: Callable[[str], None]) -> Generator[None]:
     """In place of ``transfer.each``, which uses threads."""
     for key in keys:
-        yield one(key)
+        one(key)
+        yield
 
 
 def stats_of(rows: Sequence[Row], columns: Sequence[str], schema: pa.Schema) -> Stats:
