@@ -128,9 +128,8 @@ def one_row(world: World, store: FaultyStore) -> Service:
 
 
 def one_row_flushed(world: World, store: FaultyStore) -> object:
-    service = one_row(world, store)
-    service.flush()
-    return service.close()
+    with one_row(world, store) as service:
+        return service.flush()
 
 
 @pytest.mark.parametrize(
