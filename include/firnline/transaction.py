@@ -91,6 +91,7 @@ def commit(
         CommitConflictError: a part of ``change.replaces`` is no longer live: plan again.
         CommitExpiredError: more than ``commit_ttl`` since the first snapshot.
         CommitUnknownError: nobody can say whether it took effect.
+        StoreError: the store refused the first put in clear words; nothing was committed.
         SchemaConflictError: log files contradict each other by now; nothing was committed.
         RowCountMismatchError, InvariantError: a defect; nothing was committed.
 
@@ -137,6 +138,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
         CommitExpiredError: more than ``commit_ttl`` since then; nothing was committed.
         CommitConflictError: a rival has the number; nothing was committed.
         CommitUnknownError: nobody can say whether it took effect.
+        StoreError: the store refused the first put in clear words; nothing was committed.
     """
     data = txn_file.encode(header, log_file)
     read_at = _refuse_when_late(table, began_ms, header.op)

@@ -25,7 +25,7 @@ from firnline.footers import FooterTask, FooterWanted, many_facts
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.committer import Done, outputs_of
+from firnline.operations.committer import Done
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.report import Report
@@ -233,8 +233,8 @@ class _Run:
             with running(on, tasks) as results:
                 for result in results:
                     if result is not None:
+                        new.add(*(part.key for part in result.parts))
                         self._take(plan.rewrites[result.group], result, done)
-                        new.add(*outputs_of(done))
                         self._tell(len(tasks), len(done))
             if self.failures:
                 raise SchemaFixFailedError(self.report(None, plan))

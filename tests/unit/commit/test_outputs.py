@@ -14,9 +14,11 @@ from firnline.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError, StoreAccessError
 from firnline.operations.import_files import ImportOptions, run_import
+from firnline.operations.merge import MergeOptions, Progress, run_merge
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.store.create import Attempt
+from tests.support.engines import CountingEngine
 from tests.support.histories import RUN, drop, filled, parquet_bytes, rows_from
 from tests.support.log_tables import snapshot
 from tests.support.reading import visible_ids
@@ -119,21 +121,52 @@ def test_a_lack_of_memory_after_the_log_file_of_an_append_is_told_as_what_nobody
         assert len(data(world)) == 1
 
 
-def test_a_service_that_runs_out_of_memory_invites_nobody_to_append_twice() -> None:
-    world = nothing_yet()
-    calls = FaultyStore(world.store)
-    with Service(replace(world.table, store=calls), partition="p") as service:
-        service.append({"id": 1})
-        service.flush()
-    fault = Fault(next(n for n, call in enumerate(calls.calls) if "/_log/17" in call), "after")
-    world = nothing_yet()
-    store = FaultyStore(world.store, replace(fault, interrupt="out of memory"))
+def one_row(world: World, store: FaultyStore) -> Service:
     service = Service(replace(world.table, store=store), partition="p")
     service.append({"id": 1})
-    with pytest.raises(FlushFailedError, match=r"append again only if .* does not appear"):
+    return service
+
+
+def one_row_flushed(world: World, store: FaultyStore) -> object:
+    with one_row(world, store) as service:
+        return service.flush()
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "said"),
+    [
+        ("out of memory", r"append again only if .* does not appear"),
+        ("SIGTERM", "look which of them are in the table before you append them again"),
+    ],
+)
+def test_a_service_that_is_ended_right_after_the_put_invites_nobody_to_append_twice(
+    interrupt: str, said: str
+) -> None:
+    world = nothing_yet()
+    at = commit_of(nothing_yet, one_row_flushed)
+    service = one_row(world, FaultyStore(world.store, Fault(at, "after", interrupt)))
+    with pytest.raises(FlushFailedError, match=said):
         service.flush()
     service.close()
     assert visible_ids(world.table) == {1: 1}
+
+
+def test_a_merge_that_is_interrupted_deletes_the_outputs_that_wait_for_their_commit() -> None:
+    world = filled(merge={"min_inputs": 2, "commit_every": "1h"})
+    before, rows = data(world), visible_ids(world.table)
+    made = []
+
+    def interrupt(progress: Progress) -> None:
+        made.append(data(world) - before)
+        if progress.groups_done == progress.groups or len(made) == 2:
+            raise KeyboardInterrupt
+
+    engine = CountingEngine(world)
+    with pytest.raises(KeyboardInterrupt):
+        run_merge(world.table, lambda: engine, MergeOptions(), RUN, interrupt)
+    assert made[-1]
+    assert data(world) == before
+    assert visible_ids(world.table) == rows
 
 
 @each
