@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,
@@ -36,7 +37,7 @@ from firnline.plan.import_files import (
     sort_out,
 )
 from firnline.schema import SchemaUnion
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.create import create
 from firnline.store.transfer import each
@@ -82,16 +83,24 @@ class _Began:
     """Where it began: as an append."""
 
     id: str
-    q: int
+    snapshot: Snapshot
+    """Its columns are neither older nor newer than its sequence: by that alone anybody can tell
+    which column a name meant that a transaction has changed."""
     elapsed_ms: int
+
+    @property
+    def q(self) -> int:
+        """Newest transaction, of the snapshot and of the history."""
+        return self.snapshot.seq
 
 
 def preview(table: Table, options: ImportOptions) -> ImportPlan:
-    """Look at every footer and decide; nothing is written.
+    """Look at every footer and decide; nothing is written but an unpublished transaction.
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
-    return _plan(table, options, _prefix(table, options.source))
+    prefix = _prefix(table, options.source)
+    return _plan(table, _begin(table).snapshot, options, prefix)
 
 
 def run_import(
@@ -101,8 +110,8 @@ def run_import(
 ) -> ImportReport:
     """Import a folder.
 
-    Requests: those of ``read_snapshot``, a LIST per 1,000 objects of the folder, one of ``_txn/``,
-    a ranged GET per file, a copy per file that does not lie in place, 1 PUT.
+    Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
+    file, a copy per file that does not lie in place, 1 PUT.
 
     Args:
         table: the table; it need not exist.
@@ -121,7 +130,7 @@ def run_import(
     effort = Effort(table)
     prefix = _prefix(table, options.source)
     began = _begin(table)
-    plan = _plan(table, options, prefix)
+    plan = _plan(table, began.snapshot, options, prefix)
     log_file = None
     if not options.dry_run and not plan.nothing_to_do:
         log_file = _execute(table, plan, prefix, began, on_progress or (lambda _: None))
@@ -137,10 +146,8 @@ def run_import(
 
 
 def _begin(table: Table) -> _Began:
-    elapsed, q = table.clock.elapsed_ms(), 0
-    for meta in table.store.list(table.paths.txn_dir):
-        q = max(q, table.paths.parse_txn(meta.key))
-    return _Began(table.ids.uuid7(table.clock.now_ms()), q, elapsed)
+    base = take_base(table)
+    return _Began(table.ids.uuid7(table.clock.now_ms()), base.snapshot, base.began_ms)
 
 
 def _prefix(table: Table, source: str) -> str:
@@ -180,8 +187,7 @@ def _prefix(table: Table, source: str) -> str:
     return folder
 
 
-def _plan(table: Table, options: ImportOptions, prefix: str) -> ImportPlan:
-    snapshot = read_snapshot(table.store, table.paths)
+def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str) -> ImportPlan:
     if not options.again:
         _refuse_imported(snapshot, prefix)
     files, ignored = sort_out(table.store.list(prefix), prefix)
