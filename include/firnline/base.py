@@ -34,6 +34,8 @@ class Base:
     """With the settings in force: what the table says itself stands in place of theirs."""
     properties: Properties | None
     """What the table says itself; None: nothing yet, the first commit writes them down."""
+    born: bool = False
+    """A table without transactions has a birth record."""
 
     @property
     def seq(self) -> int:
@@ -47,6 +49,7 @@ def take_base(
     began_ms: int | None = None,
     everything: bool = False,
     tolerant: bool = False,
+    may_hold_objects: bool = False,
 ) -> Base:
     """Read the newest state, publishing a committed transaction that nobody published yet.
 
@@ -59,6 +62,8 @@ def take_base(
         began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
         everything: see ``read_log``.
         tolerant: see ``snapshot.build``.
+        may_hold_objects: objects without a log are none of a table that was lost: an import takes
+            them in where they lie.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
@@ -77,13 +82,13 @@ def take_base(
             # Only the newest transaction can be unpublished, and only on what it was committed on.
             publish(table, newest.header, newest.log_file, started)
             continue
-        if not snapshot.listing:
+        if not snapshot.listing and not may_hold_objects:
             refuse_objects(table)
         if snapshot.conflict is not None and not tolerant:
             raise snapshot.conflict
         known = stated(table, snapshot, born=watch.born)
         began = started if began_ms is None else began_ms
-        return Base(snapshot, began, table.under(known), known)
+        return Base(snapshot, began, table.under(known), known, watch.born)
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",

@@ -29,6 +29,9 @@ MAX_POWER = 3
 _EXACT = 16
 """A repeat of at most so many is taken as it stands, a longer one as if it had no end."""
 _MAX_STATES = 250
+_MAX_LOOPS = 40
+_MAX_STEPS = 1_000
+"""Steps within one loop; two ways round are looked for among their pairs, a million."""
 
 _PARSER: Any = import_module("re._parser")  # typeshed does not know it
 _SAMPLES = frozenset("09 5azAZmM_-/=.%~:+,\n\téßſK漢٣Ж")  # noqa: RUF001 - letters of several scripts
@@ -210,6 +213,8 @@ def _judge(parsed: Any, caseless: bool) -> str | None:  # noqa: ANN401 - as abov
     builder.sequence(parsed)
     machine = builder.automaton
     loops = [c for c in _components(machine.follow) if _goes_round(machine.follow, c)]
+    if len(loops) > _MAX_LOOPS:
+        raise _NotJudgedError("has too many repeats to say how long it takes")
     for loop in loops:
         if _two_ways_round(machine, loop):
             raise _SlowError(
@@ -247,6 +252,8 @@ def _two_ways_round(machine: _Automaton, loop: frozenset[int]) -> bool:
     inside = {s: {t: w for t, w in machine.follow.get(s, {}).items() if t in loop} for s in loop}
     if any(ways > 1 for targets in inside.values() for ways in targets.values()):
         return True
+    if sum(map(len, inside.values())) > _MAX_STEPS:
+        raise _NotJudgedError("is too large to say how long it takes")
     pairs = {
         (one, two): {
             (to_one, to_two): 1

@@ -72,11 +72,17 @@ def test_patterns_that_may_take_hours_are_refused(pattern: str) -> None:
         refuse_slow(pattern)
 
 
+LETTERS = "".join(map(chr, range(0x4E00, 0x4E80)))
+
+
 def test_what_cannot_be_judged_is_refused() -> None:
     with pytest.raises(ValueError, match="refers back to a group"):
         refuse_slow(r"(?P<x>\w+)-(?P=x)")
-    with pytest.raises(ValueError, match="too large"):
-        refuse_slow(r"(?:[ab]{16}){16}c")
+    for large in (r"(?:[ab]{16}){16}c", f"(?:{''.join(f'{c}?' for c in LETTERS)}!)*"):
+        with pytest.raises(ValueError, match="too large"):
+            refuse_slow(large)
+    with pytest.raises(ValueError, match="too many repeats"):
+        refuse_slow("".join(f"{c}*" for c in LETTERS))
     with pytest.raises(ValueError, match=f"{MAX_LENGTH} characters, this one has 501"):
         refuse_slow("a" * 501)
 

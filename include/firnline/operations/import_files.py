@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.base import take_base
 from firnline.commit import birth
 from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
@@ -31,7 +32,7 @@ from firnline.plan.import_files import (
     sort_out,
 )
 from firnline.schema import SchemaUnion
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.create import Attempt
 from firnline.store.transfer import each
@@ -76,20 +77,28 @@ class _Began:
     """Where it began: as an append."""
 
     id: str
-    q: int
+    snapshot: Snapshot
+    """Its columns are neither older nor newer than its sequence: by that alone anybody can tell
+    which column a name meant that a transaction has changed."""
     elapsed_ms: int
     table: Table
     """With the settings in force."""
     begins: bool
     """As ``Origin.begins``."""
 
+    @property
+    def q(self) -> int:
+        """Newest transaction, of the snapshot and of the history."""
+        return self.snapshot.seq
+
 
 def preview(table: Table, options: ImportOptions) -> ImportPlan:
-    """Look at every footer and decide; nothing is written.
+    """Look at every footer and decide; nothing is written but an unpublished transaction.
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
-    return _plan(_begin(table).table, options, _prefix(table, options.source))
+    prefix, began = _prefix(table, options.source), _begin(table)
+    return _plan(began.table, began.snapshot, options, prefix)
 
 
 def run_import(
@@ -99,9 +108,9 @@ def run_import(
 ) -> ImportReport:
     """Import a folder.
 
-    Requests: those of ``read_snapshot``, a LIST per 1,000 objects of the folder, one of ``_txn/``,
-    a ranged GET for the properties, one per file, a copy per file that does not lie in place, and
-    1 PUT; where it begins the table 1 LIST and 1 PUT more.
+    Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
+    file, a copy per file that does not lie in place, 1 PUT; where it begins the table 1 LIST and
+    1 PUT more.
 
     Args:
         table: the table; it need not exist.
@@ -122,7 +131,7 @@ def run_import(
     prefix = _prefix(table, options.source)
     began = _begin(table)
     table = began.table
-    plan = _plan(table, options, prefix)
+    plan = _plan(table, began.snapshot, options, prefix)
     log_file = None
     if not options.dry_run and not plan.nothing_to_do:
         log_file = _execute(table, plan, prefix, began, on_progress or (lambda _: None))
@@ -138,12 +147,10 @@ def run_import(
 
 
 def _begin(table: Table) -> _Began:
-    elapsed = table.clock.elapsed_ms()
-    found = [table.paths.parse_txn(m.key) for m in table.store.list(table.paths.txn_dir)]
-    q, born = max(found, default=0), bool(found)
-    under = table.under(birth.said(table, q, born=born))
-    begins = birth.begins(table, q, born=born)
-    return _Began(table.ids.uuid7(table.clock.now_ms()), q, elapsed, under, begins)
+    base = take_base(table, may_hold_objects=True)
+    begins = birth.begins(base.table, base.seq, born=base.born)
+    made = table.ids.uuid7(table.clock.now_ms())
+    return _Began(made, base.snapshot, base.began_ms, base.table, begins)
 
 
 def _prefix(table: Table, source: str) -> str:
@@ -183,8 +190,7 @@ def _prefix(table: Table, source: str) -> str:
     return folder
 
 
-def _plan(table: Table, options: ImportOptions, prefix: str) -> ImportPlan:
-    snapshot = read_snapshot(table.store, table.paths)
+def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str) -> ImportPlan:
     if not options.again:
         _refuse_imported(snapshot, prefix)
     files, ignored = sort_out(table.store.list(prefix), prefix)

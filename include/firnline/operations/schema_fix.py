@@ -20,6 +20,7 @@ from firnline.errors import (
     PartGoneError,
     PartUnreadableError,
     RunFailedError,
+    UsageError,
 )
 from firnline.footers import FooterTask, FooterWanted, many_facts
 from firnline.kernel.engine import Engine, running
@@ -37,7 +38,7 @@ from firnline.plan.merge import PlannedGroup
 from firnline.plan.schema_fix import SchemaFixPlan, aim, plan_schema_fix
 from firnline.plan.schema_mend import mended
 from firnline.plan.schema_parts import PartFix
-from firnline.plan.schema_target import ColumnFix, targets_of
+from firnline.plan.schema_target import ColumnFix, Target, targets_of
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -165,18 +166,24 @@ def run_schema_fix(
             state.effort.replan(conflict)
 
 
-def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
-    snapshot, table = base.snapshot, base.table
+def _targets(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> tuple[Target, ...]:
+    """What becomes of which columns of a state. Raises UsageError."""
     if options.evolution is not None:
-        targets = evolved(snapshot, table.settings, options.evolution)
-    else:
-        targets = targets_of(
+        return evolved(snapshot, table.settings, options.evolution)
+    return tuple(
+        targets_of(
             snapshot,
             table.settings,
             options.fixes,
             options.where_types,
             all_parts=options.all_parts,
         )
+    )
+
+
+def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
+    snapshot, table = base.snapshot, base.table
+    targets = _targets(table, snapshot, options)
     keyed = bool(table.settings.primary_key)
     planned = aim(snapshot, targets, all_parts=options.everywhere, keyed=keyed)
     known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
@@ -277,12 +284,26 @@ class _Run:
         """Raises what ``commit_or_discard`` raises."""
 
         def mend(snapshot: Snapshot) -> Mended:
+            if snapshot.seq > base.seq:
+                self._refuse_other_targets(snapshot, plan)
             return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
         change = replacing(base.snapshot, done, self.options.op, mend)
         made = commit_or_discard(self.table, base, change, self.identity, done)
         self.transaction, self.counts = made.header.seq, made.header.counts
         return self.report(made.base, plan)
+
+    def _refuse_other_targets(self, snapshot: Snapshot, plan: SchemaFixPlan) -> None:
+        """Raise CommitConflictError where a rival changed the columns that this is about."""
+        try:
+            same = _targets(self.table, snapshot, self.options) == plan.aim.targets
+        except UsageError:
+            same = False  # as the next plan says
+        if not same:
+            raise CommitConflictError(
+                f"somebody else changed the same columns while this {self.options.op} ran",
+                next_step="run it again: it plans on the columns that are there now",
+            )
 
     def report(self, base: Base | None, plan: SchemaFixPlan) -> SchemaFixReport:
         table = self.table

@@ -130,4 +130,20 @@ STORE = (
         breaks="On such a store two transactions both commit.",
         caught_by=("tests/unit/store/test_probe.py",),
     ),
+    Mutation(
+        name="a listing follows links out of the folder",
+        file="include/firnline/store/requests.py",
+        old="            refuse_links_below(self._bucket, prefix)",
+        new="            pass",
+        breaks="A sweep of a table in a folder deletes files outside of it.",
+        caught_by=("tests/unit/store/test_links.py",),
+    ),
+    Mutation(
+        name="a request goes through a link",
+        file="include/firnline/store/requests.py",
+        old="            refuse_links(self._bucket, keys)",
+        new="            pass",
+        breaks="A file outside of a table in a folder is read for its part, or deleted.",
+        caught_by=("tests/unit/store/test_links.py",),
+    ),
 )
