@@ -150,6 +150,11 @@ class TablePaths:
         """Key of transaction ``seq`` in the linear history."""
         return f"{self.txn_dir}{seq:020d}.jsonl"
 
+    @property
+    def birth(self) -> str:
+        """Key of the birth record: number 0, which is no transaction and sorts before them."""
+        return self.txn(0)
+
     def checkpoint(self, seq: int, name: str) -> str:
         """Key of a checkpoint of the state after transaction ``seq``; ``name`` is a UUIDv7."""
         return f"{self.checkpoint_dir}{seq:020d}-{name}.parquet"
@@ -281,6 +286,16 @@ def _check(key: str, under: str, what: str) -> None:
             f"{what} points to {key!r}, which is not an object under {under}",
             next_step="the table was copied or damaged: write its log anew for this place",
         )
+
+
+def path_columns(partition: str) -> frozenset[str]:
+    """Return the names that stand before ``=`` in the segments of a partition's path.
+
+    Clients of log version 1 write them as columns into what they merge, though no schema line names
+    them. Where the table does not have such a column, it is not data: the path says it already.
+    """
+    found = (segment.partition("=") for segment in partition.split("/"))
+    return frozenset(unquote(name) for name, mark, _ in found if name and mark)
 
 
 def quote_value(value: str) -> str:

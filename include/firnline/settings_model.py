@@ -135,6 +135,11 @@ class TableSettings(Section):
         description="eager: a delete rewrites the parts that hold matching rows in its own "
         "transaction; lazy: readers hide the rows until the next merge.",
     )
+    statistics: tuple[Column, ...] = Field(
+        default=(),
+        description="Further columns whose bounds stand in the log, beside those of partition, "
+        "order, key and ttl: parts that a condition on them rules out are not read.",
+    )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
     verify: VerifySettings = VerifySettings()
@@ -152,6 +157,11 @@ class TableSettings(Section):
 
     @model_validator(mode="after")
     def _check(self) -> TableSettings:
+        self.check_together()
+        return self
+
+    def check_together(self) -> None:
+        """Raise ValueError for settings that do not go together."""
         if self.partition is not None:
             compile_pattern(self.partition)
             if self.partition_by:
@@ -176,7 +186,6 @@ class TableSettings(Section):
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
-        return self
 
     def _check_cluster(self) -> None:
         cluster = self.cluster_by
@@ -226,11 +235,12 @@ class TableSettings(Section):
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds stand in markers: of partition, clusters, sort order, key, TTL."""
+        """Columns whose bounds stand in markers: of layout, key, TTL, and ``statistics``."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
         names += self.cluster_by.columns if self.cluster_by is not None else ()
         names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
+        names += self.statistics
         return tuple(dict.fromkeys(names))
 
     @property

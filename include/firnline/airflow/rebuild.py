@@ -22,6 +22,7 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
 
     operation = "rebuild"
     noun = "a rebuild"
+    follows_settings = False
     destructive = True
     once = True
 

@@ -61,6 +61,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
 
     operation = "orphan_sweep"
     noun = "a sweep of orphans"
+    follows_settings = False
     destructive = True
     changes_table = False
 

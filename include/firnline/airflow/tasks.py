@@ -61,10 +61,12 @@ class PlanOperation(BaseOperator):
                 self._skip(context, {}, why)
             table = open_in_task(self.table)
             before = self.skip_done(context, table)
+            dry_run = bool(getattr(options, "dry_run", False))
+            if self.work.follows_settings:
+                self._reconcile(table, context, dry_run=dry_run)
             plan = self.work.preview(table, options)
             if before is not None and self.work.is_idle(plan):
                 before.record(())
-        dry_run = bool(getattr(options, "dry_run", False))
         figures = {**shortened(self.work.plan_figures(plan)), "dry_run": dry_run}
         for line in self.work.plan_lines(figures):
             _LOG.info(line)
@@ -73,6 +75,17 @@ class PlanOperation(BaseOperator):
         if self.work.is_idle(plan):
             self._skip(context, figures, "nothing to do")
         return figures
+
+    def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
+        """Settings that changed: what is harmless is applied, what is not ends the run."""
+        from firnline.operations.properties import reconcile
+
+        done = reconcile(table, run_identity(context), dry_run=dry_run)
+        for change in () if done is None else done.changes:
+            _LOG.info(
+                "%s: %s is now %s, as the settings say (it was %s)",
+                self.table.name, change.name, change.settings, change.table,
+            )  # fmt: skip
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
         """Why this run need not even look; None: it looks."""

@@ -65,6 +65,9 @@ class Work(ABC, Generic[OptionsT]):
     """Whether a person's run starts as a dry run: what it does cannot be taken back."""
     has_dry_run: ClassVar[bool] = True
     """False where looking is all that it does: then there is no such param."""
+    follows_settings: ClassVar[bool] = True
+    """Whether its plan first makes the table say what the settings say, where that is harmless, and
+    refuses to go on where it is not. Not of work that looks, deletes garbage or repairs."""
     changes_table: ClassVar[bool] = True
     """Whether what it does stands in the table's history, and is news for the asset."""
 

@@ -106,11 +106,14 @@ class _Merge:
                 )
                 produced = producer.run(paths, inputs, key_file)
         parts = tuple(self._upload(output) for output in produced.outputs)
-        return _result(task, parts, produced, keys)
+        result = _result(task, parts, produced, keys)
+        return msgspec.structs.replace(result, left_out=inputs.left_out)
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
-        key = f"{self.task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
+        named = self.task.named_ms
+        now = self.clock.now_ms() if named is None else named
+        key = f"{self.task.data_prefix}{self.ids.uuid7(now)}.parquet"
         self.store.put_file(key, output.path)
         return WrittenPart(
             key=key,

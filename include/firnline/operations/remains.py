@@ -11,12 +11,15 @@ import msgspec
 from firnline import schema as schemas
 from firnline.errors import LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log import dated
+from firnline.log.properties import PropertiesRecord, union
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, path_columns
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
+from firnline.properties import current, in_force, lengthened, waits
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
 from firnline.state_columns import StateColumns
@@ -49,6 +52,8 @@ class Remains:
     schema: dict[str, str]
     deletes: dict[str, Delete]
     other: frozenset[bytes]
+    properties: tuple[PropertiesRecord, ...]
+    """What log and transactions say of the table, oldest first."""
     plan: RebuildPlan
 
 
@@ -64,7 +69,7 @@ def read_remains(
     _refuse_broken(log, txns)
     if log.listing and not options.force and not _died_before(log, txns):
         _refuse_whole(table, log, txns)
-    history = _history(log, txns)
+    history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     if not objects and not history.parts and not history.newest:
         raise UsageError(
@@ -79,11 +84,14 @@ def read_remains(
     wanted = FooterWanted(columns=state.types_in_parts(), stats=table.settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
-    plan = plan_rebuild(history, objects, footers, table.paths, table.settings, choice)
+    said = _properties(log, txns)
+    settings = in_force(table.settings, current(said))
+    settings = lengthened(settings, waits(said, settings, table.clock.now_ms()))
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
     live = {marker.p: marker for marker in plan.live}
     for facts in footers:
         if facts.key in live:
-            stated = state.shown(live[facts.key], facts.columns)
+            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
     return Remains(
         log=log,
@@ -91,8 +99,27 @@ def read_remains(
         schema=columns.columns,
         deletes=deletes,
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
+        properties=said,
         plan=plan,
     )
+
+
+def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:
+    """All that is said of the table; where appends that began it disagree its birth record."""
+    found = [*txns.properties, *(r for c in log.contents.values() for r in c.properties)]
+    born = [r for r in txns.properties if not r.seq]
+    return union(r for r in found if r.seq or not born or r.values == born[0].values)
+
+
+def _data_columns(
+    facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
+) -> dict[str, str]:
+    """Without what only a client of version 1 has written into the part: columns of its path."""
+    if facts.part is not None:
+        return dict(facts.columns)
+    table = {fold_name(name) for name in known.columns}
+    path = {fold_name(name) for name in path_columns(paths.parse_part(facts.key).partition)} - table
+    return {name: kind for name, kind in facts.columns.items() if fold_name(name) not in path}
 
 
 @dataclass
@@ -105,6 +132,7 @@ class _State(StateColumns):
     deletes: Mapping[str, Delete]
     changes: tuple[SchemaChange, ...]
     times: tuple[tuple[int, int], ...]
+    dated: Mapping[int, int]
     _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
 
     @classmethod
@@ -114,7 +142,8 @@ class _State(StateColumns):
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
         rows, changes = split(records)
-        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)))
+        ahead = dated.listed(log.listing) | dated.recorded(txns.other)
+        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
         """The columns of a footer as the table has them."""
@@ -199,7 +228,7 @@ def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
     )
 
 
-def _history(log: LogSurvey, txns: TxnSurvey) -> History:
+def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
     parts = dict(txns.parts)
     for key in sorted(log.contents):
         for marker in log.contents[key].markers:
@@ -207,10 +236,14 @@ def _history(log: LogSurvey, txns: TxnSurvey) -> History:
             parts[marker.p] = marker if known is None else combine(known, marker)
     marks = [c.x.purged for c in log.contents.values() if c.x is not None]
     first = first_of_run(txns.headers)
+    newest_t = max((h.t for h in txns.headers.values()), default=0)
+    seen = txns.modified.get(txns.newest, newest_t)
+    ahead = dated.recorded(txns.other).get(newest_t)
     return History(
         parts=parts,
         newest=txns.newest,
-        newest_t=max((h.t for h in txns.headers.values()), default=0),
+        newest_t=newest_t,
+        newest_at=min(newest_t, dated.since(newest_t, seen, now_ms)) if ahead is None else ahead,
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),

@@ -46,6 +46,8 @@ def job(tmp_path: Path) -> Callable[..., int]:
     def run(table: object, engine: object, options: Options, run: Any) -> Said:
         if options.where == "fail":
             raise NotedError("it has a finding", next_step="look at it")
+        if options.where == "stop":
+            raise KeyboardInterrupt
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
         return Said({"where": options.where, "in": list(options.partitions), "id": who})
 
@@ -121,3 +123,12 @@ def test_an_error_that_has_a_report_prints_it_before(
     report, error = printed(capsys)
     assert report == {"found": 1}
     assert (error["type"], error["message"]) == ("NotedError", "it has a finding")
+
+
+def test_a_job_that_is_stopped_says_so_in_one_line_and_may_be_run_again(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job('--options={"where": "stop"}') == 130
+    error = printed(capsys)[1]
+    assert "what it had committed stays" in error["message"]
+    assert error["retryable"] is True
