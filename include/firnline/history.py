@@ -110,19 +110,27 @@ def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
 
     Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
     """
-    after = table.paths.txn(since_seq) if since_seq else None
-    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-    mine = [
-        header
-        for header in _headers(table, keys)
-        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
-    ]
+    mine = transactions_of(table, run, since_seq)
     return RunReport(
         run=run,
         transactions=tuple(sorted(h.seq for h in mine)),
         counts=add_counts([h.counts for h in mine]),
         partitions=tuple(sorted({p for h in mine for p in h.partitions})),
     )
+
+
+def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[TxnHeader]:
+    """What the run with this DAG id and run id committed after a transaction, newest first.
+
+    Requests: those of ``run_report``.
+    """
+    after = table.paths.txn(since_seq) if since_seq else None
+    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+    return [
+        header
+        for header in _headers(table, keys)
+        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+    ]
 
 
 def add_counts(counts: Sequence[Counts]) -> Counts:

@@ -25,7 +25,7 @@ class DeleteWork(SparkWork["DeleteOptions"]):
     job = "delete.py"
     destructive = True
     once = True
-    one_transaction = True
+    one_transaction = "delete"
 
     def params(self) -> dict[str, Param]:
         """Which rows, and when they leave the parts."""

@@ -26,7 +26,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
     job = "replace.py"
     destructive = True
     once = True
-    one_transaction = True
+    one_transaction = "replace"
 
     def params(self) -> dict[str, Param]:
         """Which rows, and what takes their place."""

@@ -29,7 +29,7 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
     noun = "a restore"
     destructive = True
     once = True
-    one_transaction = True
+    one_transaction = "restore"
 
     def params(self) -> dict[str, Param]:
         """Which state, and of what."""

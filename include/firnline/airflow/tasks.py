@@ -7,7 +7,7 @@ What goes to Spark is ``firnline.airflow.submit_job``. Figures are plain data, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.clock import Clock
+    from firnline.log.txn_file import TxnHeader
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -251,19 +252,26 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
         raise AirflowSkipException(before.sentence)
     is_retry = context["ti"].try_number > first_try(context)
     if work.one_transaction and is_retry and _planned_on(context, plan) is not None:
-        done = committed(table, context, plan)
-        if done:
-            before = before.record(done)
-            _LOG.info("an earlier try of this run committed it %s", as_transactions(done))
+        mine = _headers(table, context, plan)
+        if any(header.op == work.one_transaction for header in mine):
+            before = before.record(_numbers(mine))
+            _LOG.info("an earlier try of this run committed it %s", as_transactions(_numbers(mine)))
     return before
 
 
 def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:
     """Transactions of this run since its plan, over all its tries. Requests: as history_figures."""
-    from firnline.history import run_report
+    return _numbers(_headers(table, context, plan))
 
-    since = _planned_on(context, plan) or 0
-    return run_report(table, run_identity(context), since).transactions
+
+def _headers(table: Table, context: Context, plan: str) -> list[TxnHeader]:
+    from firnline.history import transactions_of
+
+    return transactions_of(table, run_identity(context), _planned_on(context, plan) or 0)
+
+
+def _numbers(headers: Iterable[TxnHeader]) -> tuple[int, ...]:
+    return tuple(sorted(header.seq for header in headers))
 
 
 def _planned_on(context: Context, plan: str) -> int | None:

@@ -74,8 +74,9 @@ class Work(ABC, Generic[OptionsT]):
     once: ClassVar[bool] = False
     """Whether a run that has completed is done again only when it is told so. For work that does
     what a run's params say. What follows from the table as it is may run at any time."""
-    one_transaction: ClassVar[bool] = False
-    """Whether a run whose transaction stands in the history has nothing left to do."""
+    one_transaction: ClassVar[str] = ""
+    """What the history calls the one transaction of a run, after which nothing is left to do; empty
+    where there may be several."""
 
     def params(self) -> dict[str, Param]:
         """Typed params besides ``again`` and ``dry_run``, of a form that Airflow checks itself."""

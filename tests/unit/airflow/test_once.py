@@ -32,6 +32,8 @@ from firnline.airflow.verify import VerifyWork
 from firnline.history import history
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations import delete
+from firnline.operations import replace as replace_op
 from firnline.operations.drop import DropOptions, run_drop
 from firnline.operations.rewrite import run_rewrite
 from firnline.operations.run_records import completed
@@ -221,6 +223,19 @@ def test_a_try_that_committed_all_and_died_is_not_repeated(
     assert record.transactions == (2,)
 
 
+def test_another_transaction_of_the_run_is_not_the_one_that_it_is_for(
+    grown: Table, settings: TableSettings
+) -> None:
+    """A run may also commit what the table needs first; a retry still has its own work to do."""
+    dag = Restoring(settings)
+    planned = dag.plan.execute(run_context(RESTORE, BACK))
+    fill(grown, 1, partitions=["day=c"])
+    mine = RunIdentity(dag_id="restore__t", run_id="manual__1")
+    run_drop(grown, DropOptions(partitions=("day=c",)), mine)
+    assert dag.again(BACK, planned, 2)["transactions"] == [2, 3]
+    assert [header.op for header in history(grown)] == ["restore", "drop", "drop"]
+
+
 # --- Spark jobs: rewrite --------------------------------------------------------------------------
 
 
@@ -373,6 +388,11 @@ def test_what_does_as_its_params_say_is_done_once_and_upkeep_as_often_as_it_is_s
         "rebuild",
     }
     assert {work.operation for work in works if "again" in work.all_params()} == once
+    assert {work.operation: work.one_transaction for work in works if work.one_transaction} == {
+        "delete_where": delete.OP,
+        "replace": replace_op.OP,
+        "restore": "restore",
+    }
 
 
 @pytest.mark.parametrize(
