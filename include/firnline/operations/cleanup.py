@@ -51,6 +51,10 @@ class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_deletes: int | None = None
     """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
     dry_run: bool = False
+    old_types: bool = False
+    """Folded log files that state another type than the table's go at once, without the grace: for
+    clients of version 1, who refuse the table as long as they are there. A stream that has not
+    read the appends in them is behind then."""
 
 
 class CleanupReport(Report, frozen=True, kw_only=True):
@@ -163,7 +167,9 @@ def _plan(table: Table, base: Base, options: CleanupOptions) -> CleanupPlan:
         if base.seq >= TXN_KEPT:
             old = table.store.list(table.paths.txn_dir)
         now, most = table.clock.now_ms(), options.max_deletes
-        return plan_cleanup(base.snapshot, old, table.settings, now, most, gone)
+        return plan_cleanup(
+            base.snapshot, old, table.settings, now, most, gone, old_types=options.old_types
+        )
 
     made = plan()
     return plan(_gone(table, base.snapshot)) if made.cut else made
