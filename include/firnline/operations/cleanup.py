@@ -140,7 +140,7 @@ def run_cleanup(
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
-        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
+        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
     if (plan.parts or plan.gone) and table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     deleter = Deleter(table, plan.count, on_progress)
@@ -225,7 +225,7 @@ def _commit(
     purge = partial(purge_horizon, confirmed=known)
     if purge(base.snapshot) <= base.snapshot.purged:
         # Somebody else's clean-up said it, or the oldest is stuck.
-        return base.snapshot.purged, (), base.snapshot
+        return base.snapshot.horizon, (), base.snapshot
     change = Change(
         op="cleanup",
         replaces=(),
@@ -236,7 +236,8 @@ def _commit(
     )
     committed = commit(table, base, change, run)
     state = committed.base.snapshot if committed.base else None
-    return state.purged if state else purge(base.snapshot), (committed.header.seq,), state
+    horizon = state.horizon if state else base.snapshot.effective(purge(base.snapshot))
+    return horizon, (committed.header.seq,), state
 
 
 @dataclass(frozen=True, slots=True)

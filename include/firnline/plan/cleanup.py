@@ -175,7 +175,7 @@ def plan_cleanup(
     ]
     return CleanupPlan(
         seq=snapshot.seq,
-        purged=snapshot.purged,
+        purged=snapshot.horizon,
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
         transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),

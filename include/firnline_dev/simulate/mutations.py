@@ -21,7 +21,7 @@ from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
 from firnline.append_run import AppendRun, Origin
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
-from firnline.log import codec, reader, union
+from firnline.log import codec, dated, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
@@ -213,7 +213,23 @@ def _unlisted_is_gone() -> None:
     put(fold, "_stones", stones)
 
 
+def _dates_are_waited_for() -> None:
+    put(dated, "since", lambda t, seen, _now: max(t, seen))
+
+
+def _dates_are_believed() -> None:
+    put(dated, "listed", lambda _: {})
+    put(dated, "recorded", lambda _: {})
+
+
+def _dates_are_forgotten() -> None:
+    put(dated, "is_over", lambda line, *_: line.startswith(b'{"dated"'))
+
+
 MUTATIONS: dict[str, Mutation] = {
+    "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 5),
+    "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 5),
+    "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
     "no conflict check": Mutation(_no_conflict_check, 6),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 0),
     "a publisher never is too late": Mutation(_zombie_publisher, 19),
