@@ -100,9 +100,9 @@ def _grace_from_tombstone() -> None:
     real_dead, real_logs = plan_cleanup._dead_parts, plan_cleanup._folded_logs
 
     def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        def buried(snap: Any, grace: int) -> list[Any]:
-            found = real(snap, grace)
-            return [plan_cleanup._Buried(b.key, b.bytes, b.tmb, b.tmb + grace) for b in found]
+        def buried(snap: Any, grace: int, *more: Any, **named: Any) -> list[Any]:
+            found = real(snap, grace, *more, **named)
+            return [dataclasses.replace(b, due=b.tmb + grace) for b in found]
 
         return buried
 
