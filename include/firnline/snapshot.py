@@ -192,14 +192,18 @@ class Snapshot(StateColumns):
             self._pruners[delete.id] = found
         return found
 
+    @property
+    def horizon(self) -> int:
+        """The purge horizon by the clock, unix ms: states at or before it cannot be read."""
+        return self.effective(self.purged)
+
     def at(self, time_ms: int) -> Snapshot:
         """The state as of a time by the clock: what is dated far ahead counts since it was there.
 
         Raises SnapshotExpiredError at or before the purge horizon.
         """
-        horizon = self.effective(self.purged)
-        if time_ms <= horizon:
-            raise self._expired(f"at {time_ms} ms", horizon)
+        if time_ms <= self.horizon:
+            raise self._expired(f"at {time_ms} ms")
         early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
         deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
         return replace(
@@ -219,7 +223,7 @@ class Snapshot(StateColumns):
         Raises SnapshotExpiredError at or before the purge horizon.
         """
         if t <= self.purged:
-            raise self._expired(f"of a transaction dated {t} ms", self.effective(self.purged))
+            raise self._expired(f"of a transaction dated {t} ms")
         return self.effective(t)
 
     def shows(self, t: int) -> bool:
@@ -232,11 +236,11 @@ class Snapshot(StateColumns):
         parts = (m for m in self.parts.values() if m.tmb is None or m.tmb > self.purged)
         return frozenset((*(m.t for m in parts), *(d.t for d in self.records.values())))
 
-    def _expired(self, which: str, horizon: int) -> SnapshotExpiredError:
+    def _expired(self, which: str) -> SnapshotExpiredError:
         return SnapshotExpiredError(
             f"parts of the snapshot {which} are deleted: the table under "
-            f"{self.paths.data_dir} is cleaned up to {horizon} ms",
-            next_step=f"ask for a time after {horizon} ms",
+            f"{self.paths.data_dir} is cleaned up to {self.horizon} ms",
+            next_step=f"ask for a time after {self.horizon} ms",
         )
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.append import Appender
+from firnline.clock import SystemClock
+from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.merge import MergeOptions, run_merge
+from firnline.plan.delete import Mode
 from firnline.snapshot import read_snapshot
+from tests.support.cleanups import GRACE
 from tests.support.effort import examples
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
@@ -118,3 +128,74 @@ def test_both_clients_agree_after_any_sequence_of_their_work(steps: list[tuple[s
             if parts:
                 do_merge(world, [m.p for m in parts])
         agree(world, client)
+
+
+# --- what docs/v1-clients.md says ----------------------------------------------------------------
+
+
+def ids_of(world: World) -> list[int]:
+    return sorted(visible_ids(world.table).elements())
+
+
+def appended(world: World, *ids: int) -> None:
+    world.clock.advance(10)
+    Appender(world.table).append(pa.table({"id": pa.array(ids, pa.int64())}), partition="d=1")
+
+
+def delete_one(world: World, scratch: Path, mode: Mode) -> None:
+    world.clock.advance(10)
+
+    def engine() -> LocalEngine:
+        return LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+
+    run_delete(world.table, engine, DeleteOptions(where="id = 1", mode=mode), RUN)
+    world.clock.advance(10)
+
+
+@pytest.mark.parametrize(("mode", "after"), [("lazy", [1, 2, 3]), ("eager", [2, 3])])
+def test_rows_of_a_pending_delete_come_back_with_a_foreign_merge(
+    tmp_path: Path, mode: Mode, after: list[int]
+) -> None:
+    world = make_world()
+    client = V1Client(world)
+    appended(world, 1, 2)
+    appended(world, 3)
+    delete_one(world, tmp_path, mode)
+    assert ids_of(world) == [2, 3]
+    client.merge_rows("d=1")
+    assert ids_of(world) == after
+
+
+def test_rows_of_a_lazy_delete_are_there_for_a_foreign_client(tmp_path: Path) -> None:
+    world = make_world()
+    appended(world, 1, 2)
+    delete_one(world, tmp_path, "lazy")
+    assert V1Client(world).live() == set(snapshot(world).live), "of that part it sees every row"
+    assert ids_of(world) == [2]
+
+
+def test_a_foreign_append_counts_as_written_after_the_transactions_before_it(
+    tmp_path: Path,
+) -> None:
+    world = make_world()
+    client = V1Client(world)
+    appended(world, 1, 2)
+    delete_one(world, tmp_path, "lazy")
+    client.append_rows("d=1", pa.table({"id": pa.array([1], pa.int64())}), {"id": "BIGINT"})
+    assert ids_of(world) == [1, 2], "the delete does not hide what came after it"
+
+
+def test_a_foreign_clean_up_deletes_log_files_of_our_transactions() -> None:
+    world = make_world()
+    client = V1Client(world)
+    do_merge(world, put_append(world) + put_append(world))
+    put_append(world)
+    ours = {item.name.key for item in snapshot(world).listing.values() if item.name.seq}
+    world.clock.advance(10)
+    client.merge("d=1")
+    live = client.live()
+    world.clock.advance(GRACE)
+    client.clean_up(GRACE - 1)
+    assert ours
+    assert ours.isdisjoint(world.store.objects)
+    assert client.live() == live, "its own view is whole"

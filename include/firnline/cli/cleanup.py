@@ -48,6 +48,15 @@ def cleanup(
             "cleanup.max_deletes_per_run.",
         ),
     ] = None,
+    old_types: Annotated[
+        bool,
+        typer.Option(
+            "--old-types",
+            help="Folded log files that state another type than the table's go at once, for "
+            "clients of version 1, who refuse the table until then. A stream that has not read the "
+            "appends in them is behind.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -61,7 +70,7 @@ def cleanup(
 
     opened = open_target(table, settings)
     require_table(opened)
-    options = CleanupOptions(max_deletes=max_deletes, dry_run=dry_run)
+    options = CleanupOptions(max_deletes=max_deletes, dry_run=dry_run, old_types=old_types)
     if dry_run:
         plan = preview(opened, options)
         data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}

@@ -68,7 +68,7 @@ def describe(table: Table, state: Snapshot) -> dict[str, Any]:
         "bytes": found.bytes,
         "dead_parts": dead(state.parts),
         "deletes_pending": len(state.deletes),
-        "purge_horizon": state.purged or None,
+        "purge_horizon": state.horizon or None,
         "log_files": len(state.listing),
         "log_files_read": len(state.contents),
         "log_files_folded": len(state.skipped - state.covered),

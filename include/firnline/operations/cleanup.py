@@ -51,6 +51,10 @@ class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_deletes: int | None = None
     """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
     dry_run: bool = False
+    old_types: bool = False
+    """Folded log files that state another type than the table's go at once, without the grace: for
+    clients of version 1, who refuse the table as long as they are there. A stream that has not
+    read the appends in them is behind then."""
 
 
 class CleanupReport(Report, frozen=True, kw_only=True):
@@ -136,7 +140,7 @@ def run_cleanup(
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
-        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.purged, ())
+        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
     if (plan.parts or plan.gone) and table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     deleter = Deleter(table, plan.count, on_progress)
@@ -165,7 +169,9 @@ def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
         if base.seq >= TXN_KEPT:
             old = table.store.list(table.paths.txn_dir, table.paths.birth)
         now, most = table.clock.now_ms(), options.max_deletes
-        return plan_cleanup(base.snapshot, old, table.settings, now, most, gone)
+        return plan_cleanup(
+            base.snapshot, old, table.settings, now, most, gone, old_types=options.old_types
+        )
 
     made = plan()
     return plan(_gone(table, base.snapshot)) if made.cut else made
@@ -221,7 +227,7 @@ def _commit(
     purge = partial(purge_horizon, confirmed=known)
     if purge(base.snapshot) <= base.snapshot.purged:
         # Somebody else's clean-up said it, or the oldest is stuck.
-        return base.snapshot.purged, (), base.snapshot
+        return base.snapshot.horizon, (), base.snapshot
     change = Change(
         op="cleanup",
         replaces=(),
@@ -232,7 +238,8 @@ def _commit(
     )
     committed = commit(table, base, change, run)
     state = committed.base.snapshot if committed.base else None
-    return state.purged if state else purge(base.snapshot), (committed.header.seq,), state
+    horizon = state.horizon if state else base.snapshot.effective(purge(base.snapshot))
+    return horizon, (committed.header.seq,), state
 
 
 @dataclass(frozen=True, slots=True)

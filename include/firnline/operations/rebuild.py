@@ -123,10 +123,19 @@ def _landed(marker: Marker, t: int) -> Marker:
     return msgspec.structs.replace(marker, t=t, o=marker.order())
 
 
-def _dates(table: Table, t: int) -> set[bytes]:
-    """The record of when the rebuild took effect, where it has to be dated far ahead."""
-    now = table.clock.now_ms()
-    return {dated.record(t, now)} if t > now + dated.FAR_MS else set()
+def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
+    """Return when the rebuild took effect, and what it brings, where that is dated far ahead.
+
+    What nobody says any more when it took effect had done so by now.
+    """
+    plan, history = remains.plan, remains.history
+    known = dated.listed(remains.log.listing) | dated.recorded(remains.other)
+    dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
+    now = max(table.clock.now_ms(), history.newest_at)
+    late = min(t, now + dated.FAR_MS)
+    found = {at: known.get(at, at if at <= late else now) for at in dates | {history.newest_t}}
+    found[t] = max(now, *(seen + 1 for seen in found.values()))
+    return {dated.record(at, seen) for at, seen in found.items() if at > seen + dated.FAR_MS}
 
 
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
@@ -143,7 +152,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
         properties=_properties(table, remains, seq, t),
-        other=sorted(remains.other | _dates(table, t)),
+        other=sorted(remains.other | _dates(table, remains, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     rows = plan.rows or 0

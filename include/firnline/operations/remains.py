@@ -90,7 +90,8 @@ def read_remains(
     settings = lengthened(settings, waits(said, settings, table.clock.now_ms()))
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
     live = {marker.p: marker for marker in plan.live}
-    for facts in footers:
+    # Parts of ours first: by them it is told what of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
         if facts.key in live:
             stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
@@ -115,9 +116,12 @@ def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]
 def _data_columns(
     facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
 ) -> dict[str, str]:
-    """Without what only a client of version 1 has written into the part: columns of its path."""
-    if facts.part is not None:
-        return dict(facts.columns)
+    """Without what only a client of version 1 has written into the part: columns of its path.
+
+    Where nobody else says which columns the table has, all of them count.
+    """
+    if facts.part is not None or not known.columns:
+        return facts.columns
     table = {fold_name(name) for name in known.columns}
     path = {fold_name(name) for name in path_columns(paths.parse_part(facts.key).partition)} - table
     return {name: kind for name, kind in facts.columns.items() if fold_name(name) not in path}

@@ -15,11 +15,15 @@ from typing import Any
 from firnline import v1_view
 from firnline.errors import InvariantError
 from firnline.log import dated
+from firnline.log.reader import LogRead
+from firnline.log.schema_lines import folded_by_ours
 from firnline.paths import TablePaths
 from firnline.plan.cleanup_logs import deletable
 from firnline.properties import waits
+from firnline.schema import normalise
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
+from firnline.sql_types import fold_name
 from firnline.store.base import ObjectMeta
 
 TXN_KEPT = 100
@@ -122,6 +126,8 @@ def plan_cleanup(
     now_ms: int,
     max_deletes: int | None = None,
     gone: Container[str] = (),
+    *,
+    old_types: bool = False,
 ) -> CleanupPlan:
     """Decide what to delete.
 
@@ -132,6 +138,7 @@ def plan_cleanup(
         now_ms: wall clock.
         max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
         gone: dead parts without an object, where that is known.
+        old_types: folded log files that state another type than the table's do not wait.
 
     Raises:
         InvariantError: the snapshot left folded log files out.
@@ -140,7 +147,7 @@ def plan_cleanup(
     _refuse_partial(snapshot)
     policy, others = settings.cleanup, waits(snapshot.properties, settings, now_ms)
     parts = _dead_parts(snapshot, others.grace, now_ms)
-    logs = _folded_logs(snapshot, others.grace, now_ms)
+    logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     revived = v1_view.live_parts(snapshot.contents)
     held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
     all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
@@ -152,8 +159,7 @@ def plan_cleanup(
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
-    going_logs = [b for b in ripe_logs if b.key in free]
-    # Log files first: few, and every reader pays for each of them.
+    going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
     limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
@@ -169,7 +175,7 @@ def plan_cleanup(
     ]
     return CleanupPlan(
         seq=snapshot.seq,
-        purged=snapshot.purged,
+        purged=snapshot.horizon,
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
         transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
@@ -218,29 +224,46 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
         for marker in content.markers:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    return _in_order(
-        _buried(p, m.b, m.tmb, dated.since(m.tmb, seen[p], now_ms), grace)
-        for p, m in dead.items()
-        if m.tmb is not None
-    )
+    found: list[_Buried] = []
+    for p, m in dead.items():
+        if m.tmb is not None:
+            since = dated.since(m.tmb, seen[p], now_ms)
+            found.append(_Buried(p, m.b, m.tmb, since, since + grace))
+    return _in_order(found)
 
 
-def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
-    """Log files of the listing that others carry, oldest tombstone first."""
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Buried]:
+    """Log files that others carry, oldest tombstone first."""
+    early = stating_old_types(snapshot) if old_types else frozenset[str]()
     seen: dict[str, int] = {}
     for key, content in snapshot.contents.items():
         modified = snapshot.listing[key].modified_ms
         for stone in content.tombstones:
             seen[stone.p] = min(modified, seen.get(stone.p, modified))
-    return _in_order(
-        _buried(key, snapshot.listing[key].size, t, dated.since(t, seen[key], now_ms), grace)
-        for key, t in snapshot.log_tombstones.items()
-        if key in snapshot.listing
+    found: list[_Buried] = []
+    for key, t in snapshot.log_tombstones.items():
+        if key in snapshot.listing:
+            since = dated.since(t, seen[key], now_ms)
+            due = now_ms if key in early else since + grace
+            found.append(_Buried(key, snapshot.listing[key].size, t, since, due))
+    return _in_order(found)
+
+
+def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
+    """Return log files that transactions of ours have folded and that contradict the schema.
+
+    Clients of version 1 unite the schema lines of folded log files too, and refuse the table while
+    one of these is there. No reader of ours needs them: what it has listed and does not find any
+    more, it lists again, and finds who carries it.
+    """
+    table = {fold_name(name): (name, normalise(kind)) for name, kind in snapshot.schema.items()}
+    folded = folded_by_ours(LogRead(snapshot.listing, snapshot.contents))
+    return frozenset(
+        key
+        for key in folded & snapshot.contents.keys()
+        for name, kind in snapshot.contents[key].schema.items()
+        if table.get(fold_name(name), (name, normalise(kind))) != (name, normalise(kind))
     )
-
-
-def _buried(key: str, size: int, tmb: int, since: int, grace: int) -> _Buried:
-    return _Buried(key, size, tmb, since, since + grace)
 
 
 def _in_order(found: Iterable[_Buried]) -> list[_Buried]:

@@ -7,7 +7,12 @@ from functools import partial
 from typing import Any
 
 from firnline.append import Appender
-from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError
+from firnline.errors import (
+    FirnlineError,
+    InvariantError,
+    RowCountMismatchError,
+    SnapshotExpiredError,
+)
 from firnline.operations import (
     cleanup,
     delete,
@@ -218,7 +223,11 @@ def wait_for_nothing(stage: Stage) -> None:
     if waiting:
         raise Violation(f"clean-up waits although the grace is over: {waiting[0]}")
     snapshot = read_snapshot(table.store, table.paths)
-    if snapshot.listing and snapshot.at(world.now).live != snapshot.live:
+    try:
+        now = snapshot.at(world.now)
+    except SnapshotExpiredError as error:
+        raise Violation(f"the state as of now is refused: {error}") from error
+    if now.live != snapshot.live:
         raise Violation("the state as of now is not the newest state")
 
 

@@ -22,7 +22,7 @@ from firnline.append import Appender
 from firnline.commit import append_log
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
-from firnline.log import codec, reader, union
+from firnline.log import codec, dated, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
@@ -98,11 +98,9 @@ def _grace_from_tombstone() -> None:
     real_dead, real_logs = plan_cleanup._dead_parts, plan_cleanup._folded_logs
 
     def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        def buried(snap: Any, grace: int, now: int) -> list[Any]:
-            return [
-                dataclasses.replace(b, since=b.tmb, due=b.tmb + grace)
-                for b in real(snap, grace, now)
-            ]
+        def buried(snap: Any, grace: int, *more: Any, **named: Any) -> list[Any]:
+            found = real(snap, grace, *more, **named)
+            return [dataclasses.replace(b, due=b.tmb + grace) for b in found]
 
         return buried
 
@@ -248,7 +246,23 @@ def _standing_is_ignored() -> None:
     health.Log.of = of  # type: ignore[method-assign] # the point of it
 
 
+def _dates_are_waited_for() -> None:
+    put(dated, "since", lambda t, seen, _now: max(t, seen))
+
+
+def _dates_are_believed() -> None:
+    put(dated, "listed", lambda _: {})
+    put(dated, "recorded", lambda _: {})
+
+
+def _dates_are_forgotten() -> None:
+    put(dated, "is_over", lambda line, *_: line.startswith(b'{"dated"'))
+
+
 MUTATIONS: dict[str, Mutation] = {
+    "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 5),
+    "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 5),
+    "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
     "no conflict check": Mutation(_no_conflict_check, 6),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 0),
     "a publisher never is too late": Mutation(_zombie_publisher, 19),

@@ -14,6 +14,7 @@ from firnline.errors import InvariantError, LogCorruptError
 from firnline.log import codec
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker
+from firnline.log.sinks import sink_record
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.plan.cleanup import (
     TXN_AGE_MS,
@@ -26,7 +27,7 @@ from firnline.snapshot import build, read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.transaction import Change, commit
 from tests.support.cleanups import DAY, GRACE
-from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
+from tests.support.log_tables import SCHEMA, do_merge, part_key, put_append, snapshot
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
@@ -317,3 +318,25 @@ def test_the_horizon_never_passes_a_part_that_is_not_confirmed(
     if not pending:
         assert horizon == max([purged, *(t for t in tombs)])
     assert horizon <= max([purged, *(m.tmb or 0 for m in markers if m.p in done)])
+
+
+def test_log_files_of_streaming_batches_go_once_a_later_batch_stands_for_them() -> None:
+    """A fold keeps the record of the newest batch alone; no other is lost with its file."""
+    world = make_world()
+    keys: list[str] = []
+    for batch in range(3):
+        world.clock.advance(1)
+        key, at = part_key(world), world.clock.now
+        content = LogContent(
+            t=at,
+            schema=SCHEMA,
+            markers=[Marker(p=key, b=1, t=at, n=1, q=0)],
+            other=[sink_record("query", batch)],
+        )
+        name = world.table.paths.append_log(at, f"host-{world.ids.uuid7(at)}")
+        world.store.put_new(name, codec.encode(content))
+        keys.append(key)
+    world.clock.advance(10)
+    do_merge(world, keys)
+    world.clock.advance(GRACE)
+    assert len(plan(world).logs) == 3

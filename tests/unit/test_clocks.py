@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from firnline import checkpoint
 from firnline.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SnapshotExpiredError
@@ -18,11 +19,17 @@ from firnline.log import dated
 from firnline.log.txn_file import RunIdentity
 from firnline.moment import snapshot_at
 from firnline.operations.certificate import complete_certificate
+from firnline.operations.downgrade import DowngradeOptions, run_downgrade
 from firnline.operations.erase import EraseOptions, run_erase
 from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.rebuild import run_rebuild
+from firnline.operations.remains import RebuildOptions
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.plan.keys import forgettable
+from firnline.plan.merge_plan import PlannedGroup
 from firnline.snapshot import read_snapshot
+from tests.support.checkpoints import by_checkpoint, by_log
 from tests.support.cleanups import DAY, GRACE, check, clean_up, keys_under
 from tests.support.log_tables import do_merge, part_key, put_append, snapshot
 from tests.support.reading import visible_ids
@@ -203,3 +210,56 @@ def test_a_little_ahead_is_dated_as_it_says(ms: int) -> None:
     assert at_now(world) == set(keys)
     with pytest.raises(AssertionError):
         assert set(snapshot(world).at(t - 1).live) == set(keys)
+
+
+def test_the_past_is_read_from_a_checkpoint_as_from_the_log() -> None:
+    world, keys = beside(make_world())
+    moments = [world.clock.now]
+    for act in (lambda: do_merge(world, keys), lambda: put_append(world)):
+        world.clock.advance(HOUR)
+        act()
+        moments += [world.clock.now - 1, world.clock.now]
+    checkpoint.write(world.table, by_log(world.table))
+    put_append(world)
+    quick, whole = by_checkpoint(world.table), by_log(world.table)
+    assert quick.covered
+    for ms in moments:
+        assert dict(quick.at(ms).live) == dict(whole.at(ms).live)
+    assert quick.at(moments[0]).live.keys() == set(keys)
+
+
+def test_a_downgrade_deletes_what_is_left_over_after_the_grace(tmp_path: Path) -> None:
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    run_downgrade(world.table, engine_of(world, tmp_path), DowngradeOptions(), RUN)
+    world.clock.advance(2 * GRACE)
+    report = run_downgrade(world.table, engine_of(world, tmp_path), DowngradeOptions(), RUN)
+    assert report.objects_deleted >= len(keys)
+    assert keys_under(world, "_data") == set(snapshot(world).live)
+
+
+def test_a_key_tombstone_that_is_dated_years_ahead_is_forgotten_in_time() -> None:
+    world = make_world(primary_key=["ts"], deleted="v")
+    keys = [*put_append(world), *put_append(world, t=world.clock.now + YEARS)]
+    state = snapshot(world)
+    group = PlannedGroup("d=1", tuple(state.parts[key] for key in keys), ())
+    age = world.settings.append.ttl + GRACE
+    now = world.clock.now
+    assert forgettable(state, world.settings, group, now + age - 1) == {keys[0]}
+    assert forgettable(state, world.settings, group, now + age) == set(keys)
+
+
+def test_a_rebuild_asks_about_no_part_for_a_transaction_that_is_dated_years_ahead() -> None:
+    """Else any append that was not folded yet would be older than its time to live."""
+    world = make_world()
+    for ahead in (0, YEARS):
+        clock = dataclasses.replace(world.clock, now=world.clock.now + ahead)
+        Appender(dataclasses.replace(world.table, clock=clock)).append(pa.table({"id": [1]}))
+    do_merge(world, list(snapshot(world).live))
+    world.clock.advance(HOUR)
+    Appender(world.table).append(pa.table({"id": [2]}))
+    before = set(snapshot(world).live)
+    for key in keys_under(world, "_log"):
+        del world.store.objects[key]
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    assert set(snapshot(world).live) == before == at_now(world)
