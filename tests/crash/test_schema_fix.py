@@ -28,7 +28,7 @@ from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
-from tests.support.sweeping import every_point, some_points, through
+from tests.support.sweeping import every_point, some_points, through, unpublished
 from tests.support.world import Crashed, Fault, FaultyStore
 
 RUN = RunIdentity(run_id="r")
@@ -61,7 +61,7 @@ def check(table: Table, fix: Fix, parts: set[str]) -> bool:
     """In conflict with the parts it had, or mended as a whole; True when it is mended."""
     state = read_snapshot(table.store, table.paths, tolerant=True)
     logs = {k: data for k, data in table.store.get_many(sorted(keys_in(table, "_log"))) if data}
-    assert v1_state(logs) == state.live.keys()
+    assert v1_state(logs | unpublished(table, state)) == state.live.keys()
     assert state.live.keys() <= keys_in(table, "_data")
     if state.conflict is not None:
         assert state.live.keys() == parts
