@@ -34,6 +34,7 @@ from tests.support.sweeping import (
     every_point,
     some_points,
     through,
+    unpublished,
 )
 from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
 
@@ -69,7 +70,7 @@ def check(table: Table, fix: Fix, parts: set[str]) -> bool:
     """In conflict with the parts it had, or mended as a whole; True when it is mended."""
     state = read_snapshot(table.store, table.paths, tolerant=True)
     logs = {k: data for k, data in table.store.get_many(sorted(keys_in(table, "_log"))) if data}
-    assert v1_state(logs) == state.live.keys()
+    assert v1_state(logs | unpublished(table, state)) == state.live.keys()
     assert state.live.keys() <= keys_in(table, "_data")
     if state.conflict is not None:
         assert state.live.keys() == parts
