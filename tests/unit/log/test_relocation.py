@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -73,7 +74,7 @@ def test_a_published_log_file_and_its_transaction_still_agree() -> None:
 
 
 def test_json_of_other_clients() -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"v": "1", "t": 5, "sch": 1, "tmb": 2, "f": 3},
         {"a": "BIGINT"},
         {"t": 4, "p": "ü/_log/4_w.jsonl"},
