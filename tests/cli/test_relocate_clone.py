@@ -72,3 +72,34 @@ def test_a_table_that_was_moved_or_copied_is_relocated_and_goes_on(
     assert count(firnline, url) == 5_500
     assert firnline("verify", url, "--deep").code == 0
     assert "nothing to do" in firnline("relocate", url).sentence
+
+
+@pytest.mark.parametrize("options", [(), ("--history",)])
+def test_a_table_is_cloned_in_its_folder(
+    firnline: Firnline, root: str, folder: Path, rows_file: Path, options: tuple[str, ...]
+) -> None:
+    before, url = content_of(folder), f"file://{folder.parent}/copy"
+    planned = firnline("clone", root, url, *options, "--dry-run", "--json").data
+    assert (planned["plan"]["rows"], planned["copied"]) == (5_000, 0)
+    assert not (folder.parent / "copy").exists()
+    shown = firnline("clone", root, url, *options)
+    assert (shown.code, shown.err) == (0, "")
+    assert ["transaction", "2"] in [line.split() for line in shown.out.splitlines()]
+    assert count(firnline, url) == 4_500
+    again = firnline("clone", root, url, *options)
+    assert again.code == 2
+    assert "there is something at" in again.sentence
+    assert firnline("append", url, rows_file, "--partition", "p").code == 0
+    assert firnline("merge", url).code == 0
+    assert count(firnline, url) == 5_500
+    assert firnline("verify", url, "--deep").code == 0
+    assert content_of(folder) == before
+    ops = [entry["op"] for entry in firnline("history", url, "--json").data["transactions"]]
+    kept = ["merge", "delete"] if options else ["clone"]
+    assert ops == [*kept, "merge"]
+
+
+def test_a_clone_elsewhere_is_told_the_way(firnline: Firnline, root: str, tmp_path: Path) -> None:
+    refused = firnline("clone", root, f"file://{tmp_path}/elsewhere/events")
+    assert refused.code == 2
+    assert "`firnline relocate`" in refused.sentence

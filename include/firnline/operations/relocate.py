@@ -86,6 +86,12 @@ def run_relocate(
     effort = Effort(table)
     refuse_unfinished(table)
     plan = plan_relocation(table, options)
+    if plan is None:
+        raise UsageError(
+            f"the log of table {table.settings.name} names objects of {table.settings.root} "
+            "already: there is nothing to do",
+            next_step="see it with `firnline verify`",
+        )
     if not options.dry_run:
         execute(table, plan, on_progress or (lambda _: None))
     return RelocateReport(
@@ -109,8 +115,11 @@ def refuse_unfinished(table: Table) -> None:
     )
 
 
-def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan:
-    """Read everything that names keys, and decide; nothing is written. Raises as the run."""
+def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | None:
+    """Read everything that names keys, and decide; nothing is written. Raises as the run.
+
+    None when no object names another place.
+    """
     store, paths = table.store, table.paths
     logs, _ = list_log(store, paths)
     txns = {paths.parse_txn(meta.key): meta.key for meta in store.list(paths.txn_dir)}
@@ -125,12 +134,7 @@ def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan:
     # What was live right after an older transaction may be gone by now: nobody looks for it.
     _read(table, older, seen, relocation.named_by_txn, parts=False)
     if not seen.foreign:
-        raise UsageError(
-            f"the log of table {table.settings.name} names objects under "
-            f"{paths.data_dir.removesuffix('_data/') or 'no prefix'} already: there is nothing "
-            "to do",
-            next_step="see it with `firnline verify`",
-        )
+        return None
     return _plan(table, seen, logs, sorted(txns.values()))
 
 
@@ -141,7 +145,7 @@ def _plan(
     old = TablePaths(seen.old())
     live = seen.live(old)
     objects = {meta.key: meta.size for meta in store.list(paths.data_dir)}
-    refuse_missing(live, objects, paths)
+    refuse_missing(live, objects, paths, "copy the whole table")
     foreign = set(seen.foreign)
     erases = [m.key for m in store.list(paths.erase_dir) if m.key.endswith(".json")]
     checkpoints = [meta.key for meta in store.list(paths.checkpoint_dir)]

@@ -163,24 +163,27 @@ def in_order(logs: Mapping[str, LogName], seen: Seen) -> tuple[str, ...]:
     )
 
 
-def refuse_missing(live: Mapping[str, int], objects: Mapping[str, int], paths: TablePaths) -> None:
+def refuse_missing(
+    live: Mapping[str, int], objects: Mapping[str, int], paths: TablePaths, step: str
+) -> None:
     """Raise UsageError where a live part has no object, or one of another size.
 
     Args:
         live: key -> bytes, as the log says.
         objects: key -> bytes of everything under ``_data/``.
-        paths: of the new place.
+        paths: of the table.
+        step: what to do then.
     """
     lost = sorted(key for key in live if key not in objects)
     if lost:
         raise UsageError(
             f"{len(lost)} of {len(live)} live parts are not under {paths.data_dir}, {lost[0]} is "
             "the first",
-            next_step="copy the whole table; nothing was written",
+            next_step=f"{step}; nothing was written",
         )
     cut = next((key for key in sorted(live) if objects[key] != live[key]), None)
     if cut is not None:
         raise UsageError(
             f"part {cut} has {objects[cut]} bytes, and {live[cut]} by the log",
-            next_step="copy it again; nothing was written",
+            next_step=f"{step}; nothing was written",
         )

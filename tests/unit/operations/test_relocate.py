@@ -32,7 +32,7 @@ from firnline.snapshot import Snapshot, read_snapshot
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, merge, state
 from tests.support.log_tables import do_merge, put_append, v1_live
-from tests.support.moving import copied
+from tests.support.moving import copied, enriched, sized
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
@@ -54,13 +54,6 @@ def lived(scratch: Path) -> World:
     append(world, 36)
     histories.delete_lazily(world, 3)
     append(world, 42)
-    return world
-
-
-def sized(world: World) -> World:
-    """The same, its parts as large as their markers say."""
-    for path, marker in state(world).parts.items():
-        world.store.objects[path] = (b"x" * marker.b, world.store.objects[path][1])
     return world
 
 
@@ -236,7 +229,7 @@ def test_what_nobody_knows_yet_stays_as_it_is() -> None:
     later = b'{"later":{"source":"t/_data/","n":12345678901234567890,"f":1.50}}'
     for key in [k for k in world.store.objects if k.startswith(("t/_log/", "t/_txn/"))]:
         data, at = world.store.objects[key]
-        changed = _enriched_txn(data, later) if "/_txn/" in key else _enriched(data, later)
+        changed = _enriched_txn(data, later) if "/_txn/" in key else enriched(data, later)
         world.store.objects[key] = (changed, at)
     original = {k: v for k, v in world.store.objects.items() if k.startswith("t/")}
     copy = copied(sized(world))
@@ -263,24 +256,10 @@ def _without_sums(lines: list[bytes]) -> list[bytes]:
     return [line for line in lines if not line.startswith(b'{"sum":')]
 
 
-def _enriched(data: bytes, record: bytes) -> bytes:
-    """A log file with one more record, and a key that nobody knows in each marker."""
-    lines = data.split(b"\n")
-    header = msgspec.json.decode(lines[0])
-    first = header["f"]
-    for place in ("tmb", "f"):
-        if place in header:
-            header[place] += 1
-    markers = [line[:-1] + b',"zz":{"p":"t/_data/x","n":1.0}}' for line in lines[first:]]
-    rest = [*lines[3 : header.get("tmb", header["f"]) - 1], record]
-    rest += [*lines[header.get("tmb", header["f"]) - 1 : first], *markers]
-    return codec.seal(msgspec.json.encode(header) + b"\n" + lines[1], b"\n".join(rest))
-
-
 def _enriched_txn(data: bytes, record: bytes) -> bytes:
     head, _, log_file = data.split(b"\n", 2)
     head = head[:-1] + b',"properties":{"append.ttl":"6h","x":[1,2.50]}}'
-    return codec.seal(head, _enriched(log_file, record))
+    return codec.seal(head, enriched(log_file, record))
 
 
 def test_a_table_of_clients_of_version_1(tmp_path: Path) -> None:
