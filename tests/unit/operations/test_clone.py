@@ -13,18 +13,24 @@ from firnline.append import Appender
 from firnline.base import take_base
 from firnline.errors import (
     FirnlineError,
+    LogCorruptError,
     SnapshotExpiredError,
+    StreamBehindError,
     UsageError,
 )
 from firnline.history import history
 from firnline.log.sinks import newest_batches
 from firnline.operations.clone import CloneOptions, CloneReport, run_clone
 from firnline.operations.evolve_lazily import LazyOptions, run_lazily
+from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.relocate import RelocateOptions, RelocateProgress, run_relocate
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.plan.evolve import Evolution
+from firnline.plan.read import ReadOptions
+from firnline.plan.stream import Bounds
 from firnline.snapshot import read_snapshot
+from firnline.stream import AppendStream
 from firnline.table import Table
 from tests.support import histories
 from tests.support.beside import Beside
@@ -343,6 +349,49 @@ def test_a_clone_that_copies_its_log_is_not_relocated_by_hand() -> None:
         take_base(target)
     run_clone(world.table, target, CloneOptions(history=True), RUN)
     assert visible_ids(target) == Counter(range(1, 24))
+
+
+def test_a_log_of_a_clone_that_is_lost_is_rebuilt(tmp_path: Path) -> None:
+    world = lived(tmp_path)
+    ids = visible_ids(world.table)
+    copy = clone(world)
+    before = state(copy)
+    histories.lose_log(copy)
+    run_rebuild(copy.table, RebuildOptions(), RUN)
+    assert visible_ids(copy.table) == ids
+    assert state(copy).live.keys() == before.live.keys()
+    healthy(copy)
+
+
+def test_one_that_was_committed_and_not_published_may_be_rebuilt_too(tmp_path: Path) -> None:
+    world = lived(tmp_path)
+    target = beside(world.table, "c")
+
+    def die() -> None:
+        raise RuntimeError("died")
+
+    store = Beside(world.store, what="put c/_log/", act=die)
+    with pytest.raises(RuntimeError):
+        run_clone(world.table, replace(target, store=store), CloneOptions(), RUN)
+    with pytest.raises(LogCorruptError, match="firnline rebuild"):
+        take_base(target)
+    run_rebuild(target, RebuildOptions(), RUN)
+    assert visible_ids(target) == visible_ids(world.table)
+    run_clone(world.table, target, CloneOptions(), RUN)
+    assert visible_ids(target) == visible_ids(world.table)
+
+
+def test_a_stream_does_not_go_on_in_a_clone_without_the_history(tmp_path: Path) -> None:
+    """Which appends its parts came from, the clone does not tell: one would not be delivered."""
+    world = lived(tmp_path)
+    here = AppendStream(world.table).start("now")
+    append(world, 50)
+    copy, whole = clone(world), clone(world, "whole", history=True)
+    with pytest.raises(StreamBehindError, match="the table was cloned"):
+        AppendStream(copy.table).latest(here, Bounds())
+    stream = AppendStream(whole.table)
+    batch = stream.batch(here, stream.latest(here, Bounds()), lambda _: ReadOptions())
+    assert len(batch.task.parts) == 2
 
 
 def test_requests_are_those_of_the_documentation() -> None:
