@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.common import JsonOption, SettingsOption, command, open_target
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
@@ -28,7 +28,9 @@ def clone(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="The table: a name, or its root URL.")
     ],
-    target: TableArgument,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The new one: a name, or a root URL.")
+    ],
     history: Annotated[
         bool,
         typer.Option(
@@ -41,8 +43,7 @@ def clone(
 ) -> None:
     """Make a new table over copies of another one's parts.
 
-    TABLE is the new one: a name of the settings file or a root URL, in the same bucket or folder,
-    at which nothing may lie. The store copies the parts by itself, and SOURCE is not written to.
+    TARGET lies in the same bucket or folder, and nothing may be there. The store copies the parts by itself, and SOURCE is not written to.
     The clone holds what readers of SOURCE see now, deletes that wait for a merge included.
     """
     from firnline.cli.progress import counting
