@@ -43,17 +43,16 @@ def clone(
 ) -> None:
     """Make a new table over copies of another one's parts.
 
-    TARGET lies in the same bucket or folder, and nothing may be there. The store copies the parts by itself, and SOURCE is not written to.
-    The clone holds what readers of SOURCE see now, deletes that wait for a merge included.
+    TARGET lies in the same bucket or folder, and nothing may be there. The store copies the parts
+    by itself, and SOURCE is not written to. The clone holds what readers of SOURCE see now, deletes
+    that wait for a merge included.
     """
     from firnline.cli.progress import counting
     from firnline.operations.clone import CloneOptions, run_clone
 
     opened, made = open_target(source, settings), open_target(target, settings)
     options = CloneOptions(history=history, dry_run=dry_run)
-    stopped = (
-        f"stopped; unless it was just committing, there is no table at {made.settings.root} yet"
-    )
+    stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
     with (
         when_stopped(stopped, next_step="run the same command again: it goes on where it was"),
         counting(f"cloning {opened.settings.name}", made.clock, silent=as_json) as tell,
