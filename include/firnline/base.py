@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline.errors import LogCorruptError, SnapshotUnstableError
-from firnline.log import codec, txn_file
+from firnline.errors import LogCorruptError, ObjectNotFoundError, SnapshotUnstableError
+from firnline.log import birth, codec, txn_file
+from firnline.log.properties import Properties
 from firnline.log.records import LogContent
 from firnline.log.txn_file import TxnHeader
+from firnline.properties import current, disagree
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
 from firnline.table import Table
 
+HEADER_BYTES = 64 * 1024
+"""First bytes of a transaction's file; a header that names 1,000 partitions fits."""
 ATTEMPTS = 20
 """How often a commit is rebased, or a base taken again, before it gives up."""
 
@@ -26,6 +30,10 @@ class Base:
     snapshot: Snapshot
     began_ms: int
     """``Clock.elapsed_ms`` from before the operation's first snapshot; rebasing keeps it."""
+    table: Table
+    """With the settings in force: what the table says itself stands in place of theirs."""
+    properties: Properties | None
+    """What the table says itself; None: nothing yet, the first commit writes them down."""
 
     @property
     def seq(self) -> int:
@@ -55,6 +63,7 @@ def take_base(
         SnapshotUnstableError: rivals committed during every attempt.
         LogCorruptError: log files are lost.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
+        PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
     missing = ""
     for _ in range(ATTEMPTS):
@@ -63,11 +72,14 @@ def take_base(
         # From the names of the very listing that was read: its newest transaction cannot have
         # been folded by anybody. Only the newest of what follows can be unpublished.
         after = table.paths.txn(snapshot.seq) if snapshot.seq else None
-        newer = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+        found = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+        newer = [key for key in found if key != table.paths.birth]
         if not newer:
             if snapshot.conflict is not None and not tolerant:
                 raise snapshot.conflict
-            return Base(snapshot, started if began_ms is None else began_ms)
+            known = stated(table, snapshot, born=bool(found))
+            began = started if began_ms is None else began_ms
+            return Base(snapshot, began, table.under(known), known)
         read_at = table.clock.elapsed_ms()
         key = max(newer)
         lost = _lost(table, snapshot, key)
@@ -84,6 +96,44 @@ def take_base(
         "attempts to read the table",
         next_step="try again when fewer runs maintain this table at once",
     )
+
+
+def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
+    """Return the properties in force; None for a table that says nothing of itself yet.
+
+    Requests: none where the log says them. Where it does not, as after a downgrade or where a
+    client of version 1 has folded the record away, and where appends that began the table at once
+    disagree, one GET: of the newest transaction's header, or of the birth record.
+
+    Args:
+        table: the table.
+        snapshot: its newest state.
+        born: there is a birth record; for a table with transactions it is looked for.
+
+    Raises LogCorruptError.
+    """
+    records = snapshot.properties
+    if records and not disagree(records):
+        return current(records)
+    found = of_history(table, snapshot.seq) if snapshot.seq or born else None
+    return current(records) if found is None else found
+
+
+def of_history(table: Table, seq: int) -> Properties | None:
+    """Return what ``_txn/`` says of the properties as of a transaction; 0: the birth record.
+
+    Requests: 1 ranged GET. None where nothing says any. Raises LogCorruptError.
+    """
+    key = table.paths.txn(seq)
+    try:
+        head = table.store.get_range(key, 0, HEADER_BYTES)
+    except ObjectNotFoundError:
+        # A downgrade leaves nothing of the history but a birth record.
+        return of_history(table, 0) if seq else None
+    if not seq:
+        return birth.decode(key, head).properties
+    header = txn_file.decode_header(key, head, table.paths)
+    return None if header is None else header.properties
 
 
 def _lost(table: Table, snapshot: Snapshot, key: str) -> LogCorruptError | tuple[TxnHeader, bytes]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log import txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
 _HEAD_BYTES = 64 * 1024
@@ -38,8 +39,12 @@ def history(table: Table, newest: int = 50) -> list[TxnHeader]:
 
     Raises LogCorruptError for a transaction that does not read.
     """
-    keys = heapq.nlargest(newest, (meta.key for meta in table.store.list(table.paths.txn_dir)))
+    keys = heapq.nlargest(newest, (meta.key for meta in _transactions(table)))
     return _headers(table, keys)
+
+
+def _transactions(table: Table) -> Iterator[ObjectMeta]:
+    return table.store.list(table.paths.txn_dir, table.paths.birth)
 
 
 def time_of(table: Table, seq: int) -> int:
@@ -55,7 +60,7 @@ def time_of(table: Table, seq: int) -> int:
     paths = table.paths
     for header in _headers(table, [paths.txn(seq or 1)]):
         return header.t if seq else header.t - 1
-    numbers = [paths.parse_txn(meta.key) for meta in table.store.list(paths.txn_dir)]
+    numbers = [paths.parse_txn(meta.key) for meta in _transactions(table)]
     if not numbers:
         raise UsageError(
             f"table {table.settings.name} has no transaction at all",
@@ -80,7 +85,7 @@ def newest_at(table: Table, time_ms: int) -> int:
 
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
-    keys = sorted(meta.key for meta in table.store.list(table.paths.txn_dir))
+    keys = sorted(meta.key for meta in _transactions(table))
     found = bisect_right(keys, time_ms, key=lambda key: _headers(table, [key])[0].t)
     if found:
         return table.paths.parse_txn(keys[found - 1])

@@ -27,7 +27,9 @@ from firnline.errors import (
     SnapshotExpiredError,
     UsageError,
 )
+from firnline.log import properties as log_properties
 from firnline.log.parts_view import PartsView
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, split
@@ -76,6 +78,8 @@ class Snapshot(StateColumns):
     changes: tuple[SchemaChange, ...] = ()
     """Of the schema, that parts may not show yet; by sequence. Also of a state of the past: its
     columns are those of today."""
+    properties: tuple[PropertiesRecord, ...] = ()
+    """What the table says of itself, oldest first, each with the time since when it is visible."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -283,7 +287,20 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         covered=frozenset() if base is None else base.covered,
         conflict=conflict,
         changes=changes,
+        properties=_properties(log),
     )
+
+
+def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
+    found = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
+    for key, content in log.contents.items():
+        found += [
+            r
+            if r.seen is not None
+            else msgspec.structs.replace(r, seen=log.listing[key].modified_ms)
+            for r in content.properties
+        ]
+    return log_properties.union(found)
 
 
 def bury(marker: Marker, t: int) -> Marker:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
-from firnline.log import codec, txn_file
+from firnline.log import birth, codec, txn_file
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import ATTEMPTS, LogObject
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
@@ -51,6 +52,10 @@ class TxnSurvey:
     folded: set[str] = field(default_factory=set)
     """Log files that they have folded, as far as they tell."""
     purged: int = 0
+    properties: list[PropertiesRecord] = field(default_factory=list)
+    """What they say that the table is, the birth record included; each with its own time."""
+    born: bool = False
+    """There is a birth record: some append was published once."""
 
     @property
     def newest(self) -> int:
@@ -111,7 +116,8 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     keys: list[str] = []
     for meta in store.list(paths.txn_dir):
         try:
-            found.numbers.append(paths.parse_txn(meta.key))
+            number = paths.parse_txn(meta.key)
+            found.numbers += [number] if number else []
             keys.append(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)
@@ -127,6 +133,11 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
 
 
 def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int | None) -> None:
+    if not paths.parse_txn(key):
+        found.born = True
+        record = birth.decode(key, data)
+        found.properties.append(PropertiesRecord(0, record.t, record.properties))
+        return
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
@@ -140,5 +151,8 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     found.other.update(content.other)
     found.schemas.append((key, content.schema))
     found.folded.update(stone.p for stone in content.tombstones)
+    found.properties += content.properties
+    if header.properties is not None and not content.properties:  # of a downgrade
+        found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
     if content.x is not None:
         found.purged = max(found.purged, content.x.purged)

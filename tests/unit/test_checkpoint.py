@@ -388,6 +388,7 @@ def test_verify_tells_of_checkpoints_that_nobody_can_use() -> None:
     world.store.objects[key] = whole
     covered = by_checkpoint(world.table).covered
     clean_up(world)
+    clean_up(world)
     assert not covered <= set(world.store.objects)
     assert kinds(world)["checkpoint-unused"] == 1
 

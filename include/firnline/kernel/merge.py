@@ -110,7 +110,9 @@ class _Merge:
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
-        key = f"{self.task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
+        named = self.task.named_ms
+        now = self.clock.now_ms() if named is None else named
+        key = f"{self.task.data_prefix}{self.ids.uuid7(now)}.parquet"
         self.store.put_file(key, output.path)
         return WrittenPart(
             key=key,

@@ -48,10 +48,9 @@ def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | No
             return Head(schema, [])
         return Head(schema, [], q=first.q, part=first.p)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
-    records, _ = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
-    return Head(
-        schema, codec.tombstone_lines(key, header, lines), [d for d in records if is_change(d)]
-    )
+    records = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
+    changes = [d for d in records.deletes if is_change(d)]
+    return Head(schema, codec.tombstone_lines(key, header, lines), changes)
 
 
 def _first_marker(key: str, header: Header, head: bytes) -> Marker | None:

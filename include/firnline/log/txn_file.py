@@ -10,6 +10,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
+from firnline.log.properties import Properties
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 
@@ -21,6 +22,9 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str = ""
     try_number: int = 0
     user: str = ""
+    """Who started it."""
+    approved_by: str = ""
+    """Who approved it, where it asked somebody."""
     application_id: str = ""
     """Of the Spark application."""
     host: str = ""
@@ -65,6 +69,9 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Partitions whose parts changed (at most 1,000 named)."""
     why: str = ""
     """What it was asked for, in a few words, where ``op`` does not say all."""
+    properties: Properties | None = None
+    """Of the table from then on: for writers, who do not read the log, and where the record in
+    the log was lost. None: an older version wrote it."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)

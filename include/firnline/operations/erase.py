@@ -105,9 +105,9 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
 
     Raises UsageError as ``run_erase`` does.
     """
-    snapshot = take_base(table).snapshot
-    keys = load_keys(table, snapshot, options)
-    return plan_erase(snapshot, table.settings, keys.planned(), len(keys.keys))
+    base = take_base(table)
+    keys = load_keys(base.table, base.snapshot, options)
+    return plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
 
 
 def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet:
@@ -152,6 +152,7 @@ def run_erase(
     """
     effort = Effort(table)
     base = take_base(table)
+    table = base.table
     keys = load_keys(table, base.snapshot, options)
     state = _Run(table, options, run, keys, on_progress or (lambda _: None), effort)
     if options.dry_run:
@@ -166,6 +167,7 @@ def run_erase(
             break
         state.effort.replan()
         base = take_base(table)
+        state.table = base.table
     report = state.report(plan, found)
     if report.failures:
         raise EraseFailedError(report)

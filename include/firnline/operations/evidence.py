@@ -19,6 +19,7 @@ from firnline.part import Scalar
 from firnline.plan.cleanup import TXN_AGE_MS
 from firnline.plan.delete import KeyColumn
 from firnline.predicate import And, Equal, In, Or, Predicate, parse_json
+from firnline.properties import waits
 from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -58,13 +59,14 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
         t: when that was, unix ms.
     """
     table, policy = scene.table, scene.table.settings
+    others = waits(scene.snapshot.properties, policy, scene.now_ms)
     seen = max([t, *_visible(scene.snapshot, certificate.deletes)])
-    late_until = seen + policy.append.ttl
+    late_until = seen + others.append_ttl
     holders = _holders(scene, certificate, seq)
     due = _due(scene, holders["replaced part"] + holders["older part"])
     ripe = [p for p in holders["replaced part"] if due[p] <= scene.now_ms]
     young = [p for p in holders["replaced part"] if due[p] > scene.now_ms]
-    over = seen + max(policy.append.ttl, policy.commit_ttl)
+    over = seen + max(others.append_ttl, others.commit_ttl)
     name = policy.name
     return Findings(
         deletable=tuple(ripe),
@@ -210,7 +212,7 @@ def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
         for marker in content.markers:
             if marker.tmb is not None and marker.p in wanted:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    grace = scene.table.settings.cleanup.grace
+    grace = waits(scene.snapshot.properties, scene.table.settings, scene.now_ms).grace
     due: dict[str, int] = {}
     for path in wanted:
         tmb = scene.snapshot.parts[path].tmb
@@ -234,7 +236,7 @@ def _text(table: Table, scene: Scene, certificate: Certificate) -> tuple[Remaini
         key for key, content in scene.snapshot.contents.items() if _speaks(content, deletes, parts)
     ]
     keys, newest = [], 0
-    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir)}
+    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}
     for key, data in table.store.get_many(list(listing)):
         if data is None:
             continue  # past its retention since the listing

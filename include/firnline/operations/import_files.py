@@ -6,22 +6,17 @@ are, and the folder is never written to. One log file at the end makes all of it
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import (
-    AppendExpiredError,
-    CommitUnknownError,
-    FirnlineError,
-    StoreError,
-    TransactionError,
-    UsageError,
-)
+from firnline.commit import birth
+from firnline.commit.append_log import publish_append
+from firnline.commit.outputs import Outputs
+from firnline.errors import UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
-from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
@@ -38,11 +33,10 @@ from firnline.plan.import_files import (
 from firnline.schema import SchemaUnion
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.base import ObjectMeta
-from firnline.store.create import create
+from firnline.store.create import Attempt
 from firnline.store.transfer import each
 from firnline.table import Table
 
-_LOG = logging.getLogger(__name__)
 _TELL_EVERY = 100
 
 
@@ -84,6 +78,10 @@ class _Began:
     id: str
     q: int
     elapsed_ms: int
+    table: Table
+    """With the settings in force."""
+    begins: bool
+    """As ``Origin.begins``."""
 
 
 def preview(table: Table, options: ImportOptions) -> ImportPlan:
@@ -91,7 +89,7 @@ def preview(table: Table, options: ImportOptions) -> ImportPlan:
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
-    return _plan(table, options, _prefix(table, options.source))
+    return _plan(_begin(table).table, options, _prefix(table, options.source))
 
 
 def run_import(
@@ -102,7 +100,8 @@ def run_import(
     """Import a folder.
 
     Requests: those of ``read_snapshot``, a LIST per 1,000 objects of the folder, one of ``_txn/``,
-    a ranged GET per file, a copy per file that does not lie in place, 1 PUT.
+    a ranged GET for the properties, one per file, a copy per file that does not lie in place, 1 PUT;
+    where it begins the table 1 LIST and 1 PUT more.
 
     Args:
         table: the table; it need not exist.
@@ -116,11 +115,13 @@ def run_import(
         AppendExpiredError: it took longer than ``append.ttl``.
         CommitUnknownError: nobody can say whether it is visible; the copies stay.
 
-    After any error but the last one the table is as it was and no copy stays.
+    After any error but the last one the table is as it was and no copy stays. Of an interrupt
+    ``commit.outputs`` says what stays.
     """
     effort = Effort(table)
     prefix = _prefix(table, options.source)
     began = _begin(table)
+    table = began.table
     plan = _plan(table, options, prefix)
     log_file = None
     if not options.dry_run and not plan.nothing_to_do:
@@ -137,10 +138,12 @@ def run_import(
 
 
 def _begin(table: Table) -> _Began:
-    elapsed, q = table.clock.elapsed_ms(), 0
-    for meta in table.store.list(table.paths.txn_dir):
-        q = max(q, table.paths.parse_txn(meta.key))
-    return _Began(table.ids.uuid7(table.clock.now_ms()), q, elapsed)
+    elapsed = table.clock.elapsed_ms()
+    found = [table.paths.parse_txn(m.key) for m in table.store.list(table.paths.txn_dir)]
+    q, born = max(found, default=0), bool(found)
+    under = table.under(birth.said(table, q, born=born))
+    begins = birth.begins(table, q, born=born)
+    return _Began(table.ids.uuid7(table.clock.now_ms()), q, elapsed, under, begins)
 
 
 def _prefix(table: Table, source: str) -> str:
@@ -233,21 +236,22 @@ def _execute(
         for file in plan.files
         if not file.in_place
     }
-    try:
-        copied = each(list(copies), lambda key: table.store.copy(key, copies[key]))
-        for done, _ in enumerate(copied, start=1):
-            if done % _TELL_EVERY == 0:
-                tell(ImportProgress(files=len(copies), files_done=done))
-        return _publish(table, plan, copies, prefix, began)
-    except CommitUnknownError:
-        raise  # the copies may be live
-    except (Exception, KeyboardInterrupt):
-        _discard(table, list(copies.values()))
-        raise
+    with Outputs(table, copies.values()) as new:
+        # Closed before anybody deletes the copies: what is under way would land after that.
+        with closing(each(list(copies), lambda key: table.store.copy(key, copies[key]))) as copied:
+            for done, _ in enumerate(copied, start=1):
+                if done % _TELL_EVERY == 0:
+                    tell(ImportProgress(files=len(copies), files_done=done))
+        return _publish(table, plan, copies, prefix, began, new.attempt)
 
 
 def _publish(
-    table: Table, plan: ImportPlan, copies: dict[str, str], prefix: str, began: _Began
+    table: Table,
+    plan: ImportPlan,
+    copies: dict[str, str],
+    prefix: str,
+    began: _Began,
+    attempt: Attempt,
 ) -> str:
     now = table.clock.now_ms()
     key = table.paths.append_log(now, f"import-{began.id}")
@@ -258,38 +262,9 @@ def _publish(
         markers=[_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files],
         other=[record_line(record)],
     )
-    age = table.clock.elapsed_ms() - began.elapsed_ms
-    if age > table.settings.append.ttl:
-        # A delete record may be gone by now that has to hide some of these rows.
-        raise AppendExpiredError(
-            f"the import took {age // 1000} s, longer than append.ttl "
-            f"({table.settings.append.ttl // 1000} s)",
-            next_step="import fewer files at once, or raise append.ttl; nothing was published",
-        )
-    try:
-        found = create(table.store, key, codec.encode(content))
-    except StoreError as error:
-        raise CommitUnknownError(
-            f"nobody can say whether the import was published ({error.message})",
-            next_step=f"import again only if {key} does not appear; nothing was deleted",
-        ) from error
-    if found is not None:
-        raise TransactionError(
-            f"log file {key} exists and is somebody else's",
-            next_step="look for a source of ids that repeats itself; nothing was published",
-        )
+    publish_append(table, key, content, began.elapsed_ms, attempt, "import", begins=began.begins)
     return key
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
     return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats_json(file.stats))
-
-
-def _discard(table: Table, keys: Sequence[str]) -> None:
-    """Delete the copies of an import that is surely not published; the rest is the sweep's."""
-    try:
-        for answer in table.store.delete_many(keys):
-            if answer.error is not None:
-                _LOG.warning("copy %s of a failed import stays: %s", answer.key, answer.error)
-    except FirnlineError as error:
-        _LOG.warning("%d copies of a failed import stay: %s", len(keys), error)

@@ -11,12 +11,14 @@ import msgspec
 from firnline import schema as schemas
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log.properties import PropertiesRecord, union
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
 from firnline.paths import TablePaths
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
+from firnline.properties import current, in_force, lengthened, waits
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
 from firnline.state_columns import StateColumns
@@ -49,6 +51,8 @@ class Remains:
     schema: dict[str, str]
     deletes: dict[str, Delete]
     other: frozenset[bytes]
+    properties: tuple[PropertiesRecord, ...]
+    """What log and transactions say of the table, oldest first."""
     plan: RebuildPlan
 
 
@@ -79,7 +83,10 @@ def read_remains(
     wanted = FooterWanted(columns=state.types_in_parts(), stats=table.settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
-    plan = plan_rebuild(history, objects, footers, table.paths, table.settings, choice)
+    said = _properties(log, txns)
+    settings = in_force(table.settings, current(said))
+    settings = lengthened(settings, waits(said, settings, table.clock.now_ms()))
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
     live = {marker.p: marker for marker in plan.live}
     for facts in footers:
         if facts.key in live:
@@ -91,8 +98,16 @@ def read_remains(
         schema=columns.columns,
         deletes=deletes,
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
+        properties=said,
         plan=plan,
     )
+
+
+def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:
+    """All that is said of the table; where appends that began it disagree its birth record."""
+    found = [*txns.properties, *(r for c in log.contents.values() for r in c.properties)]
+    born = [r for r in txns.properties if not r.seq]
+    return union(r for r in found if r.seq or not born or r.values == born[0].values)
 
 
 @dataclass

@@ -26,6 +26,7 @@ from firnline.plan.verify import (
     check_v1,
 )
 from firnline.plan.verify_parts import Counted, FooterCheck, check_objects
+from firnline.properties import IDENTITY, current, differences, waits
 from firnline.snapshot import Snapshot, build
 from firnline.sql_types import fold_name
 from firnline.survey import LogSurvey, survey_log, survey_transactions
@@ -124,15 +125,17 @@ def run_verify(
     run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
     snapshot = run.read(log)
+    run.table = run.in_force(snapshot)
     txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
     now = table.clock.now_ms()
     check_log(run.found, log, snapshot.log_tombstones, now)
-    check_leftovers(run.found, snapshot, table.settings.cleanup.grace, now)
+    others = waits(snapshot.properties, run.table.settings, now)
+    check_leftovers(run.found, snapshot, others.grace, now)
     check_transactions(run.found, txns, snapshot, table.paths, now)
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
-    counted = run.check_parts(snapshot, now)
+    counted = run.check_parts(snapshot, now - others.orphan_grace)
     deep = FooterCheck(
         run.found,
         table.paths,
@@ -201,14 +204,33 @@ class _Run:
             error.next_step,
         )  # fmt: skip
 
-    def check_parts(self, snapshot: Snapshot, now_ms: int) -> Counted:
+    def in_force(self, snapshot: Snapshot) -> Table:
+        """The table under its own properties; settings that differ are findings."""
+        said = current(snapshot.properties)
+        if said is None:
+            return self.table
+        settings, where = self.table.settings, self.table.paths.log_dir
+        other = differences(settings, said)
+        for one in other:
+            self.found.add(
+                "error" if one.name in IDENTITY else "note",
+                "settings-differ",
+                where,
+                f"says {one.name}: {one.table}, and the settings say {one.wanted}",
+                f"see `firnline properties {settings.name}`; correct the settings or apply them",
+            )
+        if any(one.name in IDENTITY for one in other):
+            return self.table
+        return self.table.under(said)
+
+    def check_parts(self, snapshot: Snapshot, before_ms: int) -> Counted:
         table = self.table
         return check_objects(
             self.found,
             snapshot.parts,
             snapshot.purged,
             table.store.list(table.paths.data_dir),
-            now_ms - table.settings.orphan_grace,
+            before_ms,
         )
 
     def report(

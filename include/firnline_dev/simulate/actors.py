@@ -31,6 +31,7 @@ from firnline_dev.simulate.world import (
     GRACE,
     KEY_STEP,
     TICK,
+    Interrupted,
     Violation,
 )
 
@@ -246,6 +247,9 @@ def play(name: str, stage: Stage) -> None:
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
         stage.actor.tell(f"ends: {error}")
+    except Interrupted:
+        stage.oracle.stats["interrupt"] += 1
+        stage.actor.tell("ends: it was interrupted")
     else:
         stage.actor.tell("is done")
 

@@ -40,6 +40,14 @@ class Crashed(BaseException):
     """What a crash feels like to the code that it hits."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, a signal, no memory: the code that it hits ends, and may ask for more on its way."""
+
+
+_INTERRUPTS = 0.3
+"""Of crashes, the share that are interrupts."""
+
+
 @dataclass
 class Stored:
     """One object."""
@@ -166,7 +174,7 @@ class Actor:
         self.hub.switch(what)
         self._refuse_when_dead(what)  # the world may have ended meanwhile
         if self.suffers("crash", self.world.mix.crash):
-            self.die(f"before {what}")
+            self._end(f"before {what}")
         self.tell(what)
 
     def _refuse_when_dead(self, what: str) -> None:
@@ -176,10 +184,13 @@ class Actor:
     def answered(self, what: str) -> None:
         """A crash may come after the effect, before the answer."""
         if self.suffers("crash", self.world.mix.crash / 2):
-            self.die(f"after {what}")
+            self._end(f"after {what}")
 
-    def die(self, when: str) -> None:
-        """End here."""
+    def _end(self, when: str) -> None:
+        """Die here, or be interrupted."""
+        if self.world.chance.roll(self.number, self._chances, 17) < _INTERRUPTS:
+            self.tell(f"IS INTERRUPTED {when}")
+            raise Interrupted(when)
         self.dead = True
         self.tell(f"CRASHES {when}")
         raise Crashed(when)
@@ -189,7 +200,7 @@ def resume(thread: greenlet.greenlet) -> bool:
     """Let an actor run to its next request; False when it has ended."""
     try:
         thread.switch()
-    except Crashed:
+    except (Crashed, Interrupted):
         return False
     return not thread.dead
 

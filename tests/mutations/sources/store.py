@@ -16,9 +16,25 @@ STORE = (
     Mutation(
         name="a put whose answer was lost counts as a rival's",
         file="include/firnline/store/create.py",
-        old="        return None if found == data else found",
-        new="        return found",
+        old="        told.may_stand = found == data\n",
+        new="        told.may_stand = False\n",
         breaks="What was committed is reported as a conflict, and its parts are deleted.",
+        caught_by=("tests/unit/store/test_create.py",),
+    ),
+    Mutation(
+        name="a put does not say beforehand that it is sent",
+        file="include/firnline/store/create.py",
+        old="        told.may_stand = True\n        try:\n",
+        new="        try:\n",
+        breaks="Ctrl-C right after the put that commits deletes what was committed.",
+        caught_by=("tests/unit/commit/test_outputs.py",),
+    ),
+    Mutation(
+        name="a put that was refused after an unknown one counts as failed",
+        file="include/firnline/store/create.py",
+        old="            told.may_stand = number > 0\n",
+        new="            told.may_stand = False\n",
+        breaks="What is committed late has lost its parts.",
         caught_by=("tests/unit/store/test_create.py",),
     ),
     Mutation(

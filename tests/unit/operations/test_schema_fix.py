@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -346,8 +346,7 @@ def test_a_type_in_which_a_pending_delete_makes_no_sense_is_refused(tmp_path: Pa
 def test_a_column_that_tells_rows_apart_is_not_renamed(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    world = conflicting()
-    world.table = replace(world.table, settings=make_world(**settings).settings)
+    world = conflicting(**settings)
     with pytest.raises(UsageError, match="rows need it"):
         fix(world, tmp_path, rename="w")
 
