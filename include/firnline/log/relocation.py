@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from firnline.errors import ForeignPathError
-from firnline.log import codec, txn_file
+from firnline.log import birth, codec, txn_file
 from firnline.log.codec import UNREADABLE, check_seal, corrupt
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
@@ -36,6 +36,8 @@ class _Anywhere(TablePaths):
 
 
 _ANYWHERE = _Anywhere("")
+_BIRTH = TablePaths("").birth
+"""How the key of a birth record ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,15 @@ def named_by_log(key: str, data: bytes) -> Named:
 
 def named_by_txn(key: str, data: bytes) -> Named:
     """Which keys a file under ``_txn/`` names, of whatever table. Raises LogCorruptError."""
+    if _is_birth(key):
+        return Named(LogContent(t=0, schema={}), (birth.decode(key, data).log,))
     header, log_file = _txn_pieces(key, data)
     inner = named_by_log(key, log_file)
     return Named(inner.content, (_TEXT.decode(header["log"]), *inner.logs))
+
+
+def _is_birth(key: str) -> bool:
+    return key.endswith(_BIRTH)
 
 
 def _txn_pieces(key: str, data: bytes) -> tuple[dict[str, msgspec.Raw], bytes]:
@@ -169,6 +177,10 @@ def _moved(key: str, old: str, new: str) -> str:
 
 def move_txn(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
     """A file under ``_txn/`` for another place; arguments and errors as ``move_log``."""
+    if _is_birth(key):
+        fields = _OBJECT.decode(data)
+        place = _moved(birth.decode(key, data).log, old.log_dir, new.log_dir)
+        return _encode({**fields, "log": msgspec.Raw(_encode(place))}) + b"\n"
     header, log_file = _txn_pieces(key, data)
     log = _moved(_TEXT.decode(header["log"]), old.log_dir, new.log_dir)
     head = _encode({**header, "log": msgspec.Raw(_encode(log))})

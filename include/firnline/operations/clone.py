@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from firnline.base import stated
 from firnline.errors import (
     CommitUnknownError,
     ObjectNotFoundError,
@@ -31,7 +32,6 @@ from firnline.operations.relocate import (
     plan_relocation,
 )
 from firnline.operations.report import Report
-from firnline.operations.whole_log import commit_whole
 from firnline.paths import Root
 from firnline.plan.clone import (
     ClonePlan,
@@ -42,11 +42,13 @@ from firnline.plan.clone import (
     without_history,
 )
 from firnline.plan.relocate import refuse_missing
+from firnline.properties import from_settings
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
 from firnline.store.probe import probe
 from firnline.store.transfer import each
 from firnline.table import Table
+from firnline.transaction import commit_whole
 
 _LOG = logging.getLogger(__name__)
 _TELL_EVERY = 100
@@ -87,11 +89,12 @@ def run_clone(
 ) -> CloneReport:
     """Make a table at ``target`` that holds what readers of ``source`` see.
 
-    Requests without the history: those of ``read_snapshot``, a LIST per 1,000 objects of the
-    source's ``_data/``, six LIST and two GET of the target, a copy (PUT) for each live part, three
-    PUT and one DELETE, the probe of the store. With it: a GET per log file of the source and four
-    LIST, three LIST and two GET of the target, a copy for each object, one PUT and one DELETE, the
-    probe of the store, and a relocation. No byte of a part passes this machine.
+    Requests without the history: those of ``read_snapshot``, at most a GET for the properties (none
+    where the log says them), a LIST per 1,000 objects of the source's ``_data/``, six LIST and two
+    GET of the target, a copy (PUT) for each live part, three PUT and one DELETE, the probe of the
+    store. With it: a GET per log file of the source and four LIST, three LIST and two GET of the
+    target, a copy for each object, one PUT and one DELETE, the probe of the store, and a
+    relocation. No byte of a part passes this machine.
 
     Args:
         source: what to clone; it is not written to.
@@ -101,6 +104,7 @@ def run_clone(
         on_progress: called every hundred objects.
 
     Raises:
+        PropertiesDifferError: settings of the target name another key than the source has.
         UsageError: another bucket, a place within the other, something is at the target already, a
             part of the source is missing.
         SnapshotExpiredError: clean-up of the source deleted what was to be copied.
@@ -211,11 +215,13 @@ class _Run:
         objects = {meta.key: meta.size for meta in source.store.list(source.paths.data_dir)}
         live = {path: marker.b for path, marker in snapshot.live.items()}
         refuse_missing(live, objects, source.paths, "run `firnline verify` on it")
+        properties = stated(source, snapshot, born=True) or from_settings(source.settings)
+        target.under(properties)  # whose settings name another key could do nothing with the clone
         if history:
             return self._with_history(snapshot, objects)
         now = target.clock.now_ms()
         return without_history(
-            snapshot, root, target.paths, target.ids.uuid7(now), now, self.identity
+            snapshot, root, target.paths, target.ids.uuid7(now), now, self.identity, properties
         )
 
     def _with_history(self, snapshot: Snapshot, objects: Mapping[str, int]) -> ClonePlan:

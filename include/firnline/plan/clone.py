@@ -15,6 +15,7 @@ from firnline import fold
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.codec import UNREADABLE
+from firnline.log.properties import Properties, PropertiesRecord
 from firnline.log.reader import LogRead, time_after
 from firnline.log.records import LogContent, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -107,7 +108,13 @@ def refuse_place(source: Root, target: Root) -> None:
 
 
 def without_history(
-    source: Snapshot, root: str, target: TablePaths, txn: str, now_ms: int, run: RunIdentity
+    source: Snapshot,
+    root: str,
+    target: TablePaths,
+    txn: str,
+    now_ms: int,
+    run: RunIdentity,
+    properties: Properties,
 ) -> ClonePlan:
     """The live parts in one transaction, whose number comes after the source's.
 
@@ -121,6 +128,7 @@ def without_history(
         txn: UUIDv7 of the transaction.
         now_ms: wall clock.
         run: who clones.
+        properties: in force in the source. Nobody is under way in the clone by older ones.
     """
     folded = _folded(source)
     live = [_copied(m, source.paths, target) for m in folded.markers if m.tmb is None]
@@ -132,6 +140,7 @@ def without_history(
         schema=dict(source.schema),
         markers=live,
         deletes=records,
+        properties=[PropertiesRecord(seq, t, properties)],
         other=list(folded.other),
         # Of the states before it the clone has nothing: asking for one is an error.
         x=TxnMark(seq, txn, OP, t - 1, ()),
@@ -146,6 +155,7 @@ def without_history(
         run=run,
         counts=_counts(live),
         why=f"of {root}",
+        properties=properties,
     )
     start = len(target.data_dir.removesuffix("_data/"))
     return ClonePlan(

@@ -59,7 +59,7 @@ def test_real_ones_come_back_as_they_were(tmp_path: Path) -> None:
             seen += 1
             there = key.replace("t/", "else/where/", 1)
             assert move(key, move(there, data, old, new), new, old) == data
-    assert seen == 8
+    assert seen == 9
 
 
 def test_a_published_log_file_and_its_transaction_still_agree() -> None:

@@ -12,8 +12,10 @@ import pytest
 from firnline.append import Appender
 from firnline.base import take_base
 from firnline.errors import (
+    CommitUnknownError,
     FirnlineError,
     LogCorruptError,
+    PropertiesDifferError,
     SnapshotExpiredError,
     StreamBehindError,
     UsageError,
@@ -29,6 +31,7 @@ from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.plan.evolve import Evolution
 from firnline.plan.read import ReadOptions
 from firnline.plan.stream import Bounds
+from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
 from firnline.stream import AppendStream
 from firnline.table import Table
@@ -176,6 +179,35 @@ def test_a_primary_keys_newest_rows_stay_the_newest(tmp_path: Path) -> None:
     orders = {p.rpartition("/")[2]: m.order() for p, m in state(copy).live.items()}
     assert orders == {p.rpartition("/")[2]: m.order() for p, m in state(world).live.items()}
     assert all(m.o is not None for m in state(copy).live.values())
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_a_clone_knows_what_the_source_knows_of_itself(with_log: bool) -> None:
+    world = filled(2, append={"ttl": "2h"}, primary_key=["id"])
+    target = beside(world.table, "c")
+    bare = TableSettings.model_validate({"name": "c", "root": "memory://bucket/c"})
+    target = replace(target, settings=bare)
+    run_clone(world.table, target, CloneOptions(history=with_log), RUN)
+    found = take_base(target).properties
+    assert found is not None
+    assert (found.append_ttl, found.primary_key) == (7_200_000, ("id",))
+    if not with_log:
+        assert history(target)[0].properties == found
+    Appender(target).append(histories.rows_from(0))
+    with pytest.raises(PropertiesDifferError):
+        take_base(replace(target, settings=bare.model_copy(update={"primary_key": ("day",)})))
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_settings_of_another_key_are_refused_before_anything_is_written(with_log: bool) -> None:
+    world = filled(2, primary_key=["id"])
+    target = beside(world.table, "c")
+    settings = target.settings.model_copy(update={"primary_key": ("day",)})
+    before = dict(world.store.objects)
+    options = CloneOptions(history=with_log)
+    with pytest.raises(PropertiesDifferError):
+        run_clone(world.table, replace(target, settings=settings), options, RUN)
+    assert world.store.objects == before
 
 
 def test_a_table_of_clients_of_version_1_is_cloned() -> None:
@@ -371,7 +403,7 @@ def test_one_that_was_committed_and_not_published_may_be_rebuilt_too(tmp_path: P
         raise RuntimeError("died")
 
     store = Beside(world.store, what="put c/_log/", act=die)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(CommitUnknownError, match="not published yet"):
         run_clone(world.table, replace(target, store=store), CloneOptions(), RUN)
     with pytest.raises(LogCorruptError, match="firnline rebuild"):
         take_base(target)
@@ -401,7 +433,7 @@ def test_requests_are_those_of_the_documentation() -> None:
     sized(world)
     report = run_clone(world.table, beside(world.table, "c"), CloneOptions(), RUN)
     assert report.requests["list"] == 2 + 6
-    assert report.requests["get"] == 2 + 2 + 1
+    assert report.requests["get"] == 2 + 2 + 1 + 1
     assert report.requests["put"] == 3 + 2 + 3
     assert report.requests["delete"] == 1 + 1
     assert report.copied == 3
@@ -417,7 +449,7 @@ def test_requests_with_the_history_are_those_of_the_documentation() -> None:
     assert report.copied == logs + txns + parts
     relocation = {"list": 5, "get": 2 * (logs + txns), "put": logs + txns}
     assert report.requests["list"] == 4 + 3 + relocation["list"]
-    assert report.requests["get"] == logs + 2 + 1 + relocation["get"]
+    assert report.requests["get"] == logs + 2 + 1 + relocation["get"]  # the log says properties
     assert report.requests["put"] == report.copied + 1 + 2 + relocation["put"]
     assert report.requests["delete"] == 1 + 1
 

@@ -15,7 +15,7 @@ from firnline.clock import SystemClock
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.history import history
 from firnline.kernel.local import LocalEngine
-from firnline.log import codec, txn_file
+from firnline.log import birth, codec, txn_file
 from firnline.log.records import Marker
 from firnline.operations.certificate import complete_certificate
 from firnline.operations.certificate_model import list_certificates
@@ -28,6 +28,7 @@ from firnline.operations.relocate import (
     run_relocate,
 )
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, read_snapshot
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, merge, state
@@ -258,7 +259,7 @@ def _without_sums(lines: list[bytes]) -> list[bytes]:
 
 def _enriched_txn(data: bytes, record: bytes) -> bytes:
     head, _, log_file = data.split(b"\n", 2)
-    head = head[:-1] + b',"properties":{"append.ttl":"6h","x":[1,2.50]}}'
+    head = head[:-1] + b',"later":{"append.ttl":"6h","x":[1,2.50]}}'
     return codec.seal(head, enriched(log_file, record))
 
 
@@ -275,6 +276,22 @@ def test_a_table_of_clients_of_version_1(tmp_path: Path) -> None:
     relocate(copy)
     assert facts(state(copy)) == facts(before)
     assert V1Client(copy).live() == state(copy).live.keys()
+
+
+def test_the_table_still_knows_its_properties(tmp_path: Path) -> None:
+    """The birth record, too, which no transaction has stated yet."""
+    world = filled(1, append={"ttl": "2h"}, primary_key=["id"])
+    copy = copied(world)
+    relocate(copy)
+    bare = TableSettings.model_validate({"name": "x", "root": "memory://bucket/copy"})
+    found = take_base(replace(copy.table, settings=bare)).properties
+    assert found is not None
+    assert (found.append_ttl, found.primary_key) == (7_200_000, ("id",))
+    moved = birth.decode("b", copy.store.objects[copy.table.paths.birth][0])
+    assert moved.log in state(copy).listing
+    assert moved.properties == found
+    data = world.store.objects[world.table.paths.birth][0]
+    assert copy.store.objects[copy.table.paths.birth][0] == data.replace(b'"t/_log', b'"copy/_log')
 
 
 def test_checkpoints_of_the_old_place_go() -> None:
