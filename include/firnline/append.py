@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from firnline.append_clock import StoreTime
 from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import Rows, check_files, gather, read_files, tables_of
 from firnline.commit import birth
 from firnline.errors import ForeignPathError, ScratchFullError, UsageError
+from firnline.log import dated
 from firnline.log.properties import Properties
 from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
@@ -85,6 +87,9 @@ class Appender:
         self._said: tuple[int, bool, Properties | None] | None = None
         """Transaction, birth record, and what they say of the table's properties."""
         self._last_t = 0
+        self._looked: int | None = None
+        """``Clock.elapsed_ms`` from before the last look at the history."""
+        self._store_time = StoreTime()
 
     def append(
         self,
@@ -106,6 +111,7 @@ class Appender:
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
             AppendExpiredError: it took longer than ``append.ttl``.
+            ClockAheadError: this machine's clock is ahead of the store's, as far as is known.
             CommitUnknownError: nobody can say whether the rows are in the table.
             StoreError, ScratchFullError: as they say.
 
@@ -157,7 +163,10 @@ class Appender:
             if not run.parts:
                 return None, 0
             # Right before the log file: an as-of read must not change its answer later.
-            t = max(self._table.clock.now_ms(), self._last_t + 1)
+            now = self._table.clock.now_ms()
+            # A clock that was set right meanwhile counts from now on.
+            t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
+            self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
             log_key = run.publish(t)
         self._last_t = t
         if run.born:
@@ -188,8 +197,12 @@ class Appender:
         # Not from _log/, where a committed transaction may not be published yet.
         after = table.paths.txn(self._seq) if self._seq else None
         for meta in table.store.list(table.paths.txn_dir, after):
-            self._seq = max(self._seq, table.paths.parse_txn(meta.key))
+            seq = table.paths.parse_txn(meta.key)
+            if self._looked is not None and seq > self._seq:
+                self._store_time.appeared(meta.modified_ms, self._looked)
+            self._seq = max(self._seq, seq)
             self._born = True
+        self._looked = began
         properties = self._properties()
         now = table.clock.now_ms()
         append_id = table.ids.uuid7(now)

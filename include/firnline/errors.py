@@ -189,6 +189,12 @@ class AppendExpiredError(TransactionError):
     retryable = True
 
 
+class ClockAheadError(TransactionError):
+    """The clock of a writer is ahead of the store's; its rows were not published."""
+
+    retryable = True
+
+
 class AppenderFullError(FirnlineError):
     """An Appender has as many buffers under way as it may; the rows of this call were not taken."""
 

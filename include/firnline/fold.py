@@ -7,11 +7,12 @@ copy would win). Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogTombstone, Marker
 from firnline.log.sinks import without_superseded
@@ -110,7 +111,7 @@ def fold(
     stones = dict.fromkeys(keys, t) | _stones(snapshot, keys, open_still, stone_cutoff)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
-    other = (line for key in keys for line in snapshot.contents[key].other)
+    other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
         markers=tuple(carried),
@@ -120,9 +121,15 @@ def fold(
             for delete in deletes.values()
             if not delete_is_over(snapshot, delete, delete_cutoff, purged, stay)
         ),
-        other=tuple(without_superseded(other)),
+        other=tuple(_needed(snapshot, other, purged)),
         standing=tuple(sorted(s for key in open_still if (s := snapshot.listing[key].name.seq))),
     )
+
+
+def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
+    """Without dates that are over; all parts count, not only those that are folded."""
+    used = snapshot.dates_used() if dated.recorded(lines) else frozenset()
+    return (line for line in lines if not dated.is_over(line, purged, used))
 
 
 def _stones(
@@ -134,12 +141,14 @@ def _stones(
     moment: a log file may land on a page that was read already, and who has folded it on one that
     was not. That transaction is then younger than the base, and so than the cutoff.
     """
-    # The clock of who has folded it may have been behind: then the store says when that was.
+    # The clock of who has folded it may have been behind: then the store says when that was. One
+    # that is dated years ahead took effect when it was there.
     written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
     found: dict[str, int] = {}
     for stone in (stone for key in keys for stone in snapshot.contents[key].tombstones):
         at = snapshot.log_tombstones[stone.p]
-        there = stone.p in snapshot.listing or max(at, written.get(at, at)) > cutoff
+        folded = max(snapshot.effective(at), written.get(at, 0))
+        there = stone.p in snapshot.listing or folded > cutoff
         # One of a v1 client's, for a file that nobody else has folded, is not taken over.
         if there and stone.p not in open_still:
             found[stone.p] = at
@@ -158,7 +167,7 @@ def _carried(
     gone = {m.p for m in states if m.tmb is not None and m.tmb <= purged}
     if gone:
         gone -= _listed_alive(snapshot, gone)
-    return [_with_sequence(snapshot, m) for m in states if m.p not in gone]
+    return [with_sequence(snapshot, m) for m in states if m.p not in gone]
 
 
 def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
@@ -174,9 +183,12 @@ def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
     }
 
 
-def _with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
-    # A foreign marker's sequence follows from the names of transactions that may be folded and
-    # gone by the time somebody reads this copy: write down what is known now.
+def with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
+    """Return the marker as a transaction writes it again: with the sequence of its part.
+
+    That of a foreign part follows from the names of transactions that may be folded and gone by
+    the time somebody reads this copy: what is known now is written down.
+    """
     if marker.q is not None or not snapshot.times:
         return marker
     return msgspec.structs.replace(marker, q=snapshot.sequence_of(marker))

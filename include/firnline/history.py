@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
-from firnline.log import txn_file
+from firnline.log import dated, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -85,8 +85,16 @@ def newest_at(table: Table, time_ms: int) -> int:
 
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
-    keys = sorted(meta.key for meta in _transactions(table))
-    found = bisect_right(keys, time_ms, key=lambda key: _headers(table, [key])[0].t)
+    written = {meta.key: meta.modified_ms for meta in _transactions(table)}
+    keys, now = sorted(written), table.clock.now_ms()
+
+    def took_effect(key: str) -> int:
+        t = _headers(table, [key])[0].t
+        return min(
+            t, dated.since(t, written[key], now)
+        )  # one that was copied is older than its object
+
+    found = bisect_right(keys, time_ms, key=took_effect)
     if found:
         return table.paths.parse_txn(keys[found - 1])
     if keys and table.paths.parse_txn(keys[0]) > 1:

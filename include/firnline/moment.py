@@ -50,15 +50,20 @@ def parse_moment(at: At, now_ms: int) -> Moment:
     return found
 
 
-def time_ms(table: Table, at: At) -> int:
-    """Unix milliseconds of a moment; for a transaction one ranged GET.
+def time_ms(table: Table, at: At, snapshot: Snapshot) -> int:
+    """Unix milliseconds of a moment by the clock, as ``Snapshot.at`` takes it.
 
-    Raises UsageError; SnapshotExpiredError for a transaction whose record is gone.
+    For a transaction one ranged GET: it may be dated years ahead of when it took effect, which
+    the snapshot knows.
+
+    Raises UsageError; SnapshotExpiredError for a transaction whose record or parts are gone.
     """
     moment = parse_moment(at, table.clock.now_ms())
     if moment.ms is not None:
         return moment.ms
-    return time_of(table, moment.seq or 0)
+    if moment.seq:
+        return snapshot.clock_of(time_of(table, moment.seq))
+    return snapshot.effective(time_of(table, 0) + 1) - 1  # before the first
 
 
 def snapshot_at(table: Table, at: At | None = None) -> Snapshot:
@@ -69,11 +74,12 @@ def snapshot_at(table: Table, at: At | None = None) -> Snapshot:
         SnapshotExpiredError: parts of that time are deleted.
         others: as ``read_snapshot``.
     """
-    moment = None if at is None else time_ms(table, at)
+    if at is not None:
+        parse_moment(at, table.clock.now_ms())  # what is no moment needs no request
     snapshot = read_snapshot(table.store, table.paths)
     if not snapshot.listing:
         raise no_table(table)
-    return snapshot if moment is None else snapshot.at(moment)
+    return snapshot if at is None else snapshot.at(time_ms(table, at, snapshot))
 
 
 def no_table(table: Table) -> UsageError:

@@ -294,6 +294,16 @@ def _check(key: str, under: str, what: str) -> None:
         )
 
 
+def path_columns(partition: str) -> frozenset[str]:
+    """Return the names that stand before ``=`` in the segments of a partition's path.
+
+    Clients of log version 1 write them as columns into what they merge, though no schema line names
+    them. Where the table does not have such a column, it is not data: the path says it already.
+    """
+    found = (segment.partition("=") for segment in partition.split("/"))
+    return frozenset(unquote(name) for name, mark, _ in found if name and mark)
+
+
 def quote_value(value: str) -> str:
     """One partition value as a path segment can hold it: percent-encoded UTF-8.
 

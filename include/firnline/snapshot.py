@@ -27,6 +27,7 @@ from firnline.errors import (
     SnapshotExpiredError,
     UsageError,
 )
+from firnline.log import dated
 from firnline.log import properties as log_properties
 from firnline.log.parts_view import PartsView
 from firnline.log.properties import PropertiesRecord
@@ -34,7 +35,7 @@ from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, split
 from firnline.log.schema_lines import schema_of, standing
-from firnline.log.union import combine, union_parts
+from firnline.log.union import Past, combine, is_live, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
 from firnline.predicate_logic import Pruner
@@ -71,6 +72,10 @@ class Snapshot(StateColumns):
     as_of: int | None = None
     times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     """(t, seq) of the transactions that are known, sorted."""
+    dated: Mapping[int, int] = field(default_factory=dict, repr=False)
+    """Times of log files that are far ahead -> when they took effect (``log.dated``)."""
+    _past: Past | None = field(default=None, repr=False)
+    """Which dates belong to a state of the past."""
     covered: frozenset[str] = field(default=frozenset(), repr=False)
     """Log files that a checkpoint stood for."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
@@ -91,8 +96,8 @@ class Snapshot(StateColumns):
     def live(self) -> Mapping[str, Marker]:
         """The live parts by path."""
         if isinstance(self.parts, PartsView):
-            return self.parts.live(self.as_of)
-        if self.as_of is None:
+            return self.parts.live(self._past)
+        if self._past is None:
             dead = [p for p, m in self.parts.items() if m.tmb is not None]
             if not dead:
                 return self.parts
@@ -100,8 +105,21 @@ class Snapshot(StateColumns):
             for path in dead:
                 del live[path]
             return live
-        at = self.as_of
-        return {p: m for p, m in self.parts.items() if m.t <= at and (m.tmb is None or m.tmb > at)}
+        return {p: m for p, m in self.parts.items() if is_live(m, self._past)}
+
+    def effective(self, t: int) -> int:
+        """Return when a transaction or append that is dated ``t`` took effect, unix ms.
+
+        Where a date is far ahead and no record speaks of it any more: when it had taken effect at
+        the latest, since transactions take effect in the order of their dates.
+        """
+        at = self.dated.get(t)
+        if at is not None:
+            return at
+        newest = max((item.modified_ms for item in self.listing.values()), default=t)
+        if not self.dated or t <= newest + dated.FAR_MS:
+            return t
+        return min((seen for later, seen in self.dated.items() if later > t), default=newest)
 
     @cached_property
     def partitions(self) -> Mapping[str, list[Marker]]:
@@ -171,15 +189,51 @@ class Snapshot(StateColumns):
         return found
 
     def at(self, time_ms: int) -> Snapshot:
-        """The state as of a time. Raises SnapshotExpiredError at or before the purge horizon."""
-        if time_ms <= self.purged:
-            raise SnapshotExpiredError(
-                f"parts of the snapshot at {time_ms} ms are deleted: the table under "
-                f"{self.paths.data_dir} is cleaned up to {self.purged} ms",
-                next_step=f"ask for a time after {self.purged} ms",
-            )
-        deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms}
-        return replace(self, as_of=time_ms, deletes=deletes)
+        """The state as of a time by the clock: what is dated far ahead counts since it was there.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        horizon = self.effective(self.purged)
+        if time_ms <= horizon:
+            raise self._expired(f"at {time_ms} ms", horizon)
+        early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
+        deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
+        return replace(
+            self, as_of=time_ms, deletes=deletes, _past=Past(time_ms, early, self.purged)
+        )
+
+    def after(self, t: int) -> Snapshot:
+        """The state right after the transaction that is dated ``t``.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        return self.at(self.clock_of(t))
+
+    def clock_of(self, t: int) -> int:
+        """Return the time by the clock at which a transaction dated ``t`` took effect, unix ms.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        if t <= self.purged:
+            raise self._expired(f"of a transaction dated {t} ms", self.effective(self.purged))
+        return self.effective(t)
+
+    def shows(self, t: int) -> bool:
+        """Return True when a log file that is dated ``t`` belongs to this state."""
+        past = self._past
+        return past is None or t <= past.upto or t in past.early
+
+    def dates_used(self) -> frozenset[int]:
+        """Dates of the parts and deletes that states behind the purge horizon have."""
+        parts = (m for m in self.parts.values() if m.tmb is None or m.tmb > self.purged)
+        return frozenset((*(m.t for m in parts), *(d.t for d in self.records.values())))
+
+    def _expired(self, which: str, horizon: int) -> SnapshotExpiredError:
+        return SnapshotExpiredError(
+            f"parts of the snapshot {which} are deleted: the table under "
+            f"{self.paths.data_dir} is cleaned up to {horizon} ms",
+            next_step=f"ask for a time after {horizon} ms",
+        )
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
         """This state and one more log file: the base after an own commit, without a request.
@@ -270,6 +324,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
     times = tuple(sorted(known))
+    ahead = dated.listed(log.listing) | dated.recorded(other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
     return Snapshot(
@@ -284,6 +339,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         seq=max((item.name.seq for item in log.listing.values()), default=0),
         purged=newest.purged if newest is not None else 0,
         times=times,
+        dated=ahead,
         covered=frozenset() if base is None else base.covered,
         conflict=conflict,
         changes=changes,

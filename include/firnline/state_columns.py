@@ -6,6 +6,7 @@ Every reader asks here; the rules are those of ``log.schema_changes``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from firnline.log.reader import LogObject
 from firnline.log.records import Delete, LogContent, Marker
@@ -33,11 +34,24 @@ class StateColumns:
     deletes: Mapping[str, Delete]
     changes: tuple[SchemaChange, ...]
     times: tuple[tuple[int, int], ...]
+    dated: Mapping[int, int]
     _columns: dict[tuple[str, ...], PartColumns]
 
     def sequence_of(self, marker: Marker) -> int:
         """Data sequence of a part; for markers without one, the newest transaction below ``t``."""
-        return newest_before(self.times, marker.t) if marker.q is None else marker.q
+        if marker.q is not None:
+            return marker.q
+        if not self.dated:
+            return newest_before(self.times, marker.t)
+        return newest_before(self._clock_times, self.dated.get(marker.t, marker.t))
+
+    @cached_property
+    def _clock_times(self) -> tuple[tuple[int, int], ...]:
+        """(when it took effect, seq) of the transactions that are known, sorted.
+
+        They may be dated years ahead; a client of version 1 dates its parts by its own clock.
+        """
+        return tuple(sorted((self.dated.get(t, t), seq) for t, seq in self.times))
 
     @property
     def records(self) -> Mapping[str, Delete]:

@@ -101,7 +101,8 @@ class AppendStream:
         if moment.ms is None:
             return offset
         waiting = plan.pending(offset, self._view(offset, snapshot))
-        seen = (name for _, name in waiting if time_in(name) <= (moment.ms or 0))
+        effective = snapshot.effective
+        seen = (name for _, name in waiting if effective(time_in(name)) <= (moment.ms or 0))
         return replace(offset, seen=frozenset(seen))
 
     def hold(self) -> None:
@@ -156,7 +157,7 @@ class AppendStream:
             until = None if end.initial is None else end.initial.after
             found = self._initial(start, start.initial, view, snapshot)
             found = [m for m in found if until is None or m.p <= until]
-            markers += (parts.checked(m, forgotten) for m in found)
+            markers += (parts.checked(m, snapshot, forgotten) for m in found)
         names = plan.delivered(start, end, view.folds)
         for name, content in zip(names, self._in_order(names, snapshot), strict=True):
             markers += parts.of_append(name, content, snapshot, forgotten)
@@ -211,14 +212,14 @@ class AppendStream:
         """Parts of the state at the beginning that are left, by key."""
         parts.check_initial(view.folds, snapshot)
         try:
-            then = snapshot.at(initial.t)
+            then = snapshot.after(initial.t)
         except SnapshotExpiredError as error:
             raise StreamBehindError(
                 f"the state that this stream began with is deleted in part: {error.message}",
                 next_step=f"{ANEW}; raise cleanup.grace or the size of the batches",
             ) from None
         # A log file may be dated before the beginning and land after it.
-        late = [name for name in plan.later(offset, view) if time_in(name) <= initial.t]
+        late = [name for name in plan.later(offset, view) if then.shows(time_in(name))]
         late_parts = {m.p for content in self._in_order(late, snapshot) for m in content.markers}
         found = (m for p, m in then.live.items() if p > initial.after and p not in late_parts)
         return sorted(found, key=lambda marker: marker.p)

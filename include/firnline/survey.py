@@ -56,6 +56,8 @@ class TxnSurvey:
     """What they say that the table is, the birth record included; each with its own time."""
     born: bool = False
     """There is a birth record: some append was published once."""
+    modified: dict[int, int] = field(default_factory=dict)
+    """Number -> last-modified time of the object, unix ms."""
 
     @property
     def newest(self) -> int:
@@ -117,7 +119,9 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     for meta in store.list(paths.txn_dir):
         try:
             number = paths.parse_txn(meta.key)
-            found.numbers += [number] if number else []
+            if number:
+                found.numbers.append(number)
+                found.modified[number] = meta.modified_ms
             keys.append(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)

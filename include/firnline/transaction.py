@@ -23,7 +23,7 @@ from firnline.errors import (
     CommitUnknownError,
     StoreError,
 )
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.properties import Properties, PropertiesRecord, record_line
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
@@ -309,7 +309,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
         properties=said,
-        other=list(folded.other),
+        other=[*folded.other, *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
     _check(table, base, change, content, mended)
@@ -354,6 +354,23 @@ def _said(
     return [*needed(known, now), own]
 
 
+def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
+    """Return when log files took effect that are dated far ahead and of which no record says it.
+
+    The transaction itself is among them: it took effect after everything that it is dated after,
+    also where this machine's clock is behind.
+    """
+    known = dated.recorded(snapshot.other)
+    found = {at: seen for at, seen in snapshot.dated.items() if at not in known}
+    names = (item.name.t for item in snapshot.listing.values())
+    after = max((snapshot.dated.get(at, at) + 1 for at in names), default=0)
+    if t > max(now, after) + dated.FAR_MS:
+        found[t] = max(now, after)
+    used = snapshot.dates_used() if found else frozenset()
+    lines = (dated.record(at, seen) for at, seen in sorted(found.items()))
+    return [line for line in lines if not dated.is_over(line, snapshot.purged, used)]
+
+
 def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:
     """The change's own, then those of folded log files and those that it keeps, each once."""
     own = [msgspec.structs.replace(delete, seq=seq, t=t) for delete in change.deletes]
@@ -393,7 +410,8 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
         )
         for m in (snapshot.live[p] for p in change.clean if p in snapshot.live)
     ]
-    return [*new, *clean, *(bury(snapshot.parts[p], t) for p in change.replaces)]
+    gone = (fold.with_sequence(snapshot, snapshot.parts[p]) for p in change.replaces)
+    return [*new, *clean, *(bury(marker, t) for marker in gone)]
 
 
 def _check(table: Table, base: Base, change: Change, content: LogContent, mended: Mended) -> None:

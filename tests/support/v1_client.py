@@ -6,9 +6,13 @@ string, no ``x``, no ``n``, no statistics, and drops every key it does not know 
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.support.world import World
 
@@ -62,9 +66,64 @@ class V1Client:
         self._write(f"{t}_{self.host}.jsonl", SCHEMA, [], [{"p": part, "b": size, "t": t}])
         return part
 
+    def append_rows(self, partition: str, rows: pa.Table, schema: dict[str, str]) -> str:
+        """An append of real rows; the schema line is what the client says of them."""
+        self.world.clock.advance(1)
+        t = self.world.clock.now
+        part = self._part(partition, rows)
+        marker = {"p": part, "b": len(self._objects[part][0]), "t": t}
+        self._write(f"{t}_{self.host}.jsonl", schema, [], [marker])
+        return part
+
+    def _part(self, partition: str, rows: pa.Table) -> str:
+        t, buffer = self.world.clock.now, io.BytesIO()
+        pq.write_table(rows, buffer)
+        part = f"{self._prefix}/_data/{partition}/{self.world.ids.uuid7(t)}.parquet"
+        self._objects[part] = (buffer.getvalue(), t)
+        return part
+
+    def merge_rows(self, partition: str) -> str:
+        """Merge real parts as DuckDB reads them: the keys of the path become columns."""
+        inside = f"{self._prefix}/_data/{partition}/"
+        picked = sorted(p for p in self.live() if p.startswith(inside))
+        read = [pq.read_table(io.BytesIO(self._objects[p][0])) for p in picked]
+        rows = pa.concat_tables(read, promote_options="permissive")
+        for segment in partition.split("/"):
+            name, mark, value = segment.partition("=")
+            if mark and name not in rows.column_names:
+                rows = rows.append_column(name, pa.array([value] * len(rows), pa.string()))
+        self.world.clock.advance(5)
+        new = self._part(partition, rows)
+        self._fold_into(picked, new, len(self._objects[new][0]))
+        return new
+
+    def schema(self) -> dict[str, str]:
+        """The union of the schema lines of all log files, folded ones too; ValueError for two types
+        of one column, and then the client does nothing."""
+        found: dict[str, str] = {}
+        for key in self.log_files():
+            for column, kind in self._read(key)[0].items():
+                if found.setdefault(column, kind) != kind:
+                    raise ValueError(f"{column}: {found[column]} and {kind}")
+        return found
+
+    def clean_up(self, age_ms: int) -> None:
+        """Its tombstone clean-up: what was tombstoned that long ago goes, ours too."""
+        before = self.world.clock.now - age_ms
+        for path, marker in self.markers().items():
+            if marker.get("tmb", before + 1) <= before:
+                self._objects.pop(path, None)
+        gone = {
+            stone["p"]
+            for key in self.log_files()
+            for stone in self._read(key)[1]
+            if stone["t"] <= before
+        }
+        for key in gone:
+            self._objects.pop(key, None)
+
     def merge(self, partition: str) -> str | None:
         """Replace the live parts of a partition by one, folding every log file."""
-        logs, markers = self.log_files(), self.markers()
         inside = f"{self._prefix}/_data/{partition}/"
         picked = sorted(p for p in self.live() if p.startswith(inside))
         if len(picked) < 2:
@@ -73,19 +132,24 @@ class V1Client:
         t = self.world.clock.now
         new = f"{inside}{self.world.ids.uuid7(t)}.parquet"
         self._objects[new] = (b"rows", t)
+        self._fold_into(picked, new, sum(self.markers()[p]["b"] for p in picked))
+        return new
+
+    def _fold_into(self, picked: list[str], new: str, size: int) -> None:
+        logs, markers = self.log_files(), self.markers()
+        t = self.world.clock.now
         schema: dict[str, str] = {}
         stones = dict.fromkeys(logs, t)
         for log in logs:
             schema |= self._read(log)[0]
             stones |= {s["p"]: s["t"] for s in self._read(log)[1]}
-        lines = [{"p": new, "b": sum(markers[p]["b"] for p in picked), "t": t}]
+        lines = [{"p": new, "b": size, "t": t}]
         for path, marker in markers.items():
             known: dict[str, Any] = {k: marker[k] for k in ("p", "b", "t", "tmb") if k in marker}
             lines.append(known | {"tmb": t} if path in picked else known)
         self._write(
             f"{t}_m_{self.host}.jsonl", schema, [{"p": p, "t": s} for p, s in stones.items()], lines
         )
-        return new
 
     def _write(
         self,

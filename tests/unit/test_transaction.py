@@ -41,6 +41,7 @@ from tests.support.log_tables import (
 from tests.support.v1_client import V1Client
 from tests.support.world import Fault, FaultyStore, Sleeping, World, make_world
 
+GRACE = 86_400_000
 RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")
 
 
@@ -494,3 +495,24 @@ def test_a_name_that_exists_is_never_overwritten() -> None:
     key = part_key(world)
     with pytest.raises(ObjectExistsError):
         world.store.put_new(key, b"other")
+
+
+def test_a_part_that_dies_keeps_the_sequence_of_its_foreign_writer() -> None:
+    """Its own transaction, and those before, may be gone when a restore or reader asks for it."""
+    world = make_world()
+    client = V1Client(world)
+    do_merge(world, put_append(world) + put_append(world))
+    world.clock.advance(1)
+    part = client.append("d=2")
+    assert snapshot(world).parts[part].q is None
+    base = take_base(world.table)
+    counts = Counts(parts_in=1, rows_in=0)
+    dropped = commit(world.table, base, Change("drop", (part,), (), counts), RUN)
+    assert dropped.base is not None
+    log_file = dropped.base.snapshot.contents[dropped.header.log]
+    assert {m.p: m.q for m in log_file.markers}[part] == 1
+    world.clock.advance(GRACE + 1)
+    for key in [k for k in world.store.objects if "/_log/" in k and k != dropped.header.log]:
+        del world.store.objects[key]
+    state = snapshot(world)
+    assert state.sequence_of(state.parts[part]) == 1

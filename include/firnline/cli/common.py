@@ -136,14 +136,14 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
     return snapshot_at(table, at)
 
 
-def moment(table: Table, text: str) -> int:
-    """Unix milliseconds of a time, or of the transaction with a number.
+def moment(table: Table, text: str, state: Snapshot) -> int:
+    """Unix milliseconds of a time, or of the transaction with a number; ``state`` is the newest.
 
     Raises UsageError; SnapshotExpiredError for a transaction whose record is gone.
     """
     from firnline.moment import time_ms
 
-    return time_ms(table, text)
+    return time_ms(table, text, state)
 
 
 def require_table(table: Table) -> None:

@@ -52,8 +52,8 @@ def diff(
 
     opened = open_target(table, settings)
     state = read_state(opened)
-    start = moment(opened, before)
-    end = None if after is None else moment(opened, after)
+    start = moment(opened, before, state)
+    end = None if after is None else moment(opened, after, state)
     found = compare(state.at(start), state if end is None else state.at(end))
     data = {
         "table": opened.settings.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -10,6 +10,7 @@ import duckdb
 from firnline.errors import PartSchemaError
 from firnline.kernel.model import KernelTask, Source
 from firnline.kernel.stage import InputError
+from firnline.paths import path_columns
 from firnline.schema import normalise
 from firnline.sql_types import fold_name, quote_name
 from firnline.widening import widens
@@ -81,7 +82,7 @@ def fit(
     Raises:
         InputError: the first column that does not fit (PartSchemaError).
     """
-    dropped = {fold_name(name) for name in task.dropped}
+    dropped = {fold_name(name) for name in (*task.dropped, *not_data(task, described))}
     conversions = {fold_name(each.column): each.name for each in task.conversions}
     seen: dict[str, str] = {}
     converted: dict[str, Converted] = {}
@@ -101,6 +102,14 @@ def fit(
         elif held.moved or normalise(held.kind) != normalise(kind):
             converted[folded] = Converted(held.name, held.value, held.kind, kind, exact=True)
     return frozenset(seen), converted
+
+
+def not_data(task: KernelTask, described: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the columns of a file that its path has and the table does not: they are left out."""
+    known = {fold_name(name) for name, _ in task.columns}
+    known |= {fold_name(each.column) for each in task.conversions}
+    path = {fold_name(name) for name in path_columns(task.partition)} - known
+    return [name for name, _ in described if fold_name(name) in path]
 
 
 def _problem(

@@ -13,7 +13,7 @@ import duckdb
 from firnline.errors import PartSchemaError
 from firnline.kernel.culprit import culprit
 from firnline.kernel.duck import quote_list, quote_text
-from firnline.kernel.fit import Converted, fit, sql_type
+from firnline.kernel.fit import Converted, fit, not_data, sql_type
 from firnline.kernel.model import KernelTask, Source
 from firnline.kernel.stage import InputError
 from firnline.schema import normalise
@@ -42,6 +42,8 @@ class Inputs:
     staged: tuple[Staged, ...]
     rows_of: Mapping[Path, int]
     """By the footers."""
+    left_out: tuple[str, ...]
+    """Columns of files that only their path has (``fit.not_data``)."""
     stored: Mapping[str, tuple[str, str]]
     """fold_name -> (column, type that Parquet gives back for the table's type)."""
 
@@ -87,16 +89,19 @@ def read_footers(
     for path, source in zip(paths, task.inputs, strict=True):
         groups[(shapes[str(path)], source.sources), source.where_hidden].append(path)
     columns: dict[_Form, tuple[frozenset[str], Mapping[str, Converted]]] = {}
+    left_out: set[str] = set()
     for (form, _), members in groups.items():
         if form not in columns:
             key = keys[str(members[0])]
             described = _describe(connection, members[0], key)
+            left_out.update(not_data(task, described))
             columns[form] = fit(connection, task, key, described, form[1], wanted)
     staged = tuple(
         Staged(tuple(members), columns[form][0], hidden, columns[form][1])
         for (form, hidden), members in groups.items()
     )
-    return Inputs(staged, {Path(path): count for path, count in rows}, wanted)
+    rows_of = {Path(path): count for path, count in rows}
+    return Inputs(staged, rows_of, tuple(sorted(left_out)), wanted)
 
 
 def check_keys(

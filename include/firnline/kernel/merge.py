@@ -106,7 +106,8 @@ class _Merge:
                 )
                 produced = producer.run(paths, inputs, key_file)
         parts = tuple(self._upload(output) for output in produced.outputs)
-        return _result(task, parts, produced, keys)
+        result = _result(task, parts, produced, keys)
+        return msgspec.structs.replace(result, left_out=inputs.left_out)
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()

@@ -153,6 +153,8 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Visible rows that ``keep`` took away, and visible rows minus rows that ``query`` made."""
     untouched: tuple[str, ...] = ()
     """Keys of inputs that ``only_touched`` left out; their rows are in no count."""
+    left_out: tuple[str, ...] = ()
+    """Columns that inputs hold because their path has them; the table does not have them."""
     rows_hidden: dict[str, int] = {}
     """Input -> rows hidden in it or removed from it, of the touched ones, with ``only_touched``."""
     requests: dict[str, int] = {}

@@ -12,6 +12,7 @@ import numpy as np
 from firnline.log.part_columns import NONE, Mask, PartColumns
 from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import Marker
+from firnline.log.union import Past, is_live
 
 
 class ColumnarParts(PartsView):
@@ -76,14 +77,16 @@ class ColumnarParts(PartsView):
             yield from self._columns.markers(low, high, self._keep)
         yield from self._overlay.values()
 
-    def live(self, at: int | None) -> PartsView:
+    def live(self, past: Past | None) -> PartsView:
         columns, keep = self._columns, self._keep
         alive: Mask = columns.tmb == NONE
-        if at is not None:
-            alive = (columns.t <= at) & (alive | (columns.tmb > at))
+        if past is not None:
+            early, last = np.array(sorted(past.early), dtype=np.int64), max(past.upto, past.purged)
+            born = (columns.t <= past.upto) | np.isin(columns.t, early)
+            alive = born & (alive | ((columns.tmb > last) & ~np.isin(columns.tmb, early)))
         if keep is not None:
             alive &= keep
-        overlay = {p: m for p, m in self._overlay.items() if is_live(m, at)}
+        overlay = {p: m for p, m in self._overlay.items() if is_live(m, past)}
         return ColumnarParts(columns, overlay, None if alive.all() and not overlay else alive)
 
     def by_partition(self) -> PartitionsView:
@@ -96,13 +99,6 @@ class ColumnarParts(PartsView):
         if rows is not None:
             rows = None if (n == NONE).any() else rows + int(n.sum())
         return Totals(parts + len(b), rows, size + int(b.sum()))
-
-
-def is_live(marker: Marker, at: int | None) -> bool:
-    """Whether a part is live now, or was at a time (unix ms)."""
-    if at is None:
-        return marker.tmb is None
-    return marker.t <= at and (marker.tmb is None or marker.tmb > at)
 
 
 class _Values:

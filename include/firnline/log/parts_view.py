@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from firnline.log.records import Marker
+from firnline.log.union import Past
 
 
 class Totals(NamedTuple):
@@ -36,8 +37,8 @@ class PartsView(Mapping[str, Marker]):
     """Parts that are kept in columns."""
 
     @abstractmethod
-    def live(self, at: int | None) -> PartsView:
-        """Those that are live now, or were at a time (unix ms)."""
+    def live(self, past: Past | None) -> PartsView:
+        """Those that are live now, or were in a state of the past."""
 
     @abstractmethod
     def by_partition(self) -> PartitionsView:

@@ -23,11 +23,11 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     try_number: int = 0
     user: str = ""
     """Who started it."""
-    approved_by: str = ""
-    """Who approved it, where it asked somebody."""
     application_id: str = ""
     """Of the Spark application."""
     host: str = ""
+    approved_by: str = ""
+    """Who approved it, where it asked somebody."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):

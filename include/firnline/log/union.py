@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -20,6 +21,29 @@ def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
             if known is not marker:
                 parts[marker.p] = combine(known, marker)
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Which dates belong to a state of the past."""
+
+    upto: int
+    """All up to then, unix ms."""
+    early: frozenset[int] = frozenset()
+    """And these: they are far ahead of when they took effect."""
+    purged: int = -1
+    """A part that died up to then is dead in every state that is read."""
+
+
+def is_live(marker: Marker, past: Past | None) -> bool:
+    """Return True for a part that is live now, or was in a state of the past."""
+    if past is None:
+        return marker.tmb is None
+    if marker.t > past.upto and marker.t not in past.early:
+        return False
+    return marker.tmb is None or (
+        marker.tmb > max(past.upto, past.purged) and marker.tmb not in past.early
+    )
 
 
 def combine(a: Marker, b: Marker) -> Marker:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from firnline.errors import CheckpointError
 from firnline.fold import visible_since
-from firnline.log import codec, txn_file
+from firnline.log import codec, dated, txn_file
 from firnline.log.records import LogContent, Marker
 from firnline.operations.certificate_model import Certificate, Remaining, remaining
 from firnline.part import Scalar
@@ -60,7 +60,11 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
     """
     table, policy = scene.table, scene.table.settings
     others = waits(scene.snapshot.properties, policy, scene.now_ms)
-    seen = max([t, *_visible(scene.snapshot, certificate.deletes)])
+    visible = _visible(scene.snapshot, certificate.deletes)
+    # Its records gone, it is long ago, whatever its date.
+    seen = max(
+        [dated.since(t, at, scene.now_ms) for at in visible], default=scene.snapshot.effective(t)
+    )
     late_until = seen + others.append_ttl
     holders = _holders(scene, certificate, seq)
     due = _due(scene, holders["replaced part"] + holders["older part"])
@@ -217,7 +221,9 @@ def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
     for path in wanted:
         tmb = scene.snapshot.parts[path].tmb
         # Replaced parts that are alive cannot be: the transaction that holds them is committed.
-        due[path] = (scene.now_ms + 1 if tmb is None else max(tmb, seen[path])) + grace
+        due[path] = (
+            scene.now_ms + 1 if tmb is None else dated.since(tmb, seen[path], scene.now_ms)
+        ) + grace
     return due
 
 

@@ -100,8 +100,8 @@ def run_import(
     """Import a folder.
 
     Requests: those of ``read_snapshot``, a LIST per 1,000 objects of the folder, one of ``_txn/``,
-    a ranged GET for the properties, one per file, a copy per file that does not lie in place, 1 PUT;
-    where it begins the table 1 LIST and 1 PUT more.
+    a ranged GET for the properties, one per file, a copy per file that does not lie in place, and
+    1 PUT; where it begins the table 1 LIST and 1 PUT more.
 
     Args:
         table: the table; it need not exist.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from firnline.settings import MergeSettings, TableSettings
 from firnline.snapshot import Snapshot
 from firnline.table import Table
 from firnline.transaction import Change
+
+_LOG = logging.getLogger(__name__)
 
 MERGE_SOURCE = "source_files"
 """What ``merge.sql`` calls the rows of a group."""
@@ -179,6 +182,14 @@ def change_of(
             (``Work.hides``).
     """
     applied = tuple(sorted(d.id for d in deletes)) or None
+    for group, result in done:
+        if result.left_out:
+            _LOG.warning(
+                "partition %s: parts have the columns %s, which the path has and the table does "
+                "not; what replaces these parts is without them",
+                group.partition,
+                ", ".join(result.left_out),
+            )
     touched = [(touched_parts(group, result), result) for group, result in done]
     adds = [
         _marker(part, snapshot.seq, _insertion_order(parts), applied, run)

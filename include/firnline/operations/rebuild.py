@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
-from firnline.log import codec
+from firnline.log import codec, dated
 from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
@@ -123,6 +123,12 @@ def _landed(marker: Marker, t: int) -> Marker:
     return msgspec.structs.replace(marker, t=t, o=marker.order())
 
 
+def _dates(table: Table, t: int) -> set[bytes]:
+    """The record of when the rebuild took effect, where it has to be dated far ahead."""
+    now = table.clock.now_ms()
+    return {dated.record(t, now)} if t > now + dated.FAR_MS else set()
+
+
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     history, plan, listing = remains.history, remains.plan, remains.log.listing
     logs = [item.name for item in listing.values()]
@@ -137,7 +143,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
         properties=_properties(table, remains, seq, t),
-        other=sorted(remains.other),
+        other=sorted(remains.other | _dates(table, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     rows = plan.rows or 0

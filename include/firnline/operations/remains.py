@@ -11,11 +11,12 @@ import msgspec
 from firnline import schema as schemas
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.log import dated
 from firnline.log.properties import PropertiesRecord, union
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, path_columns
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
 from firnline.properties import current, in_force, lengthened, waits
@@ -68,7 +69,7 @@ def read_remains(
     _refuse_broken(log, txns)
     if log.listing and not options.force and not _died_before(log, txns):
         _refuse_whole(table, log, txns)
-    history = _history(log, txns)
+    history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     if not objects and not history.parts and not history.newest:
         raise UsageError(
@@ -90,7 +91,7 @@ def read_remains(
     live = {marker.p: marker for marker in plan.live}
     for facts in footers:
         if facts.key in live:
-            stated = state.shown(live[facts.key], facts.columns)
+            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
     return Remains(
         log=log,
@@ -110,6 +111,17 @@ def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]
     return union(r for r in found if r.seq or not born or r.values == born[0].values)
 
 
+def _data_columns(
+    facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
+) -> dict[str, str]:
+    """Without what only a client of version 1 has written into the part: columns of its path."""
+    if facts.part is not None:
+        return dict(facts.columns)
+    table = {fold_name(name) for name in known.columns}
+    path = {fold_name(name) for name in path_columns(paths.parse_part(facts.key).partition)} - table
+    return {name: kind for name, kind in facts.columns.items() if fold_name(name) not in path}
+
+
 @dataclass
 class _State(StateColumns):
     """What log and transactions say of the columns that parts hold."""
@@ -120,6 +132,7 @@ class _State(StateColumns):
     deletes: Mapping[str, Delete]
     changes: tuple[SchemaChange, ...]
     times: tuple[tuple[int, int], ...]
+    dated: Mapping[int, int]
     _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
 
     @classmethod
@@ -129,7 +142,8 @@ class _State(StateColumns):
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
         rows, changes = split(records)
-        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)))
+        ahead = dated.listed(log.listing) | dated.recorded(txns.other)
+        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
         """The columns of a footer as the table has them."""
@@ -217,7 +231,7 @@ def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
     )
 
 
-def _history(log: LogSurvey, txns: TxnSurvey) -> History:
+def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
     parts = dict(txns.parts)
     for key in sorted(log.contents):
         for marker in log.contents[key].markers:
@@ -225,10 +239,14 @@ def _history(log: LogSurvey, txns: TxnSurvey) -> History:
             parts[marker.p] = marker if known is None else combine(known, marker)
     marks = [c.x.purged for c in log.contents.values() if c.x is not None]
     first = first_of_run(txns.headers)
+    newest_t = max((h.t for h in txns.headers.values()), default=0)
+    seen = txns.modified.get(txns.newest, newest_t)
+    ahead = dated.recorded(txns.other).get(newest_t)
     return History(
         parts=parts,
         newest=txns.newest,
-        newest_t=max((h.t for h in txns.headers.values()), default=0),
+        newest_t=newest_t,
+        newest_at=min(newest_t, dated.since(newest_t, seen, now_ms)) if ahead is None else ahead,
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),

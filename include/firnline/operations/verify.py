@@ -135,7 +135,7 @@ def run_verify(
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
-    counted = run.check_parts(snapshot, now - others.orphan_grace)
+    counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
         run.found,
         table.paths,
@@ -223,14 +223,15 @@ class _Run:
             return self.table
         return self.table.under(said)
 
-    def check_parts(self, snapshot: Snapshot, before_ms: int) -> Counted:
+    def check_parts(self, snapshot: Snapshot, now_ms: int, orphan_grace: int) -> Counted:
         table = self.table
         return check_objects(
             self.found,
             snapshot.parts,
             snapshot.purged,
             table.store.list(table.paths.data_dir),
-            before_ms,
+            now_ms,
+            orphan_grace,
         )
 
     def report(

@@ -14,6 +14,7 @@ from typing import Any
 
 from firnline import v1_view
 from firnline.errors import InvariantError
+from firnline.log import dated
 from firnline.paths import TablePaths
 from firnline.plan.cleanup_logs import deletable
 from firnline.properties import waits
@@ -108,8 +109,10 @@ class _Buried:
     key: str
     bytes: int
     tmb: int
+    since: int
+    """When readers could begin to see the tombstone, unix ms (``log.dated.since``)."""
     due: int
-    """When tombstone and visibility are both as old as the grace, unix ms."""
+    """When that is as long ago as the grace, unix ms."""
 
 
 def plan_cleanup(
@@ -136,15 +139,16 @@ def plan_cleanup(
     """
     _refuse_partial(snapshot)
     policy, others = settings.cleanup, waits(snapshot.properties, settings, now_ms)
-    parts = _dead_parts(snapshot, others.grace)
-    logs = _folded_logs(snapshot, others.grace)
+    parts = _dead_parts(snapshot, others.grace, now_ms)
+    logs = _folded_logs(snapshot, others.grace, now_ms)
     revived = v1_view.live_parts(snapshot.contents)
     held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
     all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
-    staying = [b.tmb for b in parts if b.due > now_ms or b.key in revived]
+    # Whoever was late to publish, or dated it years ahead, wrote the transaction before both.
+    staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
@@ -203,7 +207,7 @@ def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = 
     )
 
 
-def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
+def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
     """Parts that are dead and not confirmed deleted, oldest tombstone first."""
     dead = {
         p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
@@ -215,13 +219,13 @@ def _dead_parts(snapshot: Snapshot, grace: int) -> list[_Buried]:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
     return _in_order(
-        _Buried(p, m.b, m.tmb, max(m.tmb, seen[p]) + grace)
+        _buried(p, m.b, m.tmb, dated.since(m.tmb, seen[p], now_ms), grace)
         for p, m in dead.items()
         if m.tmb is not None
     )
 
 
-def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
     """Log files of the listing that others carry, oldest tombstone first."""
     seen: dict[str, int] = {}
     for key, content in snapshot.contents.items():
@@ -229,10 +233,14 @@ def _folded_logs(snapshot: Snapshot, grace: int) -> list[_Buried]:
         for stone in content.tombstones:
             seen[stone.p] = min(modified, seen.get(stone.p, modified))
     return _in_order(
-        _Buried(key, snapshot.listing[key].size, t, max(t, seen[key]) + grace)
+        _buried(key, snapshot.listing[key].size, t, dated.since(t, seen[key], now_ms), grace)
         for key, t in snapshot.log_tombstones.items()
         if key in snapshot.listing
     )
+
+
+def _buried(key: str, size: int, tmb: int, since: int, grace: int) -> _Buried:
+    return _Buried(key, size, tmb, since, since + grace)
 
 
 def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
@@ -247,7 +255,7 @@ def _old_transactions(
     grace: int,
     now_ms: int,
 ) -> list[ObjectMeta]:
-    """Transactions that may go; ``staying``: tombstones of parts that wait."""
+    """Transactions that may go; ``staying``: since when parts that wait are dead."""
     oldest_staying = min(staying, default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)

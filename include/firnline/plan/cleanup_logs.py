@@ -7,11 +7,13 @@ record is looked up in the log files that stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from firnline.fold import delete_is_over
+from firnline.log import dated
 from firnline.log.records import LogContent, Marker
+from firnline.log.sinks import without_superseded
 from firnline.snapshot import Snapshot, union_parts
 from firnline.sql_types import fold_name
 
@@ -71,10 +73,11 @@ def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
 def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> bool:
     content = snapshot.contents[key]
     return (
-        any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
+        _date_lost(snapshot, rest, key)
+        or any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
         or not _columns(snapshot, key) <= rest.columns
-        or not frozenset(content.other) <= rest.other
         or _properties_lost(rest, content)
+        or _others_lost(snapshot, rest, content.other)
         or any(
             delete.id not in rest.deletes
             and not delete_is_over(snapshot, delete, delete_cutoff, snapshot.purged)
@@ -90,6 +93,27 @@ def _properties_lost(rest: _Rest, content: LogContent) -> bool:
     """
     newest = max((seq for seq, _ in rest.properties), default=-1)
     return any(r.identity not in rest.properties and r.seq >= newest for r in content.properties)
+
+
+def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
+    """Return True while the listing alone says when a log file that is dated far ahead was there.
+
+    The next transaction writes it down.
+    """
+    item = snapshot.listing[key]
+    if not dated.listed({key: item}) or item.name.t in dated.recorded(rest.other):
+        return False
+    return item.name.t >= snapshot.purged or item.name.t in snapshot.dates_used()
+
+
+def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:
+    """Return True when an extension record stands nowhere else, and somebody may need it."""
+    missing = {line for line in lines if line not in rest.other}
+    if missing:
+        used = snapshot.dates_used()
+        missing = {ln for ln in missing if not dated.is_over(ln, snapshot.purged, used)}
+    # A later batch of the same query stands for those before it.
+    return bool(missing) and not missing.isdisjoint(without_superseded(rest.other | missing))
 
 
 def _stated(snapshot: Snapshot, key: str) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline import fold, v1_view
 from firnline.errors import UsageError
+from firnline.log import dated
 from firnline.log.records import LogContent
 from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
@@ -80,7 +81,7 @@ def plan_downgrade(
     if not is_v1:
         _refuse_young_deletes(snapshot, settings, now_ms)
     others = waits(snapshot.properties, settings, now_ms)
-    logs, dead, due = _left_overs(snapshot, others) if is_v1 else ((), (), 0)
+    logs, dead, due = _left_overs(snapshot, others, now_ms) if is_v1 else ((), (), 0)
     return DowngradePlan(
         groups=() if is_v1 else _groups(snapshot, settings, checked),
         deletes=len(snapshot.records),
@@ -119,7 +120,9 @@ def _groups(
     return tuple(groups)
 
 
-def _left_overs(snapshot: Snapshot, others: Waits) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+def _left_overs(
+    snapshot: Snapshot, others: Waits, now_ms: int
+) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Log files and parts that nobody needs once the new log file was visible for the grace."""
     ours = [item for item in snapshot.listing.values() if item.name.seq == snapshot.seq > 0]
     logs = sorted(key for key in snapshot.log_tombstones if key in snapshot.listing)
@@ -129,7 +132,9 @@ def _left_overs(snapshot: Snapshot, others: Waits) -> tuple[tuple[str, ...], tup
     dead = {p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None}
     # A run that read the table before the downgrade must not be able to commit any more either.
     wait = max(others.grace, others.commit_ttl)
-    return tuple(logs), tuple(sorted(dead)), max([ours[0].modified_ms, *dead.values()]) + wait
+    seen = ours[0].modified_ms
+    due = max([seen, *(dated.since(tmb, seen, now_ms) for tmb in dead.values())]) + wait
+    return tuple(logs), tuple(sorted(dead)), due
 
 
 def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:

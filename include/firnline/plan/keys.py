@@ -244,7 +244,9 @@ def forgettable(
         return frozenset()
     else:
         age = max(age, settings.deleted_keep)
-    return frozenset(m.p for m in group.parts if m.order()[1] <= now_ms - age)
+    # A place in the order may be years ahead: the rows were there when their part was.
+    rows = ((m, min(m.order()[1], snapshot.effective(m.t))) for m in group.parts)
+    return frozenset(m.p for m, inserted in rows if inserted <= now_ms - age)
 
 
 def may_go(

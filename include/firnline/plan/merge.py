@@ -137,7 +137,8 @@ def _candidates(
 ) -> tuple[list[LeftAlone], list[Marker]]:
     """Split parts of a partition into those left alone at once and those to group."""
     policy = settings.merge
-    unsettled = {m.p for m in parts if m.t > now_ms - policy.settle} if policy.settle else set()
+    latest = now_ms - policy.settle
+    unsettled = {m.p for m in parts if policy.settle and snapshot.effective(m.t) > latest}
     if len(unsettled) > policy.settle_max_parts:
         unsettled = set()
     # Of clustered tables it is runs that are large enough.

@@ -36,6 +36,8 @@ class History:
     newest: int
     """Newest transaction; 0 without one."""
     newest_t: int
+    newest_at: int
+    """When the newest transaction took effect; not its date, where that is far ahead."""
     """Its time, unix ms."""
     first: int | None
     """From this transaction to the newest none is missing; None without one."""
@@ -233,7 +235,7 @@ class _Judge:
         began = part.o[0] if part is not None else time_of(meta)
         who = "an append" if part is not None else "another client (or an import)"
         latest = began + self.settings.append.ttl + self.settings.commit_ttl + SLACK_MS
-        if self.history.newest and latest < self.history.newest_t:
+        if self.history.newest and latest < self.history.newest_at:
             return "ask", (
                 f"was written by {who} so long before transaction {self.history.newest} that this "
                 "would name it, had it ever been published: unless the log was lost earlier than "

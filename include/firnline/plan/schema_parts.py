@@ -10,6 +10,7 @@ from firnline.errors import UsageError
 from firnline.footers import FooterFacts
 from firnline.kernel.model import Conversion
 from firnline.log.records import Marker
+from firnline.paths import path_columns
 from firnline.plan.schema_target import Target
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
@@ -58,6 +59,8 @@ def _columns_now(
 ) -> Iterator[tuple[str, str]]:
     """A part's columns by the names that the table has for them."""
     held = snapshot.columns_of(marker)
+    table = {fold_name(name) for name in snapshot.schema}
+    path = {fold_name(n) for n in path_columns(snapshot.paths.parse_part(marker.p).partition)}
     seen: set[str] = set()
     for raw, kind in facts.columns.items():
         name = held.column(raw)
@@ -65,6 +68,8 @@ def _columns_now(
         # column the kernel makes one.
         if name is None or (name in seen and len(held.names(name)) > 1):
             continue
+        if fold_name(name) in path - table:
+            continue  # a client of version 1 wrote it, and the table does not have it
         seen.add(name)
         yield name, kind
 

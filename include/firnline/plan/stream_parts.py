@@ -48,12 +48,12 @@ def of_append(
         state = snapshot.parts.get(marker.p)
         if state is None or (state.tmb is not None and state.tmb <= snapshot.purged):
             raise _behind(marker, "and deleted ")
-        yield checked(state, forgotten_ms)
+        yield checked(state, snapshot, forgotten_ms)
 
 
-def checked(state: Marker, forgotten_ms: int) -> Marker:
+def checked(state: Marker, snapshot: Snapshot, forgotten_ms: int) -> Marker:
     """The part itself. Raises StreamBehindError: see ``forgotten_before``."""
-    if state.tmb is not None and state.tmb <= forgotten_ms:
+    if state.tmb is not None and snapshot.effective(state.tmb) <= forgotten_ms:
         raise _behind(state, "")
     return state
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from firnline.ids import UUID7, uuid7_time_ms
+from firnline.log import dated
 from firnline.paths import TablePaths
 from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -40,10 +41,9 @@ class Orphan:
     made_ms: int | None
     """The time in its name; None when there is none."""
 
-    @property
-    def youngest_ms(self) -> int:
-        """The later of its two times."""
-        return self.modified_ms if self.made_ms is None else max(self.modified_ms, self.made_ms)
+    def youngest_ms(self, now_ms: int) -> int:
+        """The later of its two times; that of its name only where it is not in the future."""
+        return dated.named_since(self.made_ms, self.modified_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,10 @@ class SweepPlan:
             "more_bytes": self.more_bytes,
             "young": self.young,
             "young_bytes": self.young_bytes,
-            "orphans": [{**asdict(o), "age": self.began_ms - o.youngest_ms} for o in self.orphans],
+            "orphans": [
+                {**asdict(o), "age": self.began_ms - o.youngest_ms(self.began_ms)}
+                for o in self.orphans
+            ],
         }
 
 
@@ -112,7 +115,7 @@ def plan_sweep(
     found: list[Orphan] = []
     more = more_bytes = young = young_bytes = 0
     for orphan in _unnamed(snapshot, objects, uploads):
-        if began_ms - orphan.youngest_ms <= grace_ms:
+        if began_ms - orphan.youngest_ms(began_ms) <= grace_ms:
             young, young_bytes = young + 1, young_bytes + orphan.bytes
         elif len(found) < limit:
             found.append(orphan)

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from firnline import v1_view
+from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
@@ -23,8 +24,6 @@ Severity = Literal["error", "warning", "note"]
 """error: rows are missing, doubled or wrong, or will be. warning: a rule is broken and somebody
 should look. note: worth knowing; nothing is wrong."""
 
-FUTURE_MS = 5 * 60_000
-"""How far a clock may run ahead before its log files are told of."""
 TXN_KEPT = 100
 """Transactions that retention never removes (docs/format.md, "Clean-up")."""
 SHOWN = 100
@@ -93,7 +92,7 @@ def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms
     for key, content in log.contents.items():
         _check_names(found, log.listing[key], content)
     for key, item in log.listing.items():
-        if item.name.t > now_ms + FUTURE_MS:
+        if item.name.t > now_ms + dated.FAR_MS:
             found.add(
                 "warning",
                 "log-from-the-future",
@@ -133,7 +132,7 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
     due = sorted(
         key
         for key, t in snapshot.log_tombstones.items()
-        if key in snapshot.listing and max(t, seen[key]) + grace < now_ms
+        if key in snapshot.listing and dated.since(t, seen[key], now_ms) + grace < now_ms
     )
     if due:
         size = sum(snapshot.listing[key].size for key in due)
@@ -158,7 +157,7 @@ def check_transactions(
     for key, error in txns.broken.items():
         found.add("error", "txn-unreadable", key, error.message, "keep the log: this copy is lost")
     for seq, header in txns.headers.items():
-        if header.t > now_ms + FUTURE_MS:
+        if header.t > now_ms + dated.FAR_MS:
             found.add(
                 "warning", "txn-from-the-future", paths.txn(seq),
                 f"is dated {(header.t - now_ms) // 1000} s from now",

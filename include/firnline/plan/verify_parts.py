@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from firnline.footers import FooterFacts
 from firnline.ids import uuid7_time_ms
+from firnline.log import dated
 from firnline.log.records import Marker
 from firnline.log.schema_changes import AS_IT_IS, PartColumns
-from firnline.paths import TablePaths
+from firnline.paths import TablePaths, path_columns
 from firnline.plan.verify import Findings, Severity
 from firnline.schema import normalise
 from firnline.sql_types import fold_name
@@ -57,12 +58,13 @@ class _Walk:
     unpurged: _Sum = field(default_factory=_Sum)
     seen: set[str] = field(default_factory=set)
 
-    def take(self, meta: ObjectMeta, orphan_cutoff: int) -> None:
+    def take(self, meta: ObjectMeta, now_ms: int, orphan_grace: int) -> None:
         self.counted.objects += 1
         self.counted.bytes += meta.size
         marker = self.parts.get(meta.key)
         if marker is None:
-            if max(meta.modified_ms, _name_time(meta.key)) < orphan_cutoff:
+            since = dated.named_since(_name_time(meta.key), meta.modified_ms, now_ms)
+            if since < now_ms - orphan_grace:
                 self.orphans.add(meta.key, meta.size)
             else:
                 self.counted.young += 1
@@ -83,7 +85,8 @@ def check_objects(
     parts: Mapping[str, Marker],
     purged: int,
     objects: Iterable[ObjectMeta],
-    orphan_cutoff: int,
+    now_ms: int,
+    orphan_grace: int,
 ) -> Counted:
     """Compare every object under ``_data/`` with the parts, in one pass over the listing.
 
@@ -92,11 +95,12 @@ def check_objects(
         parts: all parts of the log, dead ones included.
         purged: horizon up to which dead parts are confirmed deleted.
         objects: listing of ``_data/``, begun after the log was read.
-        orphan_cutoff: objects that nobody names count as left over when they are older, unix ms.
+        now_ms: wall clock.
+        orphan_grace: objects that nobody names count as left over when they are older, in ms.
     """
     walk = _Walk(found, parts, purged)
     for meta in objects:
-        walk.take(meta, orphan_cutoff)
+        walk.take(meta, now_ms, orphan_grace)
     gone = _Sum()
     for path, marker in parts.items():
         if path in walk.seen:
@@ -132,13 +136,13 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
         )  # fmt: skip
 
 
-def _name_time(key: str) -> int:
-    """Time in a part's own name, unix ms; 0 when it has none."""
+def _name_time(key: str) -> int | None:
+    """Time in a part's own name, unix ms; None when it has none."""
     name = key.rpartition("/")[2].removesuffix(".parquet")
     try:
         return uuid7_time_ms(name)
     except ValueError:
-        return 0
+        return None
 
 
 _NULL = '"NULL"'
@@ -197,11 +201,14 @@ class FooterCheck:
     def _check_columns(self, facts: FooterFacts) -> None:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
+        path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
         for raw, kind in facts.columns.items():
             name = held.column(raw)
             if name is None or fold_name(name) in self.disputed:
                 continue
             known = table.get(fold_name(name))
+            if known is None and fold_name(name) in path:
+                continue  # a client of version 1 wrote it; merges leave it out
             if known is None:
                 why = f"has a column {name!r} ({kind}) that the table does not have"
             elif normalise(known) != normalise(kind) and not widens(kind, known) and kind != _NULL:

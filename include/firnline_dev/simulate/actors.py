@@ -206,6 +206,20 @@ def find_nothing(stage: Stage) -> None:
         raise Violation(f"verify found {bad[0]}")
 
 
+def wait_for_nothing(stage: Stage) -> None:
+    """The grace is over for all there is, whatever it is dated; and what is there is there now."""
+    world, table = stage.world, stage.table
+    cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
+    world.now += 2 * GRACE
+    report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
+    waiting = [one for one in report.waiting if one.what == "parts"]
+    if waiting:
+        raise Violation(f"clean-up waits although the grace is over: {waiting[0]}")
+    snapshot = read_snapshot(table.store, table.paths)
+    if snapshot.listing and snapshot.at(world.now).live != snapshot.live:
+        raise Violation("the state as of now is not the newest state")
+
+
 def condition(stage: Stage) -> tuple[Hides, str]:
     """Some users of some partitions, and the same as SQL."""
     r = stage.r

@@ -29,6 +29,8 @@ class Keyed:
     """By partition."""
     came: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Row -> time of its append, its part."""
+    there: dict[int, int] = field(default_factory=dict)
+    """Row -> when it became visible by the store's clock, unix ms."""
     late: set[str] = field(default_factory=set)
     """Partitions into which an append came so late that merges had gone past it."""
 

@@ -17,7 +17,7 @@ from firnline_dev.simulate.keyed import (
     superseded,
 )
 from firnline_dev.simulate.kinds import is_tombstone
-from firnline_dev.simulate.world import GRACE, TTL
+from firnline_dev.simulate.world import AHEAD, GRACE, TTL
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
@@ -74,6 +74,8 @@ class Ledger:
     erases: set[int] = field(default_factory=set)
     times: dict[int, int] = field(default_factory=dict)
     """Transaction -> its time."""
+    now_ms: int = 0
+    """Store's clock when the newest transaction became visible."""
     published_at: dict[int, int] = field(default_factory=dict)
     """Transaction -> step."""
     undone: dict[int, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
@@ -224,7 +226,10 @@ class Ledger:
         self, keyed: Keyed, k: int, key: tuple[str, str], left: frozenset[int], t: int
     ) -> bool:
         """Whether a merge left a key tombstone out that has nothing to hide, now or ever."""
-        if k in left or not is_tombstone(k) or keyed.came[k][0] > t - TTL - GRACE:
+        # It may be dated years ahead, and then so is whoever forgets it.
+        inserted = min(keyed.came[k][0], keyed.there.get(k, keyed.came[k][0]))
+        now = min(t, self.now_ms + AHEAD)
+        if k in left or not is_tombstone(k) or inserted > now - TTL - GRACE:
             return False
         places = keyed.places()
         return not any(

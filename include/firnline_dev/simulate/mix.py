@@ -33,6 +33,8 @@ class Mix:
     lazy: bool
     deletes: bool
     weights: dict[str, float]
+    ahead: float = 0.0
+    """Chance that the clock of a writer is years ahead."""
     kind: str = "plain"
     """Of table (``firnline_dev.simulate.kinds``)."""
 
@@ -63,7 +65,8 @@ class Mix:
             weights=weights,
             kind=kind,
         )
-        return found._sleepy() if r.random() < 0.2 else found
+        found = found._sleepy() if r.random() < 0.2 else found
+        return replace(found, ahead=r.choice([0.0, 0.0, 0.0, 0.1]))
 
     def _sleepy(self) -> Mix:
         """Little goes wrong but that processes sleep while others clean up behind them."""

@@ -97,9 +97,11 @@ def _grace_from_tombstone() -> None:
     real_dead, real_logs = plan_cleanup._dead_parts, plan_cleanup._folded_logs
 
     def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        def buried(snap: Any, grace: int) -> list[Any]:
-            found = real(snap, grace)
-            return [plan_cleanup._Buried(b.key, b.bytes, b.tmb, b.tmb + grace) for b in found]
+        def buried(snap: Any, grace: int, now: int) -> list[Any]:
+            return [
+                dataclasses.replace(b, since=b.tmb, due=b.tmb + grace)
+                for b in real(snap, grace, now)
+            ]
 
         return buried
 

@@ -40,6 +40,8 @@ class Oracle:
     """Row -> newest transaction that was committed when its append began."""
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
+    landed_ms: dict[str, int] = field(default_factory=dict)
+    """The same by the store's clock, unix ms."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
     """By the key of the log file."""
     looked: dict[str, int] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class Oracle:
     def _log_file(self, key: str, data: bytes) -> str:
         content = self.contents[key] = codec.decode(key, data, self.world.paths)
         self.landed.setdefault(key, self.world.step)
+        self.landed_ms.setdefault(key, self.world.now)
         name = self.world.paths.parse_log(key)
         if name.kind == "append":
             for marker in content.markers:
@@ -119,6 +122,8 @@ class Oracle:
                 )
             self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
         if self.keyed is not None:
+            rows_here = self.part_rows.get(marker.p, ())
+            self.keyed.there.update((k, self.world.now) for k, _, _ in rows_here)
             self.keyed.landed(self.snapshot(), marker)
 
     def _apply(self, key: str) -> int:
@@ -128,6 +133,7 @@ class Oracle:
             if marker.t == header.t and marker.p not in self.part_rows:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
         looked = self.looked[key]
+        self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
         return header.seq
 
@@ -182,7 +188,7 @@ class Oracle:
     def _past_rows(self, time_ms: int, step: int) -> set[int]:
         paths = self.world.paths
         known = {key: content for key, content in self.contents.items() if self.landed[key] <= step}
-        listing = {key: LogObject(paths.parse_log(key), 0, 0) for key in known}
+        listing = {key: LogObject(paths.parse_log(key), 0, self.landed_ms[key]) for key in known}
         ever = replace(build(paths, LogRead(listing, known)), purged=-1)
         return set(self.shown_by(ever.at(time_ms)))
 

@@ -6,7 +6,7 @@ import logging
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,15 +19,16 @@ from firnline import append_run, fold
 from firnline.operations import remains, replace_rows, restore
 from firnline.store.probe import forget
 from firnline_dev.simulate import rows
-from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing
+from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
 from firnline_dev.simulate.chance import Chance, Event
 from firnline_dev.simulate.disaster import lose_the_log, read_footers, try_to_rebuild
 from firnline_dev.simulate.kinds import KINDS, settings_of
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
-from firnline_dev.simulate.stage import stage_of
+from firnline_dev.simulate.stage import Stage, stage_of
 from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
+    AHEAD,
     TICK,
     Actor,
     Violation,
@@ -41,7 +42,8 @@ _SKEWS: dict[str, tuple[int, ...]] = {
     "sweep": (0,),
 }
 """Of the clocks of those who do it: only that of who deletes has to be right."""
-_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, 80 * TICK)
+_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, AHEAD)
+_YEARS = 10 * 365 * 86_400_000
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder that is made and removed, not a name to guess
 """Appends want a scratch folder each, and a busy disk takes longer for it than all the rest."""
 _TRIES = 12
@@ -141,6 +143,8 @@ class _Cast:
         r = world.chance.stream(world.step, 1)
         name = r.choices(self.names, self.weights)[0] if self.oracle.landed else "append"
         skew = r.choice(_SKEWS.get(name, _OTHER_SKEWS))
+        if name == "append" and world.chance.happens("ahead", world.step, 0, world.mix.ahead):
+            skew = _YEARS
         self.start(name, skew, r)
 
     def start(self, name: str, skew: int, r: random.Random) -> Actor:
@@ -223,14 +227,16 @@ def _play(world: World, oracle: Oracle) -> None:
         audience.leave()
     world.calm = True
     audience.finish()
-    _verify(world, oracle)
+    _at_the_end(world, oracle, find_nothing)
+    if world.mix.ahead:
+        _at_the_end(world, oracle, wait_for_nothing)
 
 
-def _verify(world: World, oracle: Oracle) -> None:
-    """`firnline verify` agrees that the table is sound, once everybody has left."""
+def _at_the_end(world: World, oracle: Oracle, looks: Callable[[Stage], None]) -> None:
+    """Somebody who looks at the table once everybody has left."""
     hub = greenlet.getcurrent()
     actor = Actor(world, "verify", world.mix.steps, 0, hub, world.chance.stream(world.mix.steps))
-    thread = greenlet.greenlet(partial(find_nothing, stage_of(world, oracle, actor)))
+    thread = greenlet.greenlet(partial(looks, stage_of(world, oracle, actor)))
     while resume(thread):
         pass
 

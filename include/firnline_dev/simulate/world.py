@@ -22,6 +22,8 @@ TICK = 123_429
 """Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
 GRACE = 400 * TICK
 TTL = 300 * TICK
+AHEAD = 80 * TICK
+"""How far the clock of maintenance may be ahead."""
 START_MS = 1_700_000_000_000
 ROOT = "memory://simulation/t"
 SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}

@@ -43,7 +43,9 @@ def footer(name: str, **part: Any) -> FooterFacts:
 def history(*markers: Marker, first: int | None = 1, newest: int = 9, purged: int = 0) -> History:
     """Transactions ``first`` to ``newest``; the first was at 100 h, the newest is now."""
     parts = {m.p: m for m in markers}
-    return History(parts, newest, NOW if newest else 0, first, 100 * HOUR, purged)
+    return History(
+        parts, newest, NOW if newest else 0, NOW if newest else 0, first, 100 * HOUR, purged
+    )
 
 
 def plan(

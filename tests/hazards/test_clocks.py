@@ -1,0 +1,205 @@
+"""A writer's clock that is years ahead: nothing waits for its date (docs/guarantees.md, W2)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from firnline.append import Appender
+from firnline.clock import SystemClock
+from firnline.errors import SnapshotExpiredError
+from firnline.kernel.local import LocalEngine
+from firnline.log import dated
+from firnline.log.txn_file import RunIdentity
+from firnline.moment import snapshot_at
+from firnline.operations.certificate import complete_certificate
+from firnline.operations.erase import EraseOptions, run_erase
+from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.sweep import SweepOptions, run_sweep
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.snapshot import read_snapshot
+from tests.support.cleanups import DAY, GRACE, check, clean_up, keys_under
+from tests.support.log_tables import do_merge, part_key, put_append, snapshot
+from tests.support.reading import visible_ids
+from tests.support.world import World, make_world
+
+HOUR = 3_600_000
+YEARS = 10 * 365 * DAY
+RUN = RunIdentity(run_id="r", user="ana")
+
+
+def engine_of(world: World, scratch: Path) -> Callable[[], LocalEngine]:
+    return lambda: LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+
+
+def beside(world: World) -> tuple[World, list[str]]:
+    """A table with an append of now and one that is dated ten years ahead."""
+    keys = put_append(world)
+    return world, keys + put_append(world, t=world.clock.now + YEARS)
+
+
+def at_now(world: World) -> set[str]:
+    return set(snapshot_at(world.table, world.clock.now).live)
+
+
+def test_what_is_dated_years_ahead_is_there_now() -> None:
+    world, keys = beside(make_world())
+    assert at_now(world) == set(keys)
+    before = world.clock.now - 1
+    assert set(snapshot_at(world.table, before).live) == set(keys[:1]), "it was not there before"
+    world.clock.advance(10)
+    do_merge(world, keys)
+    assert at_now(world) == set(snapshot(world).live)
+    assert set(snapshot_at(world.table, world.clock.now - 1).live) == set(keys)
+
+
+def test_the_past_of_a_table_with_a_date_years_ahead_stays_as_it_was() -> None:
+    """At every moment of it, also once the log file that said so is folded and deleted."""
+    world, keys = beside(make_world())
+    past: dict[int, set[str]] = {}
+
+    def happened(live: set[str]) -> None:
+        past[world.clock.now] = live
+        world.clock.advance(HOUR)
+
+    happened(set(keys))
+    do_merge(world, keys)
+    happened(set(snapshot(world).live))
+    late = put_append(world)
+    happened(set(snapshot(world).live))
+    do_merge(world, late)
+    happened(set(snapshot(world).live))
+
+    def check_past() -> int:
+        refused = 0
+        for ms, live in past.items():
+            try:
+                assert set(snapshot_at(world.table, ms).live) == live
+            except SnapshotExpiredError:
+                refused += 1
+        return refused
+
+    assert check_past() == 0
+    world.clock.advance(GRACE - 2 * HOUR)
+    assert clean_up(world).parts == 2
+    assert check_past() == 2, "only what was up to the first merge is gone"
+    happened(set(snapshot(world).live))
+    world.clock.advance(GRACE)
+    clean_up(world)
+    world.clock.advance(GRACE)
+    clean_up(world)
+    assert check_past() == 4, "all but the last, which is behind the second merge"
+    assert at_now(world) == set(snapshot(world).live)
+
+
+def test_clean_up_waits_no_longer_than_the_grace_for_what_is_dated_years_ahead() -> None:
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    live = set(snapshot(world).live)
+    world.clock.advance(GRACE - 1)
+    waiting = clean_up(world)
+    assert waiting.parts == 0
+    assert {w.last_ms for w in waiting.waiting} == {world.clock.now + 1}
+    world.clock.advance(2)
+    done = clean_up(world)
+    assert (done.parts, done.log_files) == (2, 2)
+    check(world, live)
+    assert keys_under(world, "_data") == live
+
+
+def test_the_log_of_a_table_with_a_date_years_ahead_does_not_grow() -> None:
+    """Tombstones, dates and transactions go as in any other table."""
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    for _ in range(8):
+        world.clock.advance(GRACE + HOUR)
+        put_append(world)
+        do_merge(world, list(snapshot(world).live))
+        clean_up(world)
+    state = snapshot(world)
+    assert len(keys_under(world, "_log")) <= 7
+    assert len(state.log_tombstones) <= 6
+    assert len(state.other) <= 8
+    check(world, state.live)
+
+
+def test_an_erase_is_complete_although_an_append_is_dated_years_ahead(tmp_path: Path) -> None:
+    world = make_world(sort_by=["id"])
+    Appender(world.table).append(pa.table({"id": [1, 2], "user": ["a", "b"]}))
+    ahead = dataclasses.replace(world.clock, now=world.clock.now + YEARS)
+    Appender(dataclasses.replace(world.table, clock=ahead)).append(
+        pa.table({"id": [3, 4], "user": ["a", "b"]})
+    )
+    world.clock.advance(1000)
+    options = EraseOptions(columns=("user",), keys=(("a",),))
+    erased = run_erase(world.table, engine_of(world, tmp_path), options, RUN)
+    assert erased.certificate is not None
+    world.clock.advance(2 * GRACE)
+    clean_up(world)
+    seen = complete_certificate(world.table, erased.certificate, RUN)
+    assert seen.status == "complete", seen.remaining
+    assert visible_ids(world.table) == Counter([2, 4])
+    assert at_now(world) == set(snapshot(world).live)
+
+
+def test_a_merge_settles_what_is_dated_years_ahead(tmp_path: Path) -> None:
+    world = make_world(merge={"settle": "1h"})
+    ahead = dataclasses.replace(world.clock, now=world.clock.now + YEARS)
+    for clock in (world.clock, ahead) * 6:
+        Appender(dataclasses.replace(world.table, clock=clock)).append(pa.table({"id": [1]}))
+    world.clock.advance(2 * HOUR)
+    report = run_merge(world.table, engine_of(world, tmp_path), MergeOptions(), RUN)
+    assert report.transactions
+    assert len(snapshot(world).live) == 1
+
+
+def test_a_sweep_waits_for_no_name_from_the_future() -> None:
+    """Nobody can have named an object tomorrow: the store's time is all that counts then."""
+    world = make_world(orphan_grace="24h")
+    put_append(world)
+    key = world.table.paths.data_part("d=1", world.ids.uuid7(world.clock.now + YEARS))
+    world.store.objects[key] = (b"rows", world.clock.now)
+    world.clock.advance(DAY)
+    run_sweep(world.table, SweepOptions(), RUN)
+    assert key in world.store.objects, "not older than a day yet"
+    world.clock.advance(HOUR)
+    run_sweep(world.table, SweepOptions(), RUN)
+    assert key not in world.store.objects
+
+
+def test_verify_tells_what_is_due_although_it_is_dated_years_ahead() -> None:
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    orphan = part_key(world)
+    world.clock.advance(2 * DAY)
+    kinds = {f.kind for f in run_verify(world.table, VerifyOptions()).findings}
+    assert {"log-clean-up-due", "log-from-the-future"} <= kinds
+    assert orphan in world.store.objects
+
+
+def test_rows_of_version_1_clients_are_not_hidden_by_deletes_of_before() -> None:
+    """Their sequence follows from the time, and transactions are dated years ahead by now."""
+    world, keys = beside(make_world())
+    world.clock.advance(HOUR)
+    merged = do_merge(world, keys)
+    world.clock.advance(HOUR)
+    foreign = put_append(world, q=None)
+    state = read_snapshot(world.store, world.table.paths)
+    assert state.sequence_of(state.parts[foreign[0]]) == merged.header.seq
+
+
+@pytest.mark.parametrize("ms", [0, dated.FAR_MS])
+def test_a_little_ahead_is_dated_as_it_says(ms: int) -> None:
+    world = make_world()
+    t = world.clock.now + 1 + ms
+    keys = put_append(world, t=t)
+    assert not snapshot(world).dated
+    world.clock.advance(ms)
+    assert at_now(world) == set(keys)
+    with pytest.raises(AssertionError):
+        assert set(snapshot(world).at(t - 1).live) == set(keys)
