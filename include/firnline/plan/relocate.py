@@ -15,6 +15,8 @@ from firnline.errors import UsageError
 from firnline.log.relocation import Named
 from firnline.paths import LogName, TablePaths
 
+_BIRTH = TablePaths("").birth
+
 
 @dataclass(frozen=True, slots=True)
 class RelocationPlan:
@@ -25,6 +27,7 @@ class RelocationPlan:
     new: str
     erases: tuple[str, ...]
     transactions: tuple[str, ...]
+    """The birth record among them."""
     logs: tuple[str, ...]
     """The last one is what readers read."""
     checkpoints: tuple[str, ...]
@@ -39,7 +42,7 @@ class RelocationPlan:
             "from": self.old,
             "to": self.new,
             "logs": len(self.logs),
-            "transactions": len(self.transactions),
+            "transactions": sum(not key.endswith(_BIRTH) for key in self.transactions),
             "certificates": len(self.erases),
             "checkpoints": len(self.checkpoints),
             "parts": self.parts,
