@@ -41,7 +41,7 @@ from firnline.plan.clone import (
     with_history,
     without_history,
 )
-from firnline.plan.relocate import refuse_missing
+from firnline.plan.relocate import refuse_missing, refuse_without
 from firnline.properties import from_settings
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
@@ -228,6 +228,9 @@ class _Run:
         store, paths = self.source.store, self.source.paths
         erased = [meta.key for meta in store.list(paths.erase_dir) if meta.key.endswith(".json")]
         transactions = [meta.key for meta in store.list(paths.txn_dir)]
+        marks = [c.x.seq for c in snapshot.contents.values() if c.x is not None]
+        newest = max(marks, default=0)
+        refuse_without(newest, transactions, paths, "run `firnline verify` on it")
         root = self.source.settings.root
         return with_history(snapshot, root, objects, transactions, erased)
 

@@ -24,7 +24,14 @@ from firnline.moment import no_table
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.paths import Root, TablePaths
-from firnline.plan.relocate import RelocationPlan, Seen, in_order, is_of, refuse_missing
+from firnline.plan.relocate import (
+    RelocationPlan,
+    Seen,
+    in_order,
+    is_of,
+    refuse_missing,
+    refuse_without,
+)
 from firnline.store.overwrite import overwrite
 from firnline.store.transfer import each
 from firnline.table import Table
@@ -127,6 +134,7 @@ def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | 
         raise no_table(table)
     seen = Seen(paths, _prefix(options.old))
     _read(table, list(logs), seen, relocation.named_by_log)
+    refuse_without(seen.newest, txns.values(), paths, "copy the whole table")
     published = max((item.name.seq for item in logs.values()), default=0)
     newest = [txns[seq] for seq in (max(txns, default=0),) if seq > published]
     _read(table, newest, seen, relocation.named_by_txn)

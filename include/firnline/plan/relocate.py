@@ -7,7 +7,7 @@ done whoever reads the table meets the old place's keys and refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,8 @@ class Seen:
     prefixes: frozenset[str] | None = None
     """Which that may be."""
     first: tuple[str, frozenset[str]] = ("", frozenset())
+    newest: int = 0
+    """Newest transaction whose log file says so; 0 in a table of version 1."""
     folded: set[str] = field(default_factory=set)
     """Names of log files that transactions of ours have folded."""
     alive: dict[str, int] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Seen:
         Raises UsageError for keys of two places.
         """
         if named.content.x is not None:
+            self.newest = max(self.newest, named.content.x.seq)
             self.folded.update(_name(stone.p) for stone in named.content.tombstones)
         for marker in named.content.markers if parts else ():
             self.alive[marker.p] = marker.b
@@ -188,5 +191,23 @@ def refuse_missing(
     if cut is not None:
         raise UsageError(
             f"part {cut} has {objects[cut]} bytes, and {live[cut]} by the log",
+            next_step=f"{step}; nothing was written",
+        )
+
+
+def refuse_without(newest: int, transactions: Container[str], paths: TablePaths, step: str) -> None:
+    """Raise UsageError where ``_txn/`` lacks the newest transaction that the log knows.
+
+    An append would take itself for older than all deletes, which would hide its rows.
+
+    Args:
+        newest: its number; 0 without one.
+        transactions: keys under ``_txn/``.
+        paths: of the table.
+        step: what to do then.
+    """
+    if newest and paths.txn(newest) not in transactions:
+        raise UsageError(
+            f"the log names transaction {newest}, and there is no {paths.txn(newest)}",
             next_step=f"{step}; nothing was written",
         )

@@ -286,6 +286,16 @@ def test_a_part_that_is_missing_is_named_before_anything_is_written(with_log: bo
     assert world.store.objects == before
 
 
+def test_a_history_that_is_missing_is_not_cloned(tmp_path: Path) -> None:
+    world = lived(tmp_path)
+    del world.store.objects[world.table.paths.txn(state(world).seq)]
+    before = dict(world.store.objects)
+    with pytest.raises(UsageError, match="the log names transaction"):
+        clone(world, history=True)
+    assert world.store.objects == before
+    assert visible_ids(clone(world).table) == visible_ids(world.table)
+
+
 @pytest.mark.parametrize("with_log", [False, True])
 def test_a_clean_up_of_the_source_under_way_is_one_error_and_no_table(
     tmp_path: Path, with_log: bool

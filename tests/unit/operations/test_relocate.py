@@ -178,6 +178,17 @@ def test_a_place_without_the_parts_is_refused_before_anything_is_written(tmp_pat
     assert copy.store.objects == before
 
 
+def test_a_copy_without_its_transactions_is_refused(tmp_path: Path) -> None:
+    """Deletes would hide the rows of the next append, which takes its number from there."""
+    copy = copied(lived(tmp_path))
+    for key in [k for k in copy.store.objects if k.startswith("copy/_txn/")]:
+        del copy.store.objects[key]
+    before = dict(copy.store.objects)
+    with pytest.raises(UsageError, match=r"there is no copy/_txn/0+3\.jsonl; copy the whole table"):
+        relocate(copy)
+    assert copy.store.objects == before
+
+
 def _live(copy: World) -> set[str]:
     original = replace(copy, table=replace(copy.table, paths=type(copy.table.paths)("t")))
     return set(state(original).live)
