@@ -169,6 +169,11 @@ class TablePaths:
         return f"{self._dir('_probe')}{name}"
 
     @property
+    def clone_plan(self) -> str:
+        """Key of what a clone to this place is about to bring, there until all of it is."""
+        return self.probe("clone")
+
+    @property
     def erase_dir(self) -> str:
         """Key prefix of what erases leave, ending in ``/``."""
         return self._dir("_erase")
@@ -284,7 +289,8 @@ def _check(key: str, under: str, what: str) -> None:
     ):
         raise ForeignPathError(
             f"{what} points to {key!r}, which is not an object under {under}",
-            next_step="the table was copied or damaged: write its log anew for this place",
+            next_step="if the table was copied or renamed, `firnline relocate` writes its log for "
+            "this place",
         )
 
 

@@ -95,7 +95,10 @@ def decode(key: str, data: bytes, paths: TablePaths) -> tuple[TxnHeader, bytes]:
 
 
 def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
-    """The header from the first bytes of a file; None when they end before it does."""
+    """The header from the first bytes of a file; None when they end before it does.
+
+    Raises LogCorruptError, ForeignPathError.
+    """
     line, newline, _ = head.partition(b"\n")
     if not newline:
         return None
@@ -108,6 +111,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
             next_step="upgrade firnline before you touch this table",
         )
+    paths.check_log(header.log)
     try:
         name = paths.parse_log(header.log)
     except LogCorruptError as error:

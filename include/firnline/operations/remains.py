@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from firnline import schema as schemas
-from firnline.errors import LogCorruptError, UsageError
+from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log import dated
 from firnline.log.properties import PropertiesRecord, union
@@ -197,10 +197,13 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
     broken = [*log.broken, *txns.broken, *strange]
     if broken:
         error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
+        elsewhere = isinstance(error, ForeignPathError)
         raise LogCorruptError(
             f"{len(broken)} files do not read, the first {broken[0]}"
             + (f" ({error.message})" if error is not None else ""),
-            next_step="move them out of _log/ and _txn/ and run it again: a rebuild does without "
+            next_step="if the table was copied or renamed, run `firnline relocate`"
+            if elsewhere
+            else "move them out of _log/ and _txn/ and run it again: a rebuild does without "
             "them, and firnline deletes nothing that it cannot read",
         )
 

@@ -16,6 +16,7 @@ from firnline.base import take_base
 from firnline.errors import CommitConflictError, FindingsError, LogCorruptError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.operations.relocate import RelocateOptions, run_relocate
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import Snapshot
@@ -33,6 +34,7 @@ from tests.support.histories import (
     table_world,
 )
 from tests.support.log_tables import v1_live
+from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, MemoryStore, World
@@ -312,6 +314,65 @@ def test_of_two_parts_that_nobody_names_each_may_be_a_copy_of_the_other() -> Non
     one, other = preview(world.table, RebuildOptions(dry_run=True)).undecided
     assert {one.key, other.key} > {key}
     assert (one.key in other.reason, other.key in one.reason) == (True, True)
+
+
+# --- tables that had another name -----------------------------------------------------------------
+
+
+def lose_history(world: World) -> None:
+    """Log and transactions are gone."""
+    lose_log(world)
+    for key in [k for k in world.store.objects if "/_txn/" in k]:
+        del world.store.objects[key]
+
+
+def test_of_a_copied_table_the_merged_rows_are_not_taken_twice(tmp_path: Path) -> None:
+    """Outputs of merges and their inputs lie side by side; their footers name the original."""
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    copy = copied(world)
+    lose_history(copy)
+    with pytest.raises(FindingsError, match="2 objects of table copy may be live or left over"):
+        rebuild(copy)
+    rebuild(copy, include=tuple(j.key for j in preview(copy.table, RebuildOptions()).undecided))
+    assert visible_ids(copy.table) == Counter(range(30))
+
+
+def test_what_a_dead_merge_left_before_the_table_was_renamed_stays_out(tmp_path: Path) -> None:
+    world = filled()
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+    append(world, 24)
+    merge(world, tmp_path)
+    renamed = copied(world, "new", rename=True)
+    run_relocate(renamed.table, RelocateOptions())
+    append(renamed, 30)
+    before = state(renamed)
+    lose_log(renamed)
+    plan = preview(renamed.table, RebuildOptions())
+    assert len(plan.left_out) == 2
+    rebuild(renamed)
+    assert_same(before, state(renamed), renamed)
+    assert visible_ids(renamed.table) == Counter(range(36))
+
+
+def test_deleted_rows_of_a_renamed_table_stay_away(tmp_path: Path) -> None:
+    """An append that began before the delete and wrote its parts after it."""
+    world = filled()
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        histories.delete_lazily(world, 27)
+        world.clock.advance(1000)
+        yield from histories.rows_from(24).to_batches()
+
+    Appender(world.table).append(slowly())
+    assert visible_ids(world.table) == Counter(range(27, 30))
+    renamed = copied(world, "new", rename=True)
+    run_relocate(renamed.table, RelocateOptions())
+    lose_log(renamed)
+    rebuild(renamed)
+    assert visible_ids(renamed.table) == Counter(range(27, 30))
 
 
 def test_a_whole_log_is_not_rebuilt() -> None:
