@@ -23,7 +23,6 @@ from firnline.errors import (
 )
 from firnline.log import txn_file
 from firnline.log.txn_file import RunIdentity
-from firnline.moment import no_table
 from firnline.operations.effort import Effort
 from firnline.operations.relocate import (
     RelocateOptions,
@@ -44,6 +43,7 @@ from firnline.plan.clone import (
 from firnline.plan.relocate import refuse_missing, refuse_without
 from firnline.properties import from_settings
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.health import no_table
 from firnline.store.create import create
 from firnline.store.probe import probe
 from firnline.store.transfer import each

@@ -20,7 +20,6 @@ from firnline.errors import (
 )
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
-from firnline.moment import no_table
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.paths import Root, TablePaths
@@ -32,6 +31,7 @@ from firnline.plan.relocate import (
     refuse_missing,
     refuse_without,
 )
+from firnline.state.health import no_table
 from firnline.store.overwrite import overwrite
 from firnline.store.transfer import each
 from firnline.table import Table
