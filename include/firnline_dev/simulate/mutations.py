@@ -260,9 +260,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a replace leaves no record": Mutation(_replace_without_record, 6),
     "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 2),
     "a fold forgets what a torn listing does not show": Mutation(_unlisted_is_gone, 2512),
-    "a lost log is read as it is": Mutation(_lost_is_whole, 36),
-    "a transaction is published on any log": Mutation(_published_on_any_log, 64),
-    "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 11),
+    "a lost log is read as it is": Mutation(_lost_is_whole, 5),
+    "a transaction is published on any log": Mutation(_published_on_any_log, 199),
+    "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 5),
     **MORE,
     **STREAMS,
 }
