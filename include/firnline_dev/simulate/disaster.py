@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from firnline.append import Appender
 from firnline.base import take_base
-from firnline.errors import FindingsError, FirnlineError, LogLostError
+from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.log.txn_file import folded_by
 from firnline.operations import rebuild, verify
@@ -163,6 +163,9 @@ def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None
         rebuild_log(stage, live)
     except FindingsError as error:
         raise Violation(f"rebuild asked again: {error}") from error
+    except UsageError as error:  # one whose answer was lost has done it
+        stage.actor.tell(f"ends: {error}")
+        done.append(True)
     except FirnlineError as error:
         stage.oracle.stats[f"rebuild: {type(error).__name__}"] += 1
         stage.actor.tell(f"ends: {error}")

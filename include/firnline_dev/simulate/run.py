@@ -190,7 +190,9 @@ class _Cast:
         world, oracle = self.world, self.oracle
         self.leave()
         live = lose_the_log(world, oracle)
-        if not any(key.startswith(world.paths.txn_dir) for key in world.objects) and not live:
+        if any(key.startswith(world.paths.txn_dir) for key in world.objects):
+            self._is_refused(2)  # or sees the right rows
+        elif not live:
             return
         self._rebuild(live)
 
@@ -211,7 +213,7 @@ class _Cast:
         """Everybody looks at the log, and nothing goes wrong."""
         world, found = self.world, list[bool]()
         world.calm = True
-        number += 2 * (world.mix.steps * (_TRIES + 2) + world.step)
+        number += 3 * (world.mix.steps * (_TRIES + 2) + world.step)
         r = world.chance.stream(number)
         actor = Actor(world, "looks", number, 0, greenlet.getcurrent(), r)
         stage = stage_of(world, self.oracle, actor)
