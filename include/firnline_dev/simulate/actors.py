@@ -31,11 +31,13 @@ from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.ledger import Hides, Restores
+from firnline_dev.simulate.settings import change_properties
 from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import (
     GRACE,
     KEY_STEP,
     TICK,
+    TTL,
     Interrupted,
     Violation,
 )
@@ -171,9 +173,10 @@ def sweep_orphans(stage: Stage) -> None:
 def read(stage: Stage) -> None:
     """A reader: its rows must be those of some moment while it read."""
     began, listed_at = stage.world.step, stage.world.now
+    grace = stage.oracle.times.grace
     snapshot = read_snapshot(stage.table.store, stage.table.paths)
     gone = not snapshot.live.keys() <= stage.world.objects.keys()
-    if gone and stage.world.now - listed_at >= GRACE:
+    if gone and stage.world.now - listed_at >= grace:
         return  # it slept for longer than parts are kept for it, and is told that they are gone
     seen = stage.oracle.rows_of(snapshot)
     if len(seen) != len(set(seen)):
@@ -217,7 +220,8 @@ def wait_for_nothing(stage: Stage) -> None:
     """The grace is over for all there is, whatever it is dated; and what is there is there now."""
     world, table = stage.world, stage.table
     cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
-    world.now += 2 * GRACE
+    # Who began by other properties may go on by them for a while.
+    world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
     report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
     waiting = [one for one in report.waiting if one.what == "parts"]
     if waiting:
@@ -256,6 +260,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "replace": replace_interval,
     "restore": restore_partitions,
     "evolve": evolve_columns,
+    "properties": change_properties,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,

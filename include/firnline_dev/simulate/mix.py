@@ -37,6 +37,8 @@ class Mix:
     weights: dict[str, float]
     ahead: float = 0.0
     """Chance that the clock of a writer is years ahead."""
+    differ: float = 0.0
+    """Part of the processes that come with other settings, or with none."""
     kind: str = "plain"
     """Of table (``firnline_dev.simulate.kinds``)."""
 
@@ -73,6 +75,8 @@ class Mix:
             found,
             ahead=r.choice([0.0, 0.0, 0.0, 0.1]),
             lost_part=r.choice([0.0, 0.0, 0.0, 0.004]),
+            differ=r.choice([0.0, 0.0, 0.3]),
+            weights=found.weights | {"properties": r.choice([0.0, 0.0, 0.5])},
         )
 
     def _sleepy(self) -> Mix:

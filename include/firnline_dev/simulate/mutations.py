@@ -32,6 +32,7 @@ from firnline.state import health
 from firnline.store import create
 from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE
+from firnline_dev.simulate.mutations_properties import PROPERTIES
 from firnline_dev.simulate.mutations_streams import STREAMS
 
 
@@ -291,5 +292,6 @@ MUTATIONS: dict[str, Mutation] = {
     "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 11),
     **MORE,
     **STREAMS,
+    **PROPERTIES,
 }
 """Name of the rule that is broken -> what breaks it, and a seed that finds it."""

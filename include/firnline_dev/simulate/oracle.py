@@ -19,7 +19,7 @@ from firnline_dev.simulate.kinds import KINDS
 from firnline_dev.simulate.ledger import Ledger
 from firnline_dev.simulate.v1 import v1_live
 from firnline_dev.simulate.words import in_words
-from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
+from firnline_dev.simulate.world import GRACE, START_MS, TTL, Violation, World
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,28 @@ class Reader:
 
     at: int
     parts: frozenset[str]
+    grace: int
+    """In force when it read, ms."""
+
+
+@dataclass
+class Times:
+    """Times to live of the table, ms."""
+
+    grace: int = GRACE
+    """In force."""
+    least_grace: int = GRACE
+    """That was ever in force."""
+    least_late: int = GRACE + TTL
+    """Of ``append.ttl`` and the grace together."""
+
+    def follow(self, header: txn_file.TxnHeader) -> None:
+        """Take in what a transaction says."""
+        said = header.properties
+        if said is not None:
+            self.grace = said.grace
+            self.least_grace = min(self.least_grace, said.grace)
+            self.least_late = min(self.least_late, said.grace + said.append_ttl)
 
 
 @dataclass
@@ -49,6 +71,7 @@ class Oracle:
     published: set[str] = field(default_factory=set)
     """Those of them that stood under ``_log/``: readers of version 1 see no others."""
     readers: list[Reader] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
     """(step, rows that the table had from then on)."""
     part_rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -96,6 +119,8 @@ class Oracle:
             self.contents[header.log] = content
             self.landed[header.log] = self.world.step
             self.landed_ms[header.log] = self.world.now
+            self.times.follow(header)
+            self.ledger.late_ms = self.times.least_late
             self._apply(header, content)
             return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
@@ -259,18 +284,19 @@ class Oracle:
             self.history.append((world.step, frozenset(right)))
         if world.chance.roll(world.step, 4711) < 0.1:
             parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
-            self.readers.append(Reader(world.now, parts))
+            self.readers.append(Reader(world.now, parts, self.times.grace))
         if world.chance.roll(world.step, 4712) < 0.05:
             self.checkpoints.take(snapshot)
 
     def _check_readers(self) -> None:
         world = self.world
-        self.readers = [reader for reader in self.readers if world.now - reader.at < GRACE]
+        self.readers = [one for one in self.readers if world.now - one.at < one.grace]
         for reader in self.readers:
             lost = [path for path in reader.parts if path not in world.objects]
             if lost:
                 raise Violation(
-                    f"a reader lost {lost[0]} after {(world.now - reader.at) / GRACE:.2f} graces"
+                    f"a reader lost {lost[0]} after {(world.now - reader.at) / reader.grace:.2f} "
+                    "graces"
                 )
 
     def _check_v1(self, right: set[int]) -> None:

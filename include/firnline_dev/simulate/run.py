@@ -32,6 +32,7 @@ from firnline_dev.simulate.disaster import (
 from firnline_dev.simulate.kinds import KINDS, settings_of
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
+from firnline_dev.simulate.settings import wanted_by
 from firnline_dev.simulate.stage import Stage, stage_of
 from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
@@ -81,7 +82,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     """Run one seed to its end or its first violation; of its events only those that are kept."""
     chance = Chance(seed, kept)
     r = chance.stream(0)
-    mix = Mix.of(r, [name for name in OPERATIONS if name != "evolve"])
+    mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -159,7 +160,8 @@ class _Cast:
         world = self.world
         hub = greenlet.getcurrent()
         actor = Actor(world, f"{name}-{world.step}", world.step, skew, hub, r)
-        play = playing(name, stage_of(world, self.oracle, actor))
+        settings = wanted_by(world, actor)
+        play = playing(name, stage_of(world, self.oracle, actor, settings))
         self.actors.append((actor, greenlet.greenlet(play)))
         return actor
 

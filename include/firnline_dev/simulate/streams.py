@@ -20,7 +20,7 @@ from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.rows import holds
 from firnline_dev.simulate.stage import Stage, stage_of
-from firnline_dev.simulate.world import GRACE, Actor, Violation, World, resume
+from firnline_dev.simulate.world import Actor, Violation, World, resume
 
 _FIRST = 1_000_000
 """Numbers of these actors, which nobody else has."""
@@ -185,7 +185,9 @@ class Audience:
         """
         fresh = reader.fresh
         return (
-            fresh is not None and fresh > self.oracle.past_from and self.world.now - fresh < GRACE
+            fresh is not None
+            and fresh > self.oracle.past_from
+            and self.world.now - fresh < self.oracle.times.least_grace
         )
 
     def _check_visible(self, k: int, step: int) -> None:
