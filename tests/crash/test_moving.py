@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from firnline.base import take_base
-from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    ForeignPathError,
+    LogCorruptError,
+    LogLostError,
+    UsageError,
+)
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.clone import CloneOptions, run_clone
@@ -166,6 +172,8 @@ def is_no_table(target: Table) -> bool:
         listing = read_snapshot(target.store, target.paths).listing
     except ForeignPathError:
         return is_foreign(target)
+    except LogLostError:
+        listing = {}  # committed, and not published
     if listing:
         return False
     assert not list(target.store.list(target.paths.log_dir))

@@ -132,7 +132,8 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     # Fails for a live part that has no object.
     parts = {key: data for key, data in table.store.get_many(sorted(live)) if data is not None}
     assert parts.keys() == live
-    numbers = sorted(map(table.paths.parse_txn, keys_in(table, "_txn")))
+    history = keys_in(table, "_txn") - {table.paths.birth}
+    numbers = sorted(map(table.paths.parse_txn, history))
     assert numbers == list(range(1, len(numbers) + 1))
     found: Seen = {}
     known = {key: _rows_of(data) for key, data in parts.items()}

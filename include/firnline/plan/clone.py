@@ -228,14 +228,16 @@ def with_history(
     paths = source.paths
     start = len(paths.data_dir.removesuffix("_data/"))
     upto = paths.txn(source.seq)
-    logs = sorted(source.listing, key=lambda key: (source.listing[key].name.seq, key), reverse=True)
+    # One that nobody has published is in the state, and no object: its transaction says it.
+    published = source.listing.keys() - {source.unpublished}
+    logs = sorted(published, key=lambda k: (source.listing[k].name.seq, k), reverse=True)
     return ClonePlan(
         source=root,
         history=True,
         seq=source.seq,
         parts=[Sized(p[start:], m.b) for p, m in source.parts.items() if p in objects],
         logs=[key[start:] for key in logs],
-        # One that nobody has published yet is not seen by readers, nor copied.
+        # One that was committed since is in no part of the state.
         others=[k[start:] for k in (*(t for t in transactions if t <= upto), *certificates)],
         rows=_rows(source.live.values()),
     )
