@@ -98,8 +98,8 @@ def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms
                 "log-from-the-future",
                 key,
                 f"is dated {(item.name.t - now_ms) // 1000} s from now",
-                "correct the clock of its writer: every later transaction is dated after it, and with a "
-                "primary key its rows win; nothing waits for that date",
+                "correct the clock of its writer: every later transaction is dated after it, and "
+                "with a primary key its rows win; nothing waits for that date",
             )
 
 
