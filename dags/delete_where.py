@@ -16,6 +16,9 @@ neither true nor false (nulls) stays. `partitions` are globs (`ts_month=2013-*`)
 stays in Airflow's database and in the table's log:** to remove personal data use `erase` with a
 file of keys.
 
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
+
 **When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
 or all of it is deleted.
 """

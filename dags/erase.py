@@ -15,8 +15,14 @@ asked; with it the run ends after the plan.
 `columns` are the key columns. **Give the keys as `keys_file`** (Parquet or CSV in the table's
 bucket): `keys` are stored in Airflow's database and shown to whoever may see the run.
 
+**Who may approve:** `approvers` in the table's settings, never who started the run; without them
+whoever may edit the DAG.
+
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is erased and
 the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
 
 **When it fails,** the end of the task's log says what, and what to do next. Parts that could not be
 read are named, the others are erased. Running it again is always safe.
@@ -41,7 +47,7 @@ for table in tables_of(ERASE.operation):
     with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
         asset = asset_of(table)
         plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
-        approve = Approve(task_id="approve", work=ERASE, table=table.name)
+        approve = Approve(task_id="approve", work=ERASE, table=table)
         job = SubmitJob(
             task_id=ERASE.operation,
             work=APPROVED,

@@ -14,6 +14,9 @@ that were never completed. They cost money and harm nobody.
 **By hand** a run only lists unless `dry_run` is switched off. Runs of the clock ask. `older_than`
 (`7d`) is the age from which on an object counts.
 
+**Who may approve:** `approvers` in the table's settings, never who started the run; without them
+whoever may edit the DAG.
+
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is deleted and
 the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
 
@@ -42,7 +45,7 @@ for table in tables_of(SWEEP.operation):
     ):
         (
             PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)
-            >> Approve(task_id="approve", work=SWEEP, table=table.name)
+            >> Approve(task_id="approve", work=SWEEP, table=table)
             >> RunInTask(
                 task_id=SWEEP.operation,
                 work=APPROVED,

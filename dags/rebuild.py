@@ -13,6 +13,9 @@ A run only plans unless `dry_run` is switched off. `include` and `exclude` are g
 file names that decide on undecided objects; while there are any, nothing is written. Stop the
 writers of the table meanwhile: an append under way may give up and take its parts back.
 
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
+
 **When it fails,** the end of the task's log says what, and what to do next. A run that died is
 finished by the next one.
 """

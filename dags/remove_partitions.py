@@ -11,11 +11,17 @@ asked; with it the run ends after the list.
    still is what was listed, and drops them all in one transaction. No JVM starts. The clean-up
    deletes the objects after its grace.
 
+**Who may approve:** `approvers` in the table's settings, never who started the run; without them
+whoever may edit the DAG.
+
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is removed and
 the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
 
 **When a partition has changed** since it was listed (an append, a merge), nothing is removed and
 `remove_partitions` fails with the partition's name: trigger a new run to confirm what it holds now.
+
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
 
 **When it fails** otherwise, the end of the task's log says what, and what to do next. The table is
 as it was, or all that was picked is gone.
@@ -41,7 +47,7 @@ for table in tables_of(REMOVE.operation):
             >> Pick(
                 task_id="pick", listed="list", what=f"partitions of table {table.name} to remove"
             )
-            >> ApproveRemoval(task_id="approve", work=REMOVE, table=table.name)
+            >> ApproveRemoval(task_id="approve", work=REMOVE, table=table)
             >> RunInTask(
                 task_id=REMOVE.operation,
                 work=REMOVE,

@@ -23,6 +23,9 @@ plans unless `dry_run` is switched off.
 Rows of appends that began before the commit are covered, also when they land later. Run again, it
 gives the same rows.
 
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
+
 **When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
 or all of it is replaced.
 """

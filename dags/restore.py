@@ -20,6 +20,9 @@ replace or merge. It only plans unless `dry_run` is switched off.
 Parts that the clean-up has deleted do not come back, nor what an erase took away: such a run fails
 and says to which transaction one can still go back.
 
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
+
 **When it fails,** the end of the task's log says what, and what to do next. The table is as it was
 or all of it is restored, nothing between. Errors that may pass (the store cannot be reached, a
 rival was faster) are tried again three times, all others fail at once.

@@ -26,6 +26,9 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
    in the `extra` of the event on the table's asset.
 
+**A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
+runs), unless it is told `again: true`.
+
 **When it fails,** the end of the task's log says what, and what to do next. Partitions that are
 done stay done; running it again is always safe.
 """

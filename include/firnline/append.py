@@ -18,17 +18,15 @@ from firnline.append_clock import StoreTime
 from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import Rows, check_files, gather, read_files, tables_of
-from firnline.errors import (
-    CommitUnknownError,
-    FirnlineError,
-    ForeignPathError,
-    ScratchFullError,
-    UsageError,
-)
+from firnline.commit import birth
+from firnline.errors import ForeignPathError, ScratchFullError, UsageError
 from firnline.log import dated
+from firnline.log.properties import Properties
 from firnline.log.reader import ATTEMPTS
 from firnline.part import WrittenPart
+from firnline.properties import from_settings
 from firnline.schema import SchemaUnion
+from firnline.settings import TableSettings
 from firnline.table import Table
 
 
@@ -56,9 +54,13 @@ class Appender:
     """Appends to one table, again and again; not for several threads at once.
 
     Requests per append: 1 LIST, a PUT per part, 1 PUT for the log file. The first append of an
-    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file. It looks
-    again, at new log files only, when a transaction was committed since or rows bring a column
-    that is not known.
+    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file, and 1 ranged
+    GET for its properties; of a new table 5 LIST, and 1 LIST and 1 PUT for the birth record. It
+    looks again, at new log files only, when a transaction was committed since or rows bring a
+    column that is not known.
+
+    Whenever it looks it refuses a log that is lost; an append between two looks is not refused, and
+    a rebuild takes its log file in.
 
     For a service with many small batches see ``firnline.appender``.
 
@@ -84,6 +86,9 @@ class Appender:
         self.columns = KnownColumns(table, known_schema)
         """What is known of the table's columns."""
         self._seq = 0
+        self._born = False
+        self._said: tuple[int, bool, Properties | None] | None = None
+        """Transaction, birth record, and what they say of the table's properties."""
         self._last_t = 0
         self._looked: int | None = None
         """``Clock.elapsed_ms`` from before the last look at the history."""
@@ -108,20 +113,23 @@ class Appender:
             UsageError: partition, columns or settings do not go with the table.
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
+            LogLostError: log files of the table are gone.
             AppendExpiredError: it took longer than ``append.ttl``.
             ClockAheadError: this machine's clock is ahead of the store's, as far as is known.
             CommitUnknownError: nobody can say whether the rows are in the table.
             StoreError, ScratchFullError: as they say.
 
-        After any error but CommitUnknownError the table is as it was and no part stays.
+        After any error but CommitUnknownError the table is as it was and no part stays. Of an
+        interrupt (KeyboardInterrupt, SystemExit) ``commit.outputs`` says what stays.
         """
         before = self._table.store.counters.as_dict()
-        where = self.check_partition(partition)
         extra = _own_metadata(metadata or {})
         origin, known = self.knowing()
+        table = self._table.under(origin.properties)
+        where = check_partition(table, partition)
         anew = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(self._table, origin, known, where, folder, extra, anew)
+            run = AppendRun(table, origin, known, where, folder, extra, anew)
             log_key, t = self._execute(run, data)
         if log_key is not None:
             self.columns.published(log_key, run.columns)
@@ -152,28 +160,21 @@ class Appender:
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
         """Write and publish; (key of the log file, its time), (None, 0) without rows."""
-        try:
+        with run.new:
             for rows in gather(tables_of(data), run.buffer.chunk_bytes):
                 run.add(rows)
             run.flush()
-        except (Exception, KeyboardInterrupt):
-            run.discard()
-            raise
-        if not run.parts:
-            return None, 0
-        # Right before the log file: an as-of read must not change its answer later.
-        now = self._table.clock.now_ms()
-        # A clock that was set right meanwhile counts from now on.
-        t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
-        try:
+            if not run.parts:
+                return None, 0
+            # Right before the log file: an as-of read must not change its answer later.
+            now = self._table.clock.now_ms()
+            # A clock that was set right meanwhile counts from now on.
+            t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
             self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
             log_key = run.publish(t)
-        except CommitUnknownError:
-            raise  # the parts may be visible
-        except FirnlineError:
-            run.discard()
-            raise
         self._last_t = t
+        if run.born:
+            self._born, self._said = True, (0, True, from_settings(run.table.settings))
         return log_key, t
 
     def knowing(self) -> tuple[Origin, SchemaUnion]:
@@ -204,38 +205,65 @@ class Appender:
             if self._looked is not None and seq > self._seq:
                 self._store_time.appeared(meta.modified_ms, self._looked)
             self._seq = max(self._seq, seq)
+            self._born = True
         self._looked = began
+        properties = self._properties()
         now = table.clock.now_ms()
         append_id = table.ids.uuid7(now)
-        return Origin(append_id, f"{self._writer}-{append_id}", self._seq, began, now)
+        return Origin(
+            append_id,
+            f"{self._writer}-{append_id}",
+            self._seq,
+            began,
+            now,
+            properties,
+            birth.begins(table, self._seq, born=self._born),
+        )
 
-    def check_partition(self, partition: str | None) -> str:
-        """The path that rows go to; empty where the settings place each row. Raises UsageError."""
-        settings, paths = self._table.settings, self._table.paths
-        if settings.partition_by:
-            if partition is not None:
-                raise UsageError(
-                    f"table {settings.name} takes partitions from "
-                    f"{', '.join(map(str, settings.partition_by))}",
-                    next_step="leave the partition out",
-                )
-            return ""
-        path = partition or ""
-        if settings.partition is not None and not re.fullmatch(settings.partition, path):
+    def _properties(self) -> Properties | None:
+        """Of the newest transaction that was seen; 1 GET when it is another than before."""
+        if self._said is None or self._said[:2] != (self._seq, self._born):
+            found = birth.said(self._table, self._seq, born=self._born)
+            self._said = (self._seq, self._born, found)
+        return self._said[2]
+
+    def in_force(self) -> TableSettings:
+        """Return the settings as the table has them; requests as ``knowing`` the first time.
+
+        Raises PropertiesDifferError, SettingsError.
+        """
+        if self._said is None:
+            self._begin()
+        return self._table.under(self._properties()).settings
+
+
+def check_partition(table: Table, partition: str | None) -> str:
+    """The path that rows go to; empty where the settings place each row. Raises UsageError."""
+    settings, paths = table.settings, table.paths
+    if settings.partition_by:
+        if partition is not None:
             raise UsageError(
-                f"partition {path!r} is none of table {settings.name}, whose partitions match "
-                f"{settings.partition}",
-                next_step="name a partition of this form",
+                f"table {settings.name} takes partitions from "
+                f"{', '.join(map(str, settings.partition_by))}",
+                next_step="leave the partition out",
             )
-        try:
-            paths.check_part(paths.data_part(path, "part"))
-            path.encode()
-        except (ForeignPathError, UnicodeEncodeError):
-            raise UsageError(
-                f"partition {path!r} is not a path under the table",
-                next_step="write it like year=2013/month=01",
-            ) from None
-        return path
+        return ""
+    path = partition or ""
+    if settings.partition is not None and not re.fullmatch(settings.partition, path):
+        raise UsageError(
+            f"partition {path!r} is none of table {settings.name}, whose partitions match "
+            f"{settings.partition}",
+            next_step="name a partition of this form",
+        )
+    try:
+        paths.check_part(paths.data_part(path, "part"))
+        path.encode()
+    except (ForeignPathError, UnicodeEncodeError):
+        raise UsageError(
+            f"partition {path!r} is not a path under the table",
+            next_step="write it like year=2013/month=01",
+        ) from None
+    return path
 
 
 @contextmanager

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
-from firnline.base import publish
+from firnline.base import take_base
 from firnline.errors import SchemaConflictError
-from firnline.log import codec, txn_file
 from firnline.log.head import Head
 from firnline.log.heads import read_schemas
 from firnline.log.schema_changes import line_now, split
@@ -22,7 +21,9 @@ class KnownColumns:
 
     Requests: none before the first question; then 1 LIST and one ranged GET per log file that no
     transaction has folded. Looking again costs 1 LIST and a GET per log file that is new. Where a
-    transaction is committed and not published yet, it is published: a LIST, a GET and a PUT more.
+    transaction is committed and not published yet, where the log is empty, and where it looks as
+    if a part of it were lost, those of ``take_base`` besides, which publishes or refuses, and 1
+    LIST.
 
     Args:
         table: the table.
@@ -49,7 +50,8 @@ class KnownColumns:
         Args:
             newest: what this transaction, which is committed, made of them is to be known.
 
-        Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError.
+        Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError; LogLostError
+        for a log that is lost, as far as its columns and ``newest`` tell.
         """
         with self._lock:
             if self._union is None or (newest > self.seq and not self._given):
@@ -103,36 +105,30 @@ class KnownColumns:
 
     def _read(self, newest: int) -> SchemaUnion:
         union = SchemaUnion()
-        lines, self.seq = self._lines()
-        if newest > self.seq:
-            self._publish(newest)
-            lines, self.seq = self._lines()
+        lines = self._lines()
+        if newest > self.seq or not self._is_whole():
+            # What a writer says that it knows (its ``q``) must not be newer than its columns: a
+            # transaction may have renamed one, committed, and died before it was published. As
+            # whoever commits next, a writer publishes it then; or the log is lost.
+            take_base(self._table, tolerant=True)
+            lines = self._lines()
         for log_file, columns in lines:
             union.add(f"log file {log_file}", columns)
         self._union = union
         self.version += 1
         return union
 
-    def _lines(self) -> tuple[list[tuple[str, Mapping[str, str]]], int]:
-        """Schema lines, and the newest transaction among the log files that state them."""
+    def _lines(self) -> list[tuple[str, Mapping[str, str]]]:
+        """Schema lines; and what is the newest transaction among the log files that state them."""
         paths = self._table.paths
         lines = read_schemas(self._table.store, paths, self._heads)
-        return lines, max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
+        self.seq = max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
+        return lines
 
-    def _publish(self, seq: int) -> None:
-        """What a writer says that it knows (its ``q``) must not be newer than its columns.
-
-        A transaction may have renamed a column, committed, and died before it was published: as
-        whoever commits next, a writer does that then. (Of several that are newer than the log was
-        when it was listed all but the newest are published, and that one will be at once.)
-        """
-        table = self._table
-        if seq != self.seq + 1 or not self._heads:
-            return
-        read_at = table.clock.elapsed_ms()
-        key = table.paths.txn(seq)
-        header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
-        # Else the log is lost: a part of it must not look like a table.
-        folded = txn_file.folded_by(codec.decode(header.log, log_file, table.paths))
-        if header.op != "rebuild" and folded <= self._heads.keys():
-            publish(table, header, log_file, read_at)
+    def _is_whole(self) -> bool:
+        """Return False where the heads say that somebody has to look (``state.health``)."""
+        marks = [head.x for head in self._heads.values() if head.x is not None]
+        newest = max(marks, key=lambda mark: mark.seq, default=None)
+        standing = newest.standing if newest is not None else None
+        there = {mark.seq for mark in marks}
+        return bool(self._heads) and there.issuperset(standing or ())

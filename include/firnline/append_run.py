@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +12,9 @@ import pyarrow as pa
 
 from firnline.append_buffer import PartBuffer
 from firnline.append_rows import check_settings, conform_rows, newest_of_each_key
-from firnline.errors import (
-    AppendExpiredError,
-    CommitUnknownError,
-    FirnlineError,
-    StoreError,
-    TransactionError,
-)
-from firnline.log import codec
+from firnline.commit.append_log import publish_append
+from firnline.commit.outputs import Outputs
+from firnline.log.properties import Properties
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.parquet_io import write_part
 from firnline.part import WrittenPart
@@ -28,11 +22,8 @@ from firnline.part_metadata import PartMetadata
 from firnline.schema import SchemaUnion
 from firnline.sql_types import fold_name
 from firnline.stats import from_table
-from firnline.store.create import create
 from firnline.table import Table
 from firnline.widening import as_known
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +40,10 @@ class Origin:
     """``Clock.elapsed_ms`` from before ``q`` was read."""
     time_ms: int
     """Wall clock when it began, unix milliseconds."""
+    properties: Properties | None = None
+    """Of the table at ``q``; None: it says nothing of itself."""
+    begins: bool = False
+    """There was nothing at all under ``_txn/``: the birth record is to be written."""
 
 
 @dataclass(slots=True)
@@ -80,14 +75,17 @@ class AppendRun:
     columns: dict[str, str] = field(default_factory=dict)
     """Columns of the rows so far, column -> SQL type."""
     parts: list[WrittenPart] = field(default_factory=list)
+    born: bool = False
+    """It has written the table's birth record."""
     buffer: PartBuffer = field(init=False)
+    new: Outputs = field(init=False)
+    """Every part of which an upload was begun; whoever adds rows does so within it."""
     _named_ms: int = 0
     """Time in the name of the last part."""
-    _keys: list[str] = field(default_factory=list)
-    """Every key an upload was begun under."""
 
     def __post_init__(self) -> None:
         settings = self.table.settings
+        self.new = Outputs(self.table)
         self.buffer = PartBuffer(
             settings.partition_by,
             self.partition,
@@ -122,64 +120,33 @@ class AppendRun:
             t: time of the log file, unix milliseconds.
 
         Raises:
-            AppendExpiredError: it took too long; nothing is visible.
-            CommitUnknownError: nobody can say whether it is visible.
+            AppendExpiredError, CommitUnknownError, StoreError: see ``publish_append``.
         """
         table, origin = self.table, self.origin
         key = table.paths.append_log(t, origin.writer)
+        self.born = publish_append(
+            table,
+            key,
+            self._content(t),
+            origin.began_ms,
+            self.new.attempt,
+            begins=origin.begins,
+        )
+        return key
+
+    def _content(self, t: int) -> LogContent:
         markers = [
             Marker(
                 p=part.key,
                 b=part.bytes,
                 t=t,
                 n=part.rows,
-                q=origin.q,
+                q=self.origin.q,
                 s=stats_json(part.stats),
             )
             for part in self.parts
         ]
-        content = LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
-        data = codec.encode(content)
-        ttl = table.settings.append.ttl
-        self._refuse_when_late()
-        try:
-            found = create(table.store, key, data, may_put=lambda: self._age_ms() <= ttl)
-        except StoreError as error:
-            # Also when the last answer was a clear one: an earlier put may still take effect.
-            raise CommitUnknownError(
-                f"nobody can say whether the append was published ({error.message})",
-                next_step=f"append again only if {key} does not appear; nothing was deleted",
-            ) from error
-        if found is not None:
-            raise TransactionError(
-                f"log file {key} exists and is somebody else's",
-                next_step="look for a source of ids that repeats itself; nothing was published",
-            )
-        return key
-
-    def discard(self) -> None:
-        """Delete the parts of an append that is surely not published.
-
-        What cannot be deleted now is left to the orphan sweep.
-        """
-        try:
-            for answer in self.table.store.delete_many(self._keys):
-                if answer.error is not None:
-                    _LOG.warning("part %s of a failed append stays: %s", answer.key, answer.error)
-        except FirnlineError as error:
-            _LOG.warning("%d parts of a failed append stay: %s", len(self._keys), error)
-
-    def _refuse_when_late(self) -> None:
-        ttl, age = self.table.settings.append.ttl, self._age_ms()
-        if age > ttl:
-            # A delete record may be gone by now that has to hide some of these rows.
-            raise AppendExpiredError(
-                f"the append took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
-                next_step="append fewer rows at once, or raise append.ttl; nothing was published",
-            )
-
-    def _age_ms(self) -> int:
-        return self.table.clock.elapsed_ms() - self.origin.began_ms
+        return LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():
@@ -219,7 +186,7 @@ class AppendRun:
             row_group_rows=policy.row_group_rows,
         )
         self.buffer.written(rows.nbytes, size)
-        self._keys.append(key)
+        self.new.add(key)
         table.store.put_file(key, path)
         path.unlink()
         self.parts.append(

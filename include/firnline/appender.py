@@ -82,9 +82,9 @@ class Appender:
         self._max_wait_ms = max_wait_ms
         self._table = table
         self._writer = appends.Appender(table, writer=writer)
-        self._writer.check_partition(partition)
+        appends.check_partition(table, partition)
         self._partition = partition
-        self._intake = Intake(table, self._writer.columns, self._waiting_columns)
+        self._intake = Intake(self._writer, self._waiting_columns)
         self._changed = threading.Condition()
         self._open: Buffer | None = None
         self._frozen: deque[Buffer] = deque()
@@ -187,6 +187,8 @@ class Appender:
             return
         causes = [ack.exception() for ack in failed]
         said, step = repr(causes[0]), "append them again"
+        if not isinstance(causes[0], Exception):  # who ends a thread does not ask what it does
+            step = "look which of them are in the table before you append them again"
         if isinstance(causes[0], FirnlineError):
             said, step = causes[0].message, causes[0].next_step
         flushes = "a flush" if len(failed) == 1 else f"{len(failed)} flushes"

@@ -10,14 +10,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from firnline.append_columns import KnownColumns
+from firnline.append import Appender
 from firnline.append_rows import check_settings, conform_rows
 from firnline.append_source import tables_of
 from firnline.appender_buffer import Buffer, Row
 from firnline.arrow_types import conform, to_arrow
 from firnline.errors import PartSchemaError, UsageError
 from firnline.schema import SchemaUnion
-from firnline.table import Table
 from firnline.widening import as_known
 
 Given: TypeAlias = Any
@@ -84,24 +83,22 @@ class Intake:
     Not for several threads at once.
 
     Args:
-        table: the table.
-        columns: what is known of its columns.
+        writer: writes them; knows the table's columns and properties.
         waiting: columns of the buffers that are not written yet.
     """
 
     def __init__(
         self,
-        table: Table,
-        columns: KnownColumns,
+        writer: Appender,
         waiting: Callable[[], Iterable[Mapping[str, str]]],
     ) -> None:
-        self._table = table
-        self._columns = columns
+        self._writer = writer
+        self._columns = writer.columns
         self._waiting = waiting
         self._version = -1
         self._known = SchemaUnion()
         self._glance = Glance({})
-        self._placed_by = frozenset(f.column for f in table.settings.partition_by)
+        self._placed_by = frozenset[str]()
 
     def forget(self) -> None:
         """Rows that named new columns were not written: look at the table's again."""
@@ -132,6 +129,7 @@ class Intake:
             return
         version = self._columns.version
         known = self._columns.read()
+        self._placed_by = frozenset(f.column for f in self._writer.in_force().partition_by)
         for columns in self._waiting():
             # They are cast when they are written, if the table's type has become wider since.
             known.add("rows that wait to be written", as_known(columns, known.columns))
@@ -165,7 +163,7 @@ class Intake:
         known = self._known.copy()
         found = [conform_rows(table, known) for table in tables]
         if found:
-            check_settings(self._table.settings, known.columns)
+            check_settings(self._writer.in_force(), known.columns)
         if known.columns != self._known.columns:
             self._take(known)
 

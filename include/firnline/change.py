@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from firnline.errors import CommitConflictError
+from firnline.log.properties import Properties
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import Counts
 from firnline.snapshot import Snapshot
@@ -50,6 +51,8 @@ class Change:
     """Of a repair of the schema, called as ``refuse``: the base may be one with a conflict."""
     planned: Snapshot | None = None
     """What it was planned on, where that matters: see ``plan.keys.refuse_beneath``."""
+    properties: Properties | None = None
+    """What the table says of itself from then on; None: what it says already."""
     why: str = ""
     """For the history: what ``op`` does not say."""
     checkpoint: bool = True

@@ -203,6 +203,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
         schemas=[dict(line) for line in lines],
         stones=[Stone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
         deletes=list(snapshot.records.values()),
+        properties=list(snapshot.properties),
         other=sorted(line.decode() for line in snapshot.other),
         mark=log.mark,
     )

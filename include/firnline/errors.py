@@ -51,6 +51,10 @@ class SettingsError(UsageError):
     """A settings file does not say what it must; names the file and the field."""
 
 
+class PropertiesDifferError(UsageError):
+    """Settings name another key or version than the table itself."""
+
+
 class EnvironmentFaultError(UsageError):
     """Something this machine or deployment lacks: Java, a pool, a connection, a library."""
 
@@ -97,6 +101,10 @@ class StoreUnsafeError(StoreError):
 
 class LogCorruptError(FirnlineError):
     """A log or transaction file that does not parse; names the file and the line."""
+
+
+class LogLostError(LogCorruptError):
+    """Log files are gone that nobody may delete: what is left is not the table."""
 
 
 class CheckpointError(FirnlineError):
@@ -233,6 +241,18 @@ class PlanChangedError(UsageError):
 
 class TooMuchRemovedError(UsageError):
     """A rewrite would remove more rows than ``max_removed_fraction`` allows without force."""
+
+
+class StoppedError(FirnlineError):
+    """Ctrl-C, and what is safe now."""
+
+    exit_code = 130  # 128 + SIGINT, as a shell shows it
+
+
+class TerminatedError(StoppedError):
+    """SIGTERM, and what is safe now."""
+
+    exit_code = 143  # 128 + SIGTERM
 
 
 class FindingsError(FirnlineError):

@@ -35,7 +35,9 @@ class Folded:
     """Transactions of the base whose log files nobody has folded then: readers miss none."""
 
 
-def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ...]:
+def choose(
+    snapshot: Snapshot, own_bytes: int, purged: int = 0, head_bytes: int = 0
+) -> tuple[str, ...]:
     """Which log files to fold: appends, what v1 clients folded, merged ones by size tiers, emptied.
 
     With tiers a commit rewrites O(change x log N) of the log, and a table of N parts keeps
@@ -46,6 +48,7 @@ def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ..
         snapshot: the base of the transaction.
         own_bytes: size of what the transaction writes anyway.
         purged: purge horizon of the transaction.
+        head_bytes: of what every log file has besides, as the ones to fold have it.
     """
     unfolded = [snapshot.listing[key] for key in standing(_log(snapshot))]
     kept = {
@@ -56,7 +59,7 @@ def choose(snapshot: Snapshot, own_bytes: int, purged: int = 0) -> tuple[str, ..
         if item.name.kind == "append" or item.name.key in snapshot.log_tombstones
     }
     kept |= _emptied(snapshot, unfolded, purged)
-    gathered = own_bytes + sum(kept.values())
+    gathered = head_bytes + own_bytes + sum(kept.values())
     merged = [item for item in unfolded if item.name.key not in kept]
     for item in sorted(merged, key=lambda item: (item.size, item.name.key)):
         # A log file with nothing at all behind its head would end in a newline, at which clients

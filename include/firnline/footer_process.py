@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from firnline.child_process import child_environment
 from firnline.errors import PartUnreadableError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, failed
 
@@ -83,15 +84,13 @@ class _Process:
     def _start(self) -> subprocess.Popen[bytes]:
         # After a fork the other one still talks to it.
         if self._running is None or self._owner != os.getpid():
-            # The package may be a zip that Spark put on the path of this process.
-            env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             command = [sys.executable, "-m", "firnline.footer_child"]
             self._running = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=env,
+                env=child_environment(),
             )
             self._owner = os.getpid()
         return self._running

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
 from firnline.log import dated, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
 _HEAD_BYTES = 64 * 1024
@@ -38,8 +39,12 @@ def history(table: Table, newest: int = 50) -> list[TxnHeader]:
 
     Raises LogCorruptError for a transaction that does not read.
     """
-    keys = heapq.nlargest(newest, (meta.key for meta in table.store.list(table.paths.txn_dir)))
+    keys = heapq.nlargest(newest, (meta.key for meta in _transactions(table)))
     return _headers(table, keys)
+
+
+def _transactions(table: Table) -> Iterator[ObjectMeta]:
+    return table.store.list(table.paths.txn_dir, table.paths.birth)
 
 
 def time_of(table: Table, seq: int) -> int:
@@ -55,7 +60,7 @@ def time_of(table: Table, seq: int) -> int:
     paths = table.paths
     for header in _headers(table, [paths.txn(seq or 1)]):
         return header.t if seq else header.t - 1
-    numbers = [paths.parse_txn(meta.key) for meta in table.store.list(paths.txn_dir)]
+    numbers = [paths.parse_txn(meta.key) for meta in _transactions(table)]
     if not numbers:
         raise UsageError(
             f"table {table.settings.name} has no transaction at all",
@@ -80,7 +85,7 @@ def newest_at(table: Table, time_ms: int) -> int:
 
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
-    written = {meta.key: meta.modified_ms for meta in table.store.list(table.paths.txn_dir)}
+    written = {meta.key: meta.modified_ms for meta in _transactions(table)}
     keys, now = sorted(written), table.clock.now_ms()
 
     def took_effect(key: str) -> int:
@@ -105,19 +110,27 @@ def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
 
     Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
     """
-    after = table.paths.txn(since_seq) if since_seq else None
-    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
-    mine = [
-        header
-        for header in _headers(table, keys)
-        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
-    ]
+    mine = transactions_of(table, run, since_seq)
     return RunReport(
         run=run,
         transactions=tuple(sorted(h.seq for h in mine)),
         counts=add_counts([h.counts for h in mine]),
         partitions=tuple(sorted({p for h in mine for p in h.partitions})),
     )
+
+
+def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[TxnHeader]:
+    """What the run with this DAG id and run id committed after a transaction, newest first.
+
+    Requests: those of ``run_report``.
+    """
+    after = table.paths.txn(since_seq) if since_seq else None
+    keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
+    return [
+        header
+        for header in _headers(table, keys)
+        if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+    ]
 
 
 def add_counts(counts: Sequence[Counts]) -> Counts:

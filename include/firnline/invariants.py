@@ -136,6 +136,12 @@ def folded_columns_are_carried(c: Candidate) -> bool:
     return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 
 
+def properties_are_said(c: Candidate) -> bool:
+    """Else they are gone with the log files that said them, and settings decide what is deleted."""
+    said = {record.seq for record in c.content.properties}
+    return bool(said) and max(said) >= max((r.seq for r in c.base.properties), default=0)
+
+
 def schema_lines_go_together(c: Candidate) -> bool:
     """Else nobody can read the table any more; a repair may leave a conflict that was there."""
     if c.base.conflict is not None:
@@ -160,6 +166,7 @@ INVARIANTS: tuple[Callable[[Candidate], bool], ...] = (
     folded_markers_are_carried,
     log_tombstones_name_own_log_files,
     folded_columns_are_carried,
+    properties_are_said,
     schema_lines_go_together,
 )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from firnline.errors import UsageError
 from firnline.history import time_of
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.health import no_table
 from firnline.table import Table
 
 At = datetime.datetime | str | int
@@ -80,15 +81,6 @@ def snapshot_at(table: Table, at: At | None = None) -> Snapshot:
     if not snapshot.listing:
         raise no_table(table)
     return snapshot if at is None else snapshot.at(time_ms(table, at, snapshot))
-
-
-def no_table(table: Table) -> UsageError:
-    """The error for a root without any log file."""
-    return UsageError(
-        f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or make the table with `firnline append`; if its log "
-        "was lost, `firnline rebuild` writes it anew",
-    )
 
 
 def _number(number: int) -> Moment:

@@ -10,6 +10,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_ckpt/{seq:020d}-{uuid7}.parquet
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
+    {prefix}/_runs/{digest}/{number:06d}.json
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -29,7 +31,7 @@ NULL_VALUE = "__null__"
 KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
 """Behind the id of an erase, under ``_erase/``; its certificate has ``.json`` alone."""
 
-_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe"})
+_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
@@ -148,6 +150,11 @@ class TablePaths:
         """Key of transaction ``seq`` in the linear history."""
         return f"{self.txn_dir}{seq:020d}.jsonl"
 
+    @property
+    def birth(self) -> str:
+        """Key of the birth record: number 0, which is no transaction and sorts before them."""
+        return self.txn(0)
+
     def checkpoint(self, seq: int, name: str) -> str:
         """Key of a checkpoint of the state after transaction ``seq``; ``name`` is a UUIDv7."""
         return f"{self.checkpoint_dir}{seq:020d}-{name}.parquet"
@@ -160,6 +167,11 @@ class TablePaths:
     def probe(self, name: str) -> str:
         """Key of the probe that asks whether the store honours create-only puts."""
         return f"{self._dir('_probe')}{name}"
+
+    @property
+    def clone_plan(self) -> str:
+        """Key of what a clone to this place is about to bring, there until all of it is."""
+        return self.probe("clone")
 
     @property
     def erase_dir(self) -> str:
@@ -181,6 +193,18 @@ class TablePaths:
     def completed_certificate(self, erase: str) -> str:
         """Key of the certificate once everything it names is deleted."""
         return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
+
+    def run_dir(self, dag_id: str, run_id: str) -> str:
+        """Key prefix of what says that a run of Airflow completed, ending in ``/``.
+
+        A digest: a run's id may have any character, and any length.
+        """
+        digest = sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()
+        return f"{self._dir('_runs')}{digest[:32]}/"
+
+    def run_record(self, dag_id: str, run_id: str, number: int) -> str:
+        """Key of the record that the run completed, the first or ``number``-th time."""
+        return f"{self.run_dir(dag_id, run_id)}{number:06d}.json"
 
     def partition_dir(self, partition: str) -> str:
         """Key prefix of a partition's parts, ending in ``/``."""
@@ -265,7 +289,8 @@ def _check(key: str, under: str, what: str) -> None:
     ):
         raise ForeignPathError(
             f"{what} points to {key!r}, which is not an object under {under}",
-            next_step="the table was copied or damaged: write its log anew for this place",
+            next_step="if the table was copied or renamed, `firnline relocate` writes its log for "
+            "this place",
         )
 
 

@@ -39,6 +39,10 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """What an Airflow DAG id and a pool name can hold, with room for ``rewrite_partitions__``."""
 
 
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+"""Of an Airflow user, as the user list shows it."""
+
+
 def _check_root(url: str) -> str:
     """A root URL without its trailing slash. Raises ValueError."""
     if "@" in url.partition("://")[2].partition("/")[0]:
@@ -131,6 +135,11 @@ class TableSettings(Section):
         description="eager: a delete rewrites the parts that hold matching rows in its own "
         "transaction; lazy: readers hide the rows until the next merge.",
     )
+    statistics: tuple[Column, ...] = Field(
+        default=(),
+        description="Further columns whose bounds stand in the log, beside those of partition, "
+        "order, key and ttl: parts that a condition on them rules out are not read.",
+    )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
     verify: VerifySettings = VerifySettings()
@@ -138,11 +147,21 @@ class TableSettings(Section):
         default=ALL_OPERATIONS,
         description="Operations that get an Airflow DAG for this table; ttl only where it is set.",
     )
+    approvers: tuple[UserName, ...] | None = Field(
+        default=None,
+        description="Names of Airflow users. Only they may approve an erase, a sweep or a removal "
+        "of partitions, and none of them a run that they started. null: whoever may edit the DAG.",
+    )
     alerts: AlertSettings = AlertSettings()
     spark: SparkSettings = SparkSettings()
 
     @model_validator(mode="after")
     def _check(self) -> TableSettings:
+        self.check_together()
+        return self
+
+    def check_together(self) -> None:
+        """Raise ValueError for settings that do not go together."""
         if self.partition is not None:
             compile_pattern(self.partition)
             if self.partition_by:
@@ -151,6 +170,13 @@ class TableSettings(Section):
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
+        if self.approvers is not None:
+            if not self.approvers:
+                raise ValueError(
+                    "approvers is empty, so nobody could approve anything; name somebody"
+                )
+            if len(set(self.approvers)) < len(self.approvers):
+                raise ValueError("approvers names somebody twice; keep one")
         self._check_cluster()
         if self.version is not None and not self.primary_key:
             raise ValueError("version needs a primary_key")
@@ -160,7 +186,6 @@ class TableSettings(Section):
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
             # An append or run within its time to live must never lose its parts to the sweep.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
-        return self
 
     def _check_cluster(self) -> None:
         cluster = self.cluster_by
@@ -210,11 +235,12 @@ class TableSettings(Section):
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds stand in markers: of partition, clusters, sort order, key, TTL."""
+        """Columns whose bounds stand in markers: of layout, key, TTL, and ``statistics``."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
         names += self.cluster_by.columns if self.cluster_by is not None else ()
         names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
+        names += self.statistics
         return tuple(dict.fromkeys(names))
 
     @property

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from firnline.cron import check_schedule
+from firnline.pattern_cost import refuse_slow
+from firnline.spark_conf import is_credential
 from firnline.table_fields import check_column
 from firnline.units import Duration, Size, duration_between, size_between
-
-_SECRET = re.compile(r"secret|passw|token|access\.?key", re.IGNORECASE)
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
@@ -111,11 +111,16 @@ class CheckpointSettings(Section):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A regular expression of the settings. Raises ValueError."""
+    """Return a regular expression of the settings.
+
+    Raises ValueError: it is none, or some name may keep it busy for hours.
+    """
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{pattern[:200]!r} is not a regular expression: {error}") from None
+    refuse_slow(pattern)
+    return compiled
 
 
 def _check_zone(name: str) -> None:
@@ -185,12 +190,13 @@ class SparkSettings(Section):
 
     @model_validator(mode="after")
     def _check(self) -> SparkSettings:
-        for key in self.conf:
+        for key, value in self.conf.items():
             if not key.startswith("spark."):
                 raise ValueError(f"{key!r} is no Spark setting; its name must begin with 'spark.'")
-            if _SECRET.search(key) and not key.lower().endswith(("file", "provider", "class")):
+            if is_credential(key, value):
                 raise ValueError(
                     f"{key!r} looks like a credential, and conf is passed in argument lists; "
-                    "use the connection or the environment of the executors"
+                    "use the connection, the environment of the executors or a secret of the "
+                    "cluster"
                 )
         return self

@@ -28,7 +28,9 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log import dated
+from firnline.log import properties as log_properties
 from firnline.log.parts_view import PartsView
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, split
@@ -37,6 +39,7 @@ from firnline.log.union import Past, combine, is_live, union_parts
 from firnline.paths import TablePaths
 from firnline.predicate import parse_json
 from firnline.predicate_logic import Pruner
+from firnline.state.health import Watch
 from firnline.state_columns import StateColumns
 from firnline.store.base import Store
 
@@ -76,11 +79,16 @@ class Snapshot(StateColumns):
     """Which dates belong to a state of the past."""
     covered: frozenset[str] = field(default=frozenset(), repr=False)
     """Log files that a checkpoint stood for."""
+    unpublished: str = ""
+    """Key of the newest transaction's log file, where it is committed and not published: listing
+    and contents have it all the same."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
     """Why the schema lines do not go together, where that is tolerated."""
     changes: tuple[SchemaChange, ...] = ()
     """Of the schema, that parts may not show yet; by sequence. Also of a state of the past: its
     columns are those of today."""
+    properties: tuple[PropertiesRecord, ...] = ()
+    """What the table says of itself, oldest first, each with the time since when it is visible."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -267,18 +275,26 @@ def read_snapshot(
     tolerant: bool = False,
     checkpoint_above: int = CHECKPOINT_ABOVE,
     known: Mapping[str, LogContent] = MappingProxyType({}),
+    watch: Watch | None = None,
 ) -> Snapshot:
     """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
+
+    And 1 LIST of ``_txn/`` behind the newest transaction, which says whether the log is lost. A
+    transaction that is committed and not published counts: 1 GET for it. A table that was never
+    written to is a state without log files.
 
     Above ``checkpoint_above`` bytes of log files one LIST and normally one GET besides are for the
     newest checkpoint. Not with ``everything`` or ``tolerant``: who asks for those, as every
     transaction does, goes by single log files, and a checkpoint does not tell which said what.
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
+    ``watch``: tells the caller what state the log is in, and what it has seen before.
 
-    Raises SchemaConflictError besides, unless ``tolerant``: see ``build``.
+    Raises LogLostError, and SchemaConflictError unless ``tolerant``: see ``build``.
     """
+    watch = watch or Watch(store, paths)
     if everything or tolerant:
-        return build(paths, read_log(store, paths, everything=everything), tolerant=tolerant)
+        log = read_log(store, paths, everything=everything, judge=watch)
+        return build(paths, log, tolerant=tolerant)
     found: list[Checkpoint] = []
 
     def find(listing: Mapping[str, LogObject]) -> Checkpoint | None:
@@ -288,14 +304,14 @@ def read_snapshot(
 
         return checkpoint.newest_usable(store, paths, listing, found)
 
-    log = read_log(store, paths, find=find, known=known)
+    log = read_log(store, paths, find=find, known=known, judge=watch)
     try:
         return build(paths, log)
     except LogCorruptError:
         if log.checkpoint is None:
             raise
         # Whether the log itself is to blame, it says itself.
-        return build(paths, read_log(store, paths))
+        return build(paths, read_log(store, paths, judge=watch))
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
@@ -341,9 +357,23 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         times=times,
         dated=ahead,
         covered=frozenset() if base is None else base.covered,
+        unpublished=log.unpublished,
         conflict=conflict,
         changes=changes,
+        properties=_properties(log),
     )
+
+
+def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
+    found = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
+    for key, content in log.contents.items():
+        found += [
+            r
+            if r.seen is not None
+            else msgspec.structs.replace(r, seen=log.listing[key].modified_ms)
+            for r in content.properties
+        ]
+    return log_properties.union(found)
 
 
 def bury(marker: Marker, t: int) -> Marker:

@@ -22,12 +22,13 @@ from firnline.log import codec, txn_file
 from firnline.log.reader import LogRead, list_log
 from firnline.log.records import LogContent, Marker
 from firnline.log.schema_lines import folded_by_ours
-from firnline.moment import At, Moment, no_table, parse_moment
+from firnline.moment import At, Moment, parse_moment
 from firnline.plan import stream as plan
 from firnline.plan import stream_parts as parts
 from firnline.plan.read import ReadOptions, ReadPlan
 from firnline.plan.stream import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.health import no_table
 from firnline.table import Table
 
 _AT_ONCE = 64
@@ -39,7 +40,8 @@ class AppendStream:
     """The appends of one table; keeps in memory what it has read of the log, and no position.
 
     Requests of one look: 1 LIST, and where something has changed a read of the log, of which log
-    files that it knows are not fetched again, and 1 GET for each transaction in between.
+    files that it knows are not fetched again, and 1 GET for each transaction in between. A log that
+    is lost ends every one of these with LogLostError.
     """
 
     table: Table
@@ -59,7 +61,7 @@ class AppendStream:
 
         Raises UsageError, SnapshotExpiredError, StreamBehindError.
         """
-        snapshot = self._look()
+        snapshot = self._read()
         if not snapshot.listing:
             raise no_table(self.table)
         if at is None or at == "now":
@@ -168,9 +170,13 @@ class AppendStream:
         known = self._snapshot
         if known is not None:
             listing, _ = list_log(self.table.store, self.table.paths)
-            if listing == known.listing:
-                return known
-        contents = {} if known is None else known.contents
+            there = {k: item for k, item in known.listing.items() if k != known.unpublished}
+            if listing == there:
+                return known  # a log that was not lost then is not lost now
+        return self._read()
+
+    def _read(self) -> Snapshot:
+        contents = {} if self._snapshot is None else self._snapshot.contents
         self._snapshot = read_snapshot(self.table.store, self.table.paths, known=contents)
         return self._snapshot
 
@@ -240,13 +246,34 @@ class AppendStream:
         keys = [long(name, paths) for name in names if name not in found]
         for key, data in self.table.store.get_many(keys):
             if data is None:
-                raise StreamBehindError(
-                    f"append {key} was merged and deleted before this stream has read it: the "
-                    "stream is behind by more than cleanup.grace",
-                    next_step=ANEW,
-                )
+                raise self._gone(key, snapshot)
             found[short(key, paths)] = codec.decode(key, data, paths)
         return found
+
+    def _gone(self, key: str, before: Snapshot) -> StreamBehindError:
+        """The error for a log file that was listed or folded, and is not there.
+
+        Requests: those of ``read_snapshot``. Raises LogLostError, and StreamBehindError where the
+        log was lost and is rebuilt.
+        """
+        name = short(key, self.table.paths)
+        merged = key in before.log_tombstones or any(
+            name in folds.every for folds in self._folds.values()
+        )
+        now = read_snapshot(self.table.store, self.table.paths)
+        foreign = frozenset(short(one, self.table.paths) for one in _keys(now, "foreign-merge"))
+        view = self._view(Offset(seq=before.seq, foreign=foreign), now)
+        if merged or any(name in folds.every for folds in view.folds.values()):
+            return StreamBehindError(
+                f"append {key} was merged and deleted before this stream has read it: the "
+                "stream is behind by more than cleanup.grace",
+                next_step=ANEW,
+            )
+        return StreamBehindError(
+            f"log file {key} is gone, and no transaction has folded it: somebody deleted it before "
+            "this stream has read it",
+            next_step=ANEW,
+        )
 
 
 def _keys(snapshot: Snapshot, kind: str) -> set[str]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
-from firnline.log import codec, txn_file
+from firnline.log import birth, codec, txn_file
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import ATTEMPTS, LogObject
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
+from firnline.log.union import combine
 from firnline.paths import TablePaths
-from firnline.snapshot import combine
 from firnline.store.base import Store
 
 
@@ -42,6 +43,8 @@ class TxnSurvey:
     strange: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     """Sequence numbers of the listing, also of files that do not read."""
+    born: bool = False
+    """Whether there is anything: a transaction, or number 0, the birth record, which is none."""
     parts: dict[str, Marker] = field(default_factory=dict)
     """All parts that they name, each in its final state."""
     deletes: dict[str, Delete] = field(default_factory=dict)
@@ -51,6 +54,8 @@ class TxnSurvey:
     folded: set[str] = field(default_factory=set)
     """Log files that they have folded, as far as they tell."""
     purged: int = 0
+    properties: list[PropertiesRecord] = field(default_factory=list)
+    """What they say that the table is, the birth record included; each with its own time."""
     modified: dict[int, int] = field(default_factory=dict)
     """Number -> last-modified time of the object, unix ms."""
 
@@ -113,11 +118,15 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
     keys: list[str] = []
     for meta in store.list(paths.txn_dir):
         try:
-            found.numbers.append(paths.parse_txn(meta.key))
-            found.modified[found.numbers[-1]] = meta.modified_ms
-            keys.append(meta.key)
+            number = paths.parse_txn(meta.key)
         except LogCorruptError:
             found.strange.append(meta.key)
+            continue
+        found.born = True
+        keys.append(meta.key)
+        if number:
+            found.numbers.append(number)
+            found.modified[number] = meta.modified_ms
     for key, data in store.get_many(keys):
         if data is None:
             found.numbers.remove(paths.parse_txn(key))  # past its retention since the listing
@@ -130,6 +139,10 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
 
 
 def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int | None) -> None:
+    if not paths.parse_txn(key):
+        record = birth.decode(key, data)
+        found.properties.append(PropertiesRecord(0, record.t, record.properties))
+        return
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
@@ -143,5 +156,8 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     found.other.update(content.other)
     found.schemas.append((key, content.schema))
     found.folded.update(stone.p for stone in content.tombstones)
+    found.properties += content.properties
+    if header.properties is not None and not content.properties:  # of a downgrade
+        found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))
     if content.x is not None:
         found.purged = max(found.purged, content.x.purged)

@@ -5,11 +5,13 @@ Everything is injected, so that a simulation runs the same code on its own world
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
+from firnline.log.properties import Properties
 from firnline.paths import Root, TablePaths
+from firnline.properties import in_force
 from firnline.settings import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
@@ -27,6 +29,16 @@ class Table:
     ids: Ids
     access: StoreAccess | None = None
     """How the store was opened, for the rare request that needs a second client."""
+    wanted: TableSettings | None = None
+    """What the caller's settings say, where ``settings`` are those in force; None: the same."""
+
+    def under(self, properties: Properties | None) -> Table:
+        """Return the table with the settings in force under its own properties.
+
+        Raises PropertiesDifferError, SettingsError: see ``properties.in_force``.
+        """
+        wanted = self.wanted or self.settings
+        return replace(self, settings=in_force(wanted, properties), wanted=wanted)
 
 
 def open_table(

@@ -21,27 +21,29 @@ from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
     CommitUnknownError,
-    FirnlineError,
-    OutcomeUnknownError,
-    StoreUnavailableError,
+    StoreError,
 )
 from firnline.log import codec, dated, txn_file
+from firnline.log.properties import Properties, PropertiesRecord, record_line
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
-from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.plan.keys import refuse_beneath, refuse_between
+from firnline.properties import current, disagree, from_settings, needed, waits
 from firnline.schema import SchemaUnion
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot, bury
-from firnline.store.create import create
+from firnline.store.create import Attempt, create
 from firnline.table import Table
 from firnline.widening import as_known
 
-__all__ = ["Change", "Committed", "Mended", "commit"]
+__all__ = ["Change", "Committed", "Mended", "commit", "commit_whole"]
 
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
+PLANNED_BY = ("primary_key", "version", "deleted", "partition_by", "cluster_by")
+"""Properties that decide what the new parts of a change hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +71,39 @@ class _Draft:
     log_file: bytes
 
 
-def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Committed:
+def commit(
+    table: Table, base: Base, change: Change, run: RunIdentity, attempt: Attempt | None = None
+) -> Committed:
     """Commit a change on a base, rebasing where others committed meanwhile.
 
     Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. Of a table of more than
     ``checkpoint.min_parts`` parts one LIST besides, and one PUT when a checkpoint is due.
 
+    Args:
+        table: the table.
+        base: what the change was planned on.
+        change: what to do.
+        run: who does it, for the history.
+        attempt: says, whatever ends this, whether ``change.adds`` may be live
+            (``commit.outputs``).
+
     Raises:
-        CommitConflictError: a part of ``change.replaces`` is no longer live. Delete the new
-            parts and plan again.
-        CommitExpiredError: more than ``commit_ttl`` since the first snapshot. Likewise.
-        CommitUnknownError: nobody can say whether it took effect. Delete nothing.
+        CommitConflictError: a part of ``change.replaces`` is no longer live: plan again.
+        CommitExpiredError: more than ``commit_ttl`` since the first snapshot.
+        CommitUnknownError: nobody can say whether it took effect.
+        StoreError: the store refused the first put in clear words; nothing was committed.
         SchemaConflictError: log files contradict each other by now; nothing was committed.
         RowCountMismatchError, InvariantError: a defect; nothing was committed.
 
     Raises what ``change.refuse`` raises besides; then nothing was committed.
     """
+    told = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
-    planned = base.snapshot
+    planned, planned_by = base.snapshot, base.properties
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
+        table = table.under(base.properties)
+        _refuse_other_properties(base, planned_by, change)
         if change.refuse is not None:
             change.refuse(base.snapshot)
         _refuse_conflict(base.snapshot, table.settings, change, change.planned or planned)
@@ -96,9 +111,8 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
         _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
-        _refuse_when_late(table, base)
-        read_at = table.clock.elapsed_ms()
-        if _create_transaction(table, base, draft.header, data):
+        read_at = _refuse_when_late(table, base.began_ms, change.op)
+        if _create_transaction(table, base.began_ms, draft.header, data, told):
             return _checkpointed(table, _committed(table, base, draft, read_at), change)
         base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
     raise CommitConflictError(
@@ -107,34 +121,83 @@ def commit(table: Table, base: Base, change: Change, run: RunIdentity) -> Commit
     )
 
 
-def _create_transaction(table: Table, base: Base, header: TxnHeader, data: bytes) -> bool:
+def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int) -> bool:
+    """Commit a log file that stands for the whole table; True when it stands under ``_log/``.
+
+    Of a rebuild or a downgrade, which rebase on nothing: their log file says all there is.
+
+    Requests: 2 PUT.
+
+    Args:
+        table: the table.
+        header: of the transaction; its number is the newest one's plus 1.
+        log_file: what it publishes.
+        began_ms: ``Clock.elapsed_ms`` from before the table was read.
+
+    Raises:
+        CommitExpiredError: more than ``commit_ttl`` since then; nothing was committed.
+        CommitConflictError: a rival has the number; nothing was committed.
+        CommitUnknownError: nobody can say whether it took effect.
+        StoreError: the store refused the first put in clear words; nothing was committed.
+    """
+    data = txn_file.encode(header, log_file)
+    read_at = _refuse_when_late(table, began_ms, header.op)
+    if not _create_transaction(table, began_ms, header, data, Attempt()):
+        raise CommitConflictError(
+            f"somebody else committed transaction {table.paths.txn(header.seq)} meanwhile",
+            next_step="stop the table's other runs and run it again",
+        )
+    return _published(table, header, log_file, read_at)
+
+
+def _create_transaction(
+    table: Table, began_ms: int, header: TxnHeader, data: bytes, attempt: Attempt
+) -> bool:
     """True when the object is ours, False when a rival has the number."""
-    key = table.paths.txn(header.seq)
-    ttl = table.settings.commit_ttl
+    key, ttl = table.paths.txn(header.seq), table.settings.commit_ttl
     try:
-        return create(table.store, key, data, may_put=lambda: _age_ms(table, base) <= ttl) is None
-    except (OutcomeUnknownError, StoreUnavailableError) as error:
+        rival = create(
+            table.store,
+            key,
+            data,
+            may_put=lambda: _age_ms(table, began_ms) <= ttl,
+            attempt=attempt,
+        )
+    except Exception as error:
+        if not attempt.may_stand:
+            raise
+        said = error.message if isinstance(error, StoreError) else repr(error)
         raise CommitUnknownError(
-            f"nobody can say whether transaction {key} was written ({error.message})",
+            f"nobody can say whether transaction {key} was written ({said})",
             next_step="run it again: it sees what became of this one; nothing was deleted",
         ) from error
+    return rival is None
+
+
+def _published(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
+    """Whether the log file of a committed transaction stands under ``_log/`` now."""
+    try:
+        return publish(table, header, log_file, read_at_ms)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is committed
+        # No error may make the caller believe otherwise: whoever takes the next base publishes it.
+        _LOG.warning("transaction %d is committed but not published yet: %r", header.seq, error)
+        return False
 
 
 def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Committed:
     header = draft.header
-    try:
-        published = publish(table, header, draft.log_file, read_at_ms)
-    except FirnlineError as error:
-        # Committed it is, and no error may make the caller believe otherwise and delete the new
-        # parts: whoever takes the next base publishes it.
-        _LOG.warning("transaction %d is committed but not published yet: %s", header.seq, error)
-        published = False
-    if not published:
+    if not _published(table, header, draft.log_file, read_at_ms):
         return Committed(header, None)
     name = table.paths.parse_log(header.log)
     # When the store wrote it, only a listing says; this machine's clock may be behind.
     item = LogObject(name, len(draft.log_file), max(header.t, table.clock.now_ms()))
-    return Committed(header, replace(base, snapshot=base.snapshot.with_log(item, draft.content)))
+    after = replace(
+        base,
+        snapshot=base.snapshot.with_log(item, draft.content),
+        table=table.under(header.properties),
+        properties=header.properties,
+    )
+    return Committed(header, after)
 
 
 def _checkpointed(table: Table, committed: Committed, change: Change) -> Committed:
@@ -151,17 +214,34 @@ def _checkpointed(table: Table, committed: Committed, change: Change) -> Committ
     return replace(committed, checkpoint=written.key, warning=written.warning)
 
 
-def _age_ms(table: Table, base: Base) -> int:
-    return table.clock.elapsed_ms() - base.began_ms
+def _age_ms(table: Table, began_ms: int) -> int:
+    return table.clock.elapsed_ms() - began_ms
 
 
-def _refuse_when_late(table: Table, base: Base) -> None:
-    age = _age_ms(table, base)
-    if age > table.settings.commit_ttl:
+def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
+    """Raise CommitExpiredError past ``commit_ttl``; returns ``Clock.elapsed_ms`` of now."""
+    age, ttl = _age_ms(table, began_ms), table.settings.commit_ttl
+    if age > ttl:
         raise CommitExpiredError(
-            f"this run read the table {age // 1000} s ago, longer than commit_ttl "
-            f"({table.settings.commit_ttl // 1000} s)",
-            next_step="run it again, with a smaller max_bytes or a larger commit_ttl",
+            f"this {op} read the table {age // 1000} s ago, longer than commit_ttl "
+            f"({ttl // 1000} s)",
+            next_step="run it again, on less at once (max_bytes of a merge) or with a larger "
+            "commit_ttl",
+        )
+    return table.clock.elapsed_ms()
+
+
+def _refuse_other_properties(base: Base, planned_by: Properties | None, change: Change) -> None:
+    """What was planned by one key or layout must not be committed under another."""
+    found, then = base.properties, planned_by
+    if found is None or then is None or change.properties is not None:
+        return
+    changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(then, name)]
+    if changed:
+        raise CommitConflictError(
+            f"the table's properties were changed while this {change.op} ran "
+            f"({', '.join(changed)})",
+            next_step="run it again: it plans by those that are in force now",
         )
 
 
@@ -211,16 +291,19 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     seq, t = snapshot.seq + 1, time_after((i.name for i in snapshot.listing.values()), now)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
-    mended = _folds(snapshot, change, own, purged)
+    properties = change.properties or base.properties or from_settings(table.settings)
+    said = _said(base, change, properties, seq, t, now)
+    mended = _folds(snapshot, change, (*own, *said), purged)
     keys = mended.folds
+    others = waits(snapshot.properties, table.settings, now)
     folded = fold.fold(
         snapshot,
         keys,
         t,
         own=frozenset(m.p for m in own),
         purged=purged,
-        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,
-        stone_cutoff=now - _age_ms(table, base) - table.settings.cleanup.grace,
+        delete_cutoff=now - others.late_append,
+        stone_cutoff=now - _age_ms(table, base.began_ms) - others.grace,
     )
     content = LogContent(
         t=t,
@@ -228,24 +311,50 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
+        properties=said,
         other=[*folded.other, *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
     _check(table, base, change, content, mended)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
-    header = TxnHeader(
-        seq=seq,
-        txn=txn,
+    header = _header(table, base, change, run, counts, content)
+    return _Draft(header, content, codec.encode(content))
+
+
+def _header(
+    table: Table, base: Base, change: Change, run: RunIdentity, counts: Counts, content: LogContent
+) -> TxnHeader:
+    mark, t = content.x, content.t
+    assert mark is not None  # of every transaction
+    return TxnHeader(
+        seq=mark.seq,
+        txn=mark.txn,
         op=change.op,
-        base=snapshot.seq,
+        base=base.seq,
         t=t,
-        log=table.paths.txn_log(t, seq, txn),
+        log=table.paths.txn_log(t, mark.seq, mark.txn),
         run=run,
         counts=counts,
         partitions=change.partitions[:_NAMED_PARTITIONS],
         why=change.why,
+        properties=current(content.properties),
     )
-    return _Draft(header, content, codec.encode(content))
+
+
+def _said(
+    base: Base, change: Change, properties: Properties, seq: int, t: int, now: int
+) -> list[PropertiesRecord]:
+    """What the log file says of the table: all that is needed, whatever it folds.
+
+    So the newest log file alone says it, also where a client of version 1 has folded the others.
+    """
+    known = base.snapshot.properties
+    if change.properties is None and current(known) == properties and not disagree(known):
+        return list(needed(known, now))
+    if base.properties is None:
+        _LOG.warning("table %s gets its properties from the settings", base.table.settings.name)
+    own = PropertiesRecord(seq, t, properties)
+    return [*needed(known, now), own]
 
 
 def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
@@ -271,12 +380,15 @@ def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list
     return list({d.id: d for d in (*own, *folded, *change.keeps)}.values())
 
 
-def _folds(snapshot: Snapshot, change: Change, own: list[Marker], purged: int) -> Mended:
+def _folds(
+    snapshot: Snapshot, change: Change, own: Iterable[Marker | PropertiesRecord], purged: int
+) -> Mended:
     """Which log files to fold, and the schema line that stands for theirs."""
     if change.mend is not None:
         return change.mend(snapshot)
-    own_bytes = sum(len(marker_json(m)) for m in own)
-    return Mended(fold.choose(snapshot, own_bytes, purged), _line(snapshot, change))
+    own_bytes = sum(len(marker_json(m)) for m in own if isinstance(m, Marker))
+    head = sum(len(record_line(r)) for r in own if isinstance(r, PropertiesRecord))
+    return Mended(fold.choose(snapshot, own_bytes, purged, head), _line(snapshot, change))
 
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Registers the pool guard and the link to a run's transactions with Airflow.
+"""Registers the pool guard, notes on runs and the link to a run's transactions with Airflow.
 
 Airflow loads each file of the plugins folder as a module of its own, named after the file.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from firnline.airflow import pool_guard
+from firnline.airflow import done_note, pool_guard
 from firnline.airflow.links import RunLink
 
 
@@ -15,5 +15,5 @@ class FirnlinePlugin(AirflowPlugin):
     """What firnline adds to Airflow besides DAGs."""
 
     name = "firnline"
-    listeners = [pool_guard]
+    listeners = [pool_guard, done_note]
     operator_extra_links = [RunLink()]

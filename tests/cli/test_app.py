@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firnline.cli import app, parts
@@ -148,7 +150,30 @@ def test_ctrl_c_while_reading_says_that_nothing_was_changed(
     assert shown.sentence == "stopped; nothing was changed; run the same command again"
 
 
-def test_ctrl_c_ends_the_program_with_130(table: LogOnlyTable) -> None:
+def test_ctrl_c_while_a_report_is_printed_does_not_say_that_nothing_was_changed(
+    firnline: Firnline, table: LogOnlyTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The rows are in the table by then: who believed it would append them twice."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"id": [1]}), path)
+    monkeypatch.setattr("firnline.cli.output.show", stopped)
+    shown = firnline("append", f"file://{tmp_path}/t", path)
+    assert shown.code == 130
+    assert shown.sentence.startswith("stopped; either all of the rows were appended to t or none")
+    shown = firnline("parts", f"file://{tmp_path}/t")
+    assert shown.sentence == "stopped; nothing was changed; run the same command again"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_signal_ends_the_program_with_a_sentence_and_its_code(
+    table: LogOnlyTable, sent: signal.Signals, code: int
+) -> None:
     script = textwrap.dedent("""
         import signal, sys, time
         # Whoever runs the tests in the background has it ignored.
@@ -169,9 +194,9 @@ def test_ctrl_c_ends_the_program_with_130(table: LogOnlyTable) -> None:
     )
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
-    started.send_signal(signal.SIGINT)
+    started.send_signal(sent)
     _, err = started.communicate(timeout=HUNG_SECONDS)
-    assert started.returncode == 130
+    assert started.returncode == code
     assert err.startswith("firnline: stopped; nothing was changed")
     assert len(err.splitlines()) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 
 from firnline.cli.erase import parse_keys
 from firnline.errors import UsageError
+from firnline.kernel.local import LocalEngine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.erase import EraseOptions, run_erase
+from firnline.settings import settings_for_root
+from firnline.table import open_table
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -170,6 +176,25 @@ def test_an_erase_with_parts_that_do_not_read_ends_failed_and_says_what_it_erase
     assert path.name in shown.out
     assert "erased       2 rows" in shown.out
     assert "1 parts of events may hold keys still" in shown.err
+
+
+def test_a_certificate_shows_who_started_and_who_approved(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    table = open_table(settings_for_root(root))
+    run = RunIdentity(dag_id="erase__t", run_id="r", user="ana", approved_by="bo")
+
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def engine() -> LocalEngine:
+        return LocalEngine(lambda: table.store, scratch, table.ids, table.clock)
+
+    options = EraseOptions(columns=("user",), keys=(("u1",),))
+    erased = run_erase(table, engine, options, run).certificate
+    out = firnline("certificate", root, str(erased)).out
+    assert re.search(r"asked by +ana, ", out)
+    assert re.search(r"approved by +bo\n", out)
 
 
 def test_nothing_erased_has_no_certificate(firnline: Firnline, root: str) -> None:

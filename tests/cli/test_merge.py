@@ -137,6 +137,8 @@ def test_the_history_ends_with_the_newest(
 def test_a_transaction_is_by_a_dag_run_or_by_a_person() -> None:
     dag = RunIdentity(dag_id="merge__e", run_id="scheduled__x", try_number=2, user="airflow")
     assert by_whom(dag) == "merge__e scheduled__x (try 2)"
+    asked = RunIdentity(dag_id="erase__e", run_id="r", user="ana", approved_by="bo")
+    assert by_whom(asked) == "erase__e r, approved by bo"
     assert by_whom(RunIdentity(run_id="cli-1", user="ana", host="laptop")) == "ana@laptop"
     assert by_whom(RunIdentity(run_id="cli-1")) == "cli-1"
     assert by_whom(RunIdentity()) == "?"
@@ -211,4 +213,4 @@ def test_every_error_of_the_tree_has_an_exit_code_that_is_documented() -> None:
     def tree(kind: type[FirnlineError]) -> set[int]:
         return {kind.exit_code}.union(*(tree(below) for below in kind.__subclasses__()))
 
-    assert tree(FirnlineError) <= {1, 2, 130}
+    assert tree(FirnlineError) <= {1, 2, 130, 143}

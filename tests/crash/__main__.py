@@ -18,7 +18,7 @@ from firnline_dev.s3server import S3Server
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace, Place
 from tests.support.scenarios import Scenario
-from tests.support.sweeping import every_point, lay_out, sweep
+from tests.support.sweeping import each_interrupt, every_interrupt, every_point, lay_out, sweep
 
 
 @contextmanager
@@ -35,16 +35,18 @@ def _place(kind: str, folder: Path, servers: list[S3Server]) -> Iterator[Place]:
         yield FolderPlace("s3", server.url(name), data, folder / "copies", access)
 
 
-def _one(kind: str, scenario: Scenario, folder: Path, servers: list[S3Server]) -> tuple[int, int]:
+def _one(kind: str, scenario: Scenario, folder: Path, servers: list[S3Server]) -> tuple[int, ...]:
     (folder / "scratch").mkdir(parents=True)
     began = time.monotonic()
     with _place(kind, folder, servers) as place:
         start = lay_out(place, scenario, folder / "scratch")
-        figures = sweep(start, every_point(start.calls))
+        interrupts = every_interrupt if kind == "memory" else each_interrupt
+        figures = sweep(start, [*every_point(start.calls), *interrupts(start.calls)])
     seconds = time.monotonic() - began
-    print(f"{kind:6}  {scenario.name:22} {figures.calls:5} {figures.points:6} {figures.rerun:6} "
-          f"{seconds:7.1f}", flush=True)  # fmt: skip
-    return figures.calls, figures.points
+    interrupted = figures.kinds["interrupted"]
+    print(f"{kind:6}  {scenario.name:22} {figures.calls:5} {figures.points:6} {interrupted:10} "
+          f"{figures.rerun:6} {seconds:7.1f}", flush=True)  # fmt: skip
+    return figures.calls, figures.points, interrupted
 
 
 def main(kinds: list[str]) -> int:
@@ -53,7 +55,7 @@ def main(kinds: list[str]) -> int:
         sys.stderr.write(__doc__ or "")
         return 2
     logging.disable()  # of the warnings that there should be
-    print("store   operation              calls points  rerun seconds")
+    print("store   operation              calls points interrupts  rerun seconds")
     with ExitStack() as stack:
         top = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firnline-crash-")))
         servers = [stack.enter_context(S3Server(top / "s3" / "data"))] if "s3" in kinds else []
@@ -62,8 +64,8 @@ def main(kinds: list[str]) -> int:
                 _one(kind, scenario, top / f"{kind}-{number}", servers)
                 for number, scenario in enumerate(SCENARIOS)
             ]
-            calls, points = (sum(column) for column in zip(*done, strict=True))
-            print(f"{kind:6}  {'together':22} {calls:5} {points:6}")
+            calls, points, interrupts = (sum(column) for column in zip(*done, strict=True))
+            print(f"{kind:6}  {'together':22} {calls:5} {points:6} {interrupts:10}")
     return 0
 
 

@@ -16,10 +16,10 @@ from firnline.table import Table
 from firnline.transaction import commit
 from tests.support.checkpoints import assert_same, checkpoints
 from tests.support.log_tables import do_merge, merge_change, put_append
-from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
+from tests.support.sweeping import each_interrupt, every_point
+from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(run_id="r")
-KINDS = ("before", "after", "lost")
 
 
 def start() -> World:
@@ -54,17 +54,16 @@ def test_whatever_call_it_dies_at_readers_agree_and_the_next_run_goes_on(
     act(world, replace(world.table, store=store))
     about = [at for at, call in enumerate(store.calls) if "_ckpt" in call]
     assert len(about) >= 2
-    for at in range(len(store.calls)):
-        for kind in KINDS:
-            world = start()
-            rows = rows_of(world)
-            faulty = FaultyStore(world.store, Fault(at, kind))
-            with suppress(Crashed, FirnlineError):
-                act(world, replace(world.table, store=faulty))
-            assert rows_of(world) == rows
-            act(world, world.table)
-            assert rows_of(world) == rows
-            assert checkpoints(world)
+    for fault in [*every_point(store.calls), *each_interrupt(store.calls)]:
+        world = start()
+        rows = rows_of(world)
+        faulty = FaultyStore(world.store, fault)
+        with suppress(Crashed, FirnlineError, *INTERRUPTED):
+            act(world, replace(world.table, store=faulty))
+        assert rows_of(world) == rows
+        act(world, world.table)
+        assert rows_of(world) == rows
+        assert checkpoints(world)
 
 
 def rows_of(world: World) -> int:

@@ -1,9 +1,13 @@
-"""Every store call of every operation: die before it, die after it, lose its answer.
+"""Every store call of every operation: die there, lose its answer, be interrupted.
 
 The calls of a clean run are counted, then each of them is hit. What has to hold after it:
-``tests/support/sweeping.py``. Exhaustive in memory. On real stores, through the product's own
-client, a sample of every operation's points, among them always one that commits or publishes;
-`make test-full` is exhaustive there, too. ``python -m tests.crash`` prints figures.
+``tests/support/sweeping.py``. Who dies asks for nothing more. Who is interrupted (Ctrl-C, SIGTERM,
+no memory, a cancelled thread or task) goes on with its ``except`` clauses, and these can delete.
+
+Deaths are exhaustive in memory. Of interrupts, and on real stores, through the product's own
+client, it is a sample of every operation's points, among them always one that commits or publishes;
+`make test-full` is exhaustive there, too (on real stores with one kind of interrupt a point).
+``python -m tests.crash`` prints figures.
 """
 
 from __future__ import annotations
@@ -19,10 +23,19 @@ from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace
 from tests.support.scenarios import Scenario
-from tests.support.sweeping import KINDS, every_point, lay_out, some_points, sweep
+from tests.support.sweeping import (
+    KINDS,
+    each_interrupt,
+    every_interrupt,
+    every_point,
+    lay_out,
+    some_points,
+    sweep,
+)
 
-SAMPLE = {"file": 8, "s3": 4}
-"""Points of each operation, beside one that commits. One on S3 takes three times as long."""
+SAMPLE = {"memory": 6, "file": 8, "s3": 4}
+"""Points of each operation, beside one that commits. One on S3 takes three times as long. In memory
+they are interrupts."""
 
 
 @pytest.fixture
@@ -61,10 +74,23 @@ def test_an_operation_that_dies_at_any_store_call_comes_right_when_it_is_run_aga
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_an_operation_that_is_interrupted_at_any_store_call_deletes_nothing_that_is_committed(
+    scenario: Scenario, scratch: Path
+) -> None:
+    start = lay_out(MemoryPlace(), scenario, scratch)
+    count = SAMPLE["memory"]
+    every = every_interrupt(start.calls)
+    points = some_points(every, start.creates, count, scenario.name, "interrupts")
+    figures = sweep(start, points)
+    assert figures.points == figures.kinds["interrupted"] == len(points) >= count
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_the_same_through_the_client_of_a_real_store(
     scenario: Scenario, place: FolderPlace, scratch: Path
 ) -> None:
     start = lay_out(place, scenario, scratch)
     count = SAMPLE[place.kind]
-    points = some_points(start.calls, start.creates, count, scenario.name, place.kind)
+    every = [*every_point(start.calls), *each_interrupt(start.calls)]
+    points = some_points(every, start.creates, count, scenario.name, place.kind)
     assert sweep(start, points).points == len(points) >= count

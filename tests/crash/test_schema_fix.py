@@ -1,4 +1,4 @@
-"""Every store call of a repair of the schema: die before it, die after it, lose its answer.
+"""Every store call of a repair of the schema: die there, lose its answer, be interrupted.
 
 A table in conflict cannot be looked at as the other operations' tables are (``test_operations``):
 until the repair is published, readers refuse it. So what has to hold is said here: the table is in
@@ -28,10 +28,19 @@ from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
-from tests.support.sweeping import every_point, some_points, through
-from tests.support.world import Crashed, Fault, FaultyStore
+from tests.support.sweeping import (
+    each_interrupt,
+    every_interrupt,
+    every_point,
+    some_points,
+    through,
+    unpublished,
+)
+from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
 
 RUN = RunIdentity(run_id="r")
+INTERRUPTS = 8
+"""Of a sweep in memory, beside one that commits; all in `make test-full`."""
 NUMBERS = [1, 2, 3, 4, 7, 5, 8]
 Fix = Callable[[Call], object]
 
@@ -61,7 +70,7 @@ def check(table: Table, fix: Fix, parts: set[str]) -> bool:
     """In conflict with the parts it had, or mended as a whole; True when it is mended."""
     state = read_snapshot(table.store, table.paths, tolerant=True)
     logs = {k: data for k, data in table.store.get_many(sorted(keys_in(table, "_log"))) if data}
-    assert v1_state(logs) == state.live.keys()
+    assert v1_state(logs | unpublished(table, state)) == state.live.keys()
     assert state.live.keys() <= keys_in(table, "_data")
     if state.conflict is not None:
         assert state.live.keys() == parts
@@ -84,9 +93,12 @@ def sweep(place: Place, fix: Fix, scratch: Path, count: int | None = None) -> in
     store = FaultyStore(clean.table.store)
     fix(through(clean, store))
     assert check(clean.table, fix, parts)
-    points = every_point(store.calls)
-    if count is not None:
-        points = some_points(store.calls, partial(commits, store.calls), count, place.kind)
+    points, interrupts = every_point(store.calls), every_interrupt(store.calls)
+    committing = partial(commits, store.calls)
+    if count is None:
+        points += some_points(interrupts, committing, INTERRUPTS, fix.__name__)
+    else:
+        points = some_points([*points, *each_interrupt(store.calls)], committing, count, place.kind)
     for fault in points:
         call = Call(place.restored(saved), scratch)
         try:
@@ -105,7 +117,7 @@ def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
     table = call.table
     try:
         fix(through(call, FaultyStore(table.store, fault)))
-    except (Crashed, FirnlineError):
+    except (Crashed, FirnlineError, *INTERRUPTED):
         check(table, fix, parts)
     else:
         assert check(table, fix, parts)

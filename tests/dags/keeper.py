@@ -78,6 +78,11 @@ tables:
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
   asleep: {{root: 'file://{folder}/asleep', partition_by: [day(ts)]}}
   removed: {{root: 'file://{folder}/removed', operations: [remove_partitions], {by_day}}}
+  guarded:
+    root: 'file://{folder}/guarded'
+    operations: [remove_partitions]
+    partition_by: [day(ts)]
+    approvers: [bo, cy]
   rewritten: {{root: 'file://{folder}/rewritten', operations: [rewrite_partitions], {by_day}}}
   erased: {{root: 'file://{folder}/erased', operations: [erase, delete_where], {by_day}}}
   swept: {{root: 'file://{folder}/swept', operations: [orphan_sweep], {by_day}}}
@@ -170,7 +175,8 @@ def options(folder: Path, database: str | None) -> StackOptions:
         env={
             "FIRNLINE_TABLES": str(folder / "tables.yaml"),
             "FIRNLINE_TEST_DRIVERS": str(folder),
-            "PYTHONPATH": str(HOOKS),
+            # The code under test is what the tests import.
+            "PYTHONPATH": os.pathsep.join([str(HOOKS), os.environ.get("PYTHONPATH", "")]),
             "SAY": "hello",
         },
         connections={"spark_default": SPARK},

@@ -35,9 +35,16 @@ def command(maintained: Maintained, days: tuple[str, ...], conf: dict[str, Any])
 
 
 def backfill(
-    maintained: Maintained, days: tuple[str, ...], conf: dict[str, Any], **more: Any
+    maintained: Maintained, days: tuple[str, ...], conf: dict[str, Any] | None, **more: Any
 ) -> None:
-    """What that command sends, without the seconds that it takes to start."""
+    """What that command sends, without the seconds that it takes to start.
+
+    Args:
+        maintained: the stack.
+        days: first and last of the dates.
+        conf: params of every run; None as the form sends them where nobody overrides them.
+        more: further fields of the request.
+    """
     body = {
         "dag_id": DAG_ID,
         "from_date": f"{days[0]}T00:00:00Z",
@@ -94,6 +101,29 @@ def test_a_backfill_rewrites_exactly_the_partitions_of_its_days_in_order(
     assert runs[0].task("rewrite_partitions")["pool"] == "rewritten.merge"
 
 
+def test_the_form_over_all_runs_redoes_nothing_that_is_done(rewritten: Maintained) -> None:
+    """What it sends without "Override parameters": no conf, so that each run keeps its old one."""
+    done, rows = rewrites(rewritten), rows_by_day(rewritten.table("rewritten"))
+    append_days(rewritten.table("rewritten"), DAYS[1:3])
+    backfill(rewritten, DAYS[1:3], None, reprocess_behavior="completed")
+    runs = ended(rewritten)
+    for run in runs:
+        assert run.state == "success"
+        assert run.tasks == {
+            "plan": "success",
+            "rewrite_partitions": "skipped",
+            "report": "skipped",
+        }
+        said = run.xcom("plan")["done_before"]
+        assert f"run {run.run_id} of {DAG_ID} was done on " in said
+        (seq,) = run.xcom("plan")["transactions"]
+        assert f"as transaction {seq}, and is not done again" in said
+        assert said in run.log("plan")
+        assert run.note == f"firnline: {said}."
+    assert rewrites(rewritten) == done
+    assert rows_by_day(rewritten.table("rewritten"))[DAYS[1]] == rows[DAYS[1]] + 20
+
+
 def test_days_that_are_done_are_done_again_when_asked_for_and_in_reverse(
     rewritten: Maintained,
 ) -> None:
@@ -102,6 +132,7 @@ def test_days_that_are_done_are_done_again_when_asked_for_and_in_reverse(
     backfill(rewritten, DAYS[1:3], conf)
     ended(rewritten)
     assert rewrites(rewritten) == done, "runs that exist are left alone unless told otherwise"
+    conf["again"] = True
     again = {"reprocess_behavior": "completed", "run_backwards": True}
     backfill(rewritten, DAYS[1:3], conf, **again)
     runs = ended(rewritten)
@@ -109,9 +140,15 @@ def test_days_that_are_done_are_done_again_when_asked_for_and_in_reverse(
     redone = rewrites(rewritten)[len(done) :]
     assert [name for _, name in redone] == [partition(DAYS[2]), partition(DAYS[1])]
     assert [run for run, _ in redone] == [runs[1].run_id, runs[0].run_id]
-    assert rows_by_day(rewritten.table("rewritten"))[DAYS[1]] == 12
+    assert rows_by_day(rewritten.table("rewritten"))[DAYS[1]] == 24
     # What the run did this time, not what it did the first time.
-    assert runs[0].xcom("report")["counts"]["rows_removed"] == 3
+    assert runs[0].xcom("report")["counts"]["rows_removed"] == 11
+    # Their conf is one with `again` now, and is followed no second time.
+    done = rewrites(rewritten)
+    backfill(rewritten, DAYS[1:3], None, reprocess_behavior="completed")
+    said = [run.xcom("plan")["done_before"] for run in ended(rewritten)]
+    assert rewrites(rewritten) == done
+    assert all("(told `again: true`)" in each for each in said)
 
 
 def test_a_backfill_is_a_dry_run_unless_told_otherwise(rewritten: Maintained) -> None:

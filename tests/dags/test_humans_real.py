@@ -61,9 +61,23 @@ def test_a_removal_asks_twice_and_takes_what_was_picked_and_nothing_else(
     assert list(rows_by_day(removed.table("removed"))) == [DAYS[1], *DAYS[3:]]
     (header, *_) = history(removed.table("removed"))
     assert (header.op, header.run.run_id) == ("drop", run.run_id)
-    assert header.run.user == run.xcom("approve")["by"]
+    assert header.run.approved_by == run.xcom("approve")["by"]
     assert run.task("remove_partitions")["pool"] == "removed.merge"
     assert run.xcom("remove_partitions")["transactions"] == [header.seq]
+
+
+def test_an_approval_by_nobody_of_the_approvers_removes_nothing(maintained: Maintained) -> None:
+    append_days(maintained.table("guarded"), DAYS[:2])
+    run = maintained.start("remove_partitions", "guarded", WAIT)
+    maintained.question(run, "pick")
+    maintained.answer(run, "pick", partition(DAYS[0]))
+    asked = maintained.question(run, "approve")
+    assert asked["body"].endswith("Only an approval by `bo`, `cy` counts.")
+    maintained.answer(run, "approve", "Approve")
+    assert run.ended().state == "failed"
+    assert "approved it, who is not among its approvers, so nothing is done" in run.error("approve")
+    assert run.tasks["remove_partitions"] == "upstream_failed"
+    assert len(rows_by_day(maintained.table("guarded"))) == 2
 
 
 def test_a_rejected_removal_removes_nothing(removed: Maintained) -> None:
@@ -235,7 +249,9 @@ def test_an_approved_erase_takes_the_keys_of_a_file_and_names_its_certificate(
     (certificate,) = report["certificates"]
     assert f"firnline certificate erased {certificate}" in run.log("report")
     (header, *_) = history(erased.table("erased"))
-    assert (header.op, header.run.user) == ("erase", run.xcom("approve")["by"])
+    assert (header.op, header.run.approved_by) == ("erase", run.xcom("approve")["by"])
+    # Here one and the same person, under one name.
+    assert header.run.approved_by == header.run.user
     assert report["transactions"] == [header.seq]
     logged = "".join(run.log(task) for task in ("plan", "approve", "erase", "report"))
     assert str(SECRET_KEY) not in logged

@@ -14,7 +14,8 @@ class XComs:
     """A task instance: its tries, and what was pushed and can be pulled."""
 
     def __init__(self, earlier: Mapping[str, Any]) -> None:
-        self.try_number = 1
+        self.try_number, self.max_tries = 1, 0
+        self.task = SimpleNamespace(retries=0)
         self.earlier = earlier
         self.pushed: dict[str, Any] = {}
 

@@ -106,5 +106,5 @@ def columns_in_parts(world: World) -> set[tuple[str, str]]:
 def schema_of(world: World) -> dict[str, str]:
     """As readers see it, and writers."""
     found = dict(read_snapshot(world.store, world.table.paths).schema)
-    assert found == Appender(world.table).columns.read().columns
+    assert found == Appender(world.table).knowing()[1].columns
     return found

@@ -41,10 +41,17 @@ def rows_from(first: int, count: int = 6) -> pa.Table:
     return pa.table({"id": ids, "day": [i % 2 for i in ids], "name": [f"n{i}" for i in ids]})
 
 
-def append(world: World, first: int, count: int = 6) -> None:
+def append(world: World, first: int, count: int = 6, by: Appender | None = None) -> None:
     """Ids from ``first`` on."""
     world.clock.advance(10)
-    Appender(world.table).append(rows_from(first, count))
+    (by or Appender(world.table)).append(rows_from(first, count))
+
+
+def writer(world: World) -> Appender:
+    """One that knows the table's columns, and looks at its log no more."""
+    found = Appender(world.table)
+    found.knowing()
+    return found
 
 
 def append_to(table: Table, store: FaultyStore, first: int) -> None:

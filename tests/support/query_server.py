@@ -29,6 +29,7 @@ from typing import IO, NoReturn
 
 import pytest
 
+from firnline.child_process import child_environment
 from firnline_dev.bootstrap import REPO
 
 _NUMBER = struct.Struct("i")
@@ -57,7 +58,8 @@ class QueryServer:
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", __spec__.name, str(theirs.fileno())]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), *filter(None, sys.path)])}
+        clean = child_environment()
+        env = {**clean, "PYTHONPATH": os.pathsep.join([str(REPO), clean["PYTHONPATH"]])}
         with theirs:
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], env=env, cwd=REPO, stdin=subprocess.DEVNULL

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from firnline.errors import FirnlineError
+from firnline.errors import FirnlineError, LogLostError
 from firnline.history import history
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.paths import Root, TablePaths
-from firnline.snapshot import read_snapshot
+from firnline.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from tests.support.effort import sample
 from tests.support.log_tables import v1_state
 from tests.support.places import Place, Saved, keys_in
 from tests.support.reading import newest_of_keys, rows_of, visible_by_partition
 from tests.support.scenarios import DAY, Call, Ids, Scenario, advance, tidy
-from tests.support.world import Crashed, Fault, FaultyStore
+from tests.support.world import INTERRUPTED, INTERRUPTS, Crashed, Fault, FaultyStore
 
 KINDS = ("before", "after", "lost")
 RERUN_MORE = 10
@@ -81,7 +81,7 @@ def lay_out(place: Place, scenario: Scenario, scratch: Path) -> Start:
     table = place.new(dict(scenario.settings))
     known = scenario.prepare(Call(table, scratch))
     saved = place.save(table)
-    before = observe(table)
+    before = seen_of(scenario, table)
     assert every(before) == scenario.before
     call = Call(place.restored(saved), scratch, known)
     store = FaultyStore(call.table.store)
@@ -102,9 +102,17 @@ def hit(call: Call, operation: Callable[[Call], object], fault: Fault) -> bool:
     """Run with a fault; True when the operation came through all the same."""
     try:
         operation(through(call, FaultyStore(call.table.store, fault)))
-    except (Crashed, FirnlineError):
+    except (Crashed, FirnlineError, *INTERRUPTED):
         return False
     return True
+
+
+def unpublished(table: Table, snapshot: Snapshot) -> dict[str, bytes]:
+    """The log file of a transaction that is committed: readers see it, and v1 clients will."""
+    if not snapshot.unpublished:
+        return {}
+    transaction = table.store.get(table.paths.txn(snapshot.seq))
+    return {snapshot.unpublished: transaction.split(b"\n", 2)[2]}
 
 
 def observe(table: Table, *, hides: bool = True) -> Seen:
@@ -117,6 +125,7 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     snapshot = read_snapshot(table.store, table.paths)
     live = snapshot.live.keys()
     log_files = dict(table.store.get_many(sorted(keys_in(table, "_log"))))
+    log_files |= unpublished(table, snapshot)
     assert v1_state({key: data for key, data in log_files.items() if data is not None}) == live
     if table.settings.root.startswith("memory:"):  # elsewhere every request takes its time
         assert read_snapshot(table.store, table.paths, everything=True).live.keys() == live
@@ -138,6 +147,15 @@ def observe(table: Table, *, hides: bool = True) -> Seen:
     return found
 
 
+def seen_of(scenario: Scenario, table: Table) -> Seen:
+    """``observe``; of a table whose log is lost, as before a rebuild, nothing is visible."""
+    try:
+        return observe(table, hides=scenario.hides)
+    except LogLostError:
+        assert scenario.op == "rebuild"
+        return {}
+
+
 def every(seen: Seen) -> Ids:
     """All of them; a row that stands in two partitions is doubled."""
     counted = Counter(n for ids in seen.values() for n in ids)
@@ -148,7 +166,7 @@ def every(seen: Seen) -> Ids:
 def half_way(start: Start, table: Table, *, came_through: bool) -> bool:
     """Check a table right after a fault; True when the operation has taken its whole effect."""
     scenario = start.scenario
-    seen = observe(table, hides=scenario.hides)
+    seen = seen_of(scenario, table)
     for partition in start.before | start.after | seen:
         ids = seen.get(partition, frozenset())
         assert ids in (start.before.get(partition, ids), start.after.get(partition, frozenset()))
@@ -226,22 +244,37 @@ def nothing_dangles(start: Start, table: Table) -> None:
 
 
 def every_point(calls: Sequence[str]) -> list[Fault]:
-    """Every call in every way."""
+    """Every call in every way in which a process or an answer is lost."""
     return [Fault(index, kind) for index in range(len(calls)) for kind in KINDS]
 
 
+def every_interrupt(calls: Sequence[str]) -> list[Fault]:
+    """Every call, before its effect and after it, in every way in which a run is interrupted."""
+    return [
+        Fault(index, kind, interrupt)
+        for index in range(len(calls))
+        for kind in ("before", "after")
+        for interrupt in INTERRUPTS
+    ]
+
+
+def each_interrupt(calls: Sequence[str]) -> list[Fault]:
+    """Every call, before its effect and after it, in one of the ways in turn."""
+    every = every_interrupt(calls)
+    return [every[at * len(INTERRUPTS) + at % len(INTERRUPTS)] for at in range(2 * len(calls))]
+
+
 def some_points(
-    calls: Sequence[str], commits: Callable[[int], bool], count: int, *what: str
+    points: Sequence[Fault], commits: Callable[[int], bool], count: int, *what: str
 ) -> list[Fault]:
     """Return a sample of them, and beside it one of what commits; all in `make test-full`.
 
     Args:
-        calls: of a clean run.
+        points: all there are.
         commits: whether a call commits or publishes, by its number.
         count: points in the sample.
         what: names the sample.
     """
-    points = every_point(calls)
     committing = [fault for fault in points if commits(fault.at)]
     chosen = sample(points, count, *what) + sample(committing, 1, "commits", *what)
     return [fault for fault in points if fault in chosen]
@@ -263,6 +296,6 @@ def sweep(start: Start, points: Sequence[Fault]) -> Figures:
             error.add_note(f"{where}, call {start.calls[fault.at]}")
             raise
         figures.points += 1
-        figures.kinds[fault.kind] += 1
+        figures.kinds["interrupted" if fault.interrupt else fault.kind] += 1
         figures.rerun = max(figures.rerun, again)
     return figures

@@ -107,21 +107,6 @@ class V1Client:
                     raise ValueError(f"{column}: {found[column]} and {kind}")
         return found
 
-    def clean_up(self, age_ms: int) -> None:
-        """Its tombstone clean-up: what was tombstoned that long ago goes, ours too."""
-        before = self.world.clock.now - age_ms
-        for path, marker in self.markers().items():
-            if marker.get("tmb", before + 1) <= before:
-                self._objects.pop(path, None)
-        gone = {
-            stone["p"]
-            for key in self.log_files()
-            for stone in self._read(key)[1]
-            if stone["t"] <= before
-        }
-        for key in gone:
-            self._objects.pop(key, None)
-
     def merge(self, partition: str) -> str | None:
         """Replace the live parts of a partition by one, folding every log file."""
         inside = f"{self._prefix}/_data/{partition}/"
@@ -166,3 +151,23 @@ class V1Client:
         key = f"{self._prefix}/_log/{name}"
         assert key not in self._objects
         self._objects[key] = ("\n".join(lines).encode(), self.world.clock.now)
+
+    def clean_up(self, age_ms: int = 0, *, rewrite: bool = False) -> None:
+        """Delete what is tombstoned: log files that a merge has folded, and dead parts; ours too.
+
+        Args:
+            age_ms: how long ago it was tombstoned, at least.
+            rewrite: drop the tombstones and dead markers, too, in place.
+        """
+        before = self.world.clock.now - age_ms
+        found = [s for log in self.log_files() for s in self._read(log)[1]]
+        stones = {s["p"] for s in found if s["t"] <= before}
+        dead = {p for p, m in self.markers().items() if m.get("tmb", before + 1) <= before}
+        for key in stones | dead:
+            self._objects.pop(key, None)
+        for log in self.log_files() if rewrite else ():
+            schema, kept_stones, markers = self._read(log)
+            name = log.rpartition("/")[2]
+            kept = [m for m in markers if m["p"] not in dead]
+            del self._objects[log]
+            self._write(name, schema, [s for s in kept_stones if s["p"] not in stones], kept)

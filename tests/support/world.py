@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,10 +138,27 @@ class MemoryStore:
 
 
 class Crashed(BaseException):
-    """What a crash feels like to the code it hits."""
+    """What a crash feels like to the code it hits: from then on no request has an effect."""
 
 
-@dataclass
+def _sigterm() -> SystemExit:
+    """As a handler of SIGTERM raises it (Airflow's, or ``sys.exit(128 + SIGTERM)``)."""
+    return SystemExit(143)
+
+
+INTERRUPTS: Mapping[str, Callable[[], BaseException]] = {
+    "Ctrl-C": KeyboardInterrupt,
+    "SIGTERM": _sigterm,
+    "out of memory": MemoryError,
+    "cancelled thread": concurrent.futures.CancelledError,
+    "cancelled task": asyncio.CancelledError,
+}
+"""What ends a run from outside while its process lives on, and its ``except`` clauses run."""
+INTERRUPTED = (KeyboardInterrupt, SystemExit, MemoryError, concurrent.futures.CancelledError,
+               asyncio.CancelledError)  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Fault:
     """At which store call something happens, and what."""
 
@@ -146,6 +166,8 @@ class Fault:
     kind: str
     """before: dies before the call has an effect; after: dies after; lost: the call has its
     effect and its answer is lost, after every retry of the client."""
+    interrupt: str = ""
+    """Of INTERRUPTS: instead of dying the process is interrupted there and can go on asking."""
 
 
 @dataclass
@@ -155,6 +177,9 @@ class FaultyStore:
     inner: Any
     fault: Fault | None = None
     calls: list[str] = field(default_factory=list)
+    dead: bool = False
+    """The process has died: what runs while it unwinds reaches the store no more."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def counters(self) -> Counters:
@@ -162,22 +187,34 @@ class FaultyStore:
         return counters
 
     def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
+        if self.dead:
+            raise Crashed(name)
         kind = self._next(name)
         if kind == "before":
-            raise Crashed(name)
-        answer = act()
-        if kind == "after":
-            raise Crashed(name)
+            self._end(name)
+        try:
+            answer = act()
+        finally:  # also where the answer is an error
+            if kind == "after":
+                self._end(name)
         if kind == "lost" and put:
             raise OutcomeUnknownError(f"no answer to {name}", next_step="read it back")
         if kind == "lost":
             raise StoreUnavailableError(f"no answer to {name}", next_step="try again")
         return answer
 
+    def _end(self, name: str) -> None:
+        if self.fault is not None and self.fault.interrupt:
+            error = INTERRUPTS[self.fault.interrupt]()
+            raise error
+        self.dead = True
+        raise Crashed(name)
+
     def _next(self, name: str) -> str:
         """Count a call; what is to happen to it, or nothing."""
-        index = len(self.calls)
-        self.calls.append(name)
+        with self._lock:  # copies are made by several threads
+            index = len(self.calls)
+            self.calls.append(name)
         hit = self.fault is not None and self.fault.at == index
         return self.fault.kind if self.fault is not None and hit else ""
 

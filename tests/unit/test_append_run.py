@@ -175,7 +175,7 @@ def test_parts_that_cannot_be_deleted_do_not_hide_the_error(
     breakable(table).after["put_file"] = down()
     with pytest.raises(StoreUnavailableError):
         Appender(table).append(TABLE)
-    assert "parts of a failed append stay" in caplog.text
+    assert "left to the orphan sweep" in caplog.text
 
 
 def test_a_scratch_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:

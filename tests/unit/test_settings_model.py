@@ -159,8 +159,13 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("rewrite: {max_removed_fraction: 2}", "rewrite.max_removed_fraction", "1"),
         ("operations: [merge, vacuum]", "operations[1]", "tombstone_cleanup"),
         ("alerts: {notifier: 'rm -rf'}", "alerts.notifier", "match"),
+        ("approvers: []", "t", "approvers is empty, so nobody could approve anything"),
+        ("approvers: ['']", "approvers[0]", "at least 1"),
+        ("approvers: [ana, bo, ana]", "t", "approvers names somebody twice"),
         ("ttl: {keep: 3d, partition: 'd=(.*)'}", "ttl", "no group named year"),
         ("ttl: {keep: 3d, partition: 'd=('}", "ttl", "is not a regular expression"),
+        ("ttl: {keep: 3d, partition: '(?P<day>(a+)+)b'}", "ttl", "may take very long"),
+        ("partition: '([a-z]+)*=x'", "t", "may take very long"),
         ("ttl: {column: ts}", "ttl.keep", "is missing"),
         ("spark: {conf: {executor.memory: 1g}}", "spark", "must begin with 'spark.'"),
         ("spark: {conf: {spark.hadoop.fs.s3a.secret.key: x}}", "spark", "looks like a credential"),
@@ -207,6 +212,25 @@ def test_credentials_in_a_root_are_refused_and_not_repeated(tmp_path: Path) -> N
     assert "no credentials" in said
     assert "hush" not in said
     assert "AKIA123" not in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.azure.account.key.acct.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.lake.acct.blob.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.executorEnv.DB_PWD",
+        "spark.yarn.appMasterEnv.X_APIKEY",
+    ],
+)
+def test_credentials_of_any_cloud_in_spark_conf_are_refused_and_not_repeated(
+    tmp_path: Path, name: str
+) -> None:
+    text = f"tables: {{t: {{root: 's3://b/t', spark: {{conf: {{{name}: hush}}}}}}}}"
+    said = mistakes(tmp_path, text)
+    assert f"{name!r} looks like a credential" in said
+    assert "hush" not in said
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
-from firnline.errors import StreamBehindError, UsageError
+from firnline.errors import LogLostError, StreamBehindError, UsageError
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.moment import At
 from firnline.operations.cleanup import CleanupFailedError
+from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.plan.read import ReadOptions
 from firnline.plan.stream import MOST_SEEN, Bounds, Offset, View, advance
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.stream import AppendStream
 from firnline.transaction import Change, commit
+from tests.support.beside import Beside
 from tests.support.cleanups import Refusing, clean_up
 from tests.support.effort import examples
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
-from tests.support.world import MemoryStore, World, make_world
+from tests.support.world import FaultyStore, MemoryStore, World, make_world
 
 HOUR = 3_600_000
 ALL = Bounds()
@@ -345,6 +347,61 @@ def test_a_part_that_is_gone_before_its_log_file_is_missed() -> None:
     with pytest.raises(CleanupFailedError):
         clean_up(world, Refusing(world.store, refuse=logs))
     with pytest.raises(StreamBehindError, match="was merged or dropped and deleted before"):
+        reader.poll()
+
+
+def rebuilt_meanwhile(world: World) -> None:
+    """The log is lost, and somebody rebuilds it."""
+    for key in [k for k in world.store.objects if "/_log/" in k]:
+        del world.store.objects[key]
+    rebuild(world)
+
+
+def rebuild(world: World) -> None:
+    run_rebuild(world.table, RebuildOptions(exclude=("*",), force=True), RunIdentity(run_id="r"))
+
+
+def test_a_stream_is_told_that_the_log_was_rebuilt_and_not_that_it_is_behind() -> None:
+    # It has listed the log, and not fetched the appends of its batch, when the log goes.
+    world = make_world()
+    do_merge(world, put_append(world))
+    reader = Reader(world, at="now")
+    do_merge(world, put_append(world))
+    end = reader.stored(reader.stream.latest(reader.offset, ALL))
+    watched = FaultyStore(world.store)
+    reader.stream = AppendStream(replace(world.table, store=watched))
+    assert reader.batch(end)
+    fetch = max(n for n, call in enumerate(watched.calls) if call == "get many")
+    store = Beside(world.store, when=fetch, act=lambda: rebuilt_meanwhile(world))
+    reader.stream = AppendStream(replace(world.table, store=store))
+    with pytest.raises(StreamBehindError, match="the log was rebuilt by transaction 3") as caught:
+        reader.batch(end)
+    assert "deleted before" not in str(caught.value)
+
+
+def test_a_log_file_that_somebody_deletes_before_it_is_read_was_not_merged() -> None:
+    world = make_world()
+    put_append(world)
+    reader = Reader(world, at="now")
+    (part,) = put_append(world)
+    end = reader.stored(reader.stream.latest(reader.offset, ALL))
+    (log,) = (name for name in end.seen - reader.offset.seen)
+    reader.restart()
+    del world.store.objects[f"t/_log/{log}.jsonl"]
+    with pytest.raises(StreamBehindError, match="no transaction has folded it"):
+        reader.batch(end)
+    assert part in world.store.objects
+
+
+def test_a_stream_is_told_that_the_log_is_lost_and_not_that_it_is_behind() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    do_merge(world, put_append(world))
+    reader = Reader(world, at="now")
+    put_append(world)
+    for key in [k for k in world.store.objects if "/_log/" in k]:
+        del world.store.objects[key]
+    with pytest.raises(LogLostError, match="`firnline rebuild`"):
         reader.poll()
 
 

@@ -24,6 +24,8 @@ class DeleteWork(SparkWork["DeleteOptions"]):
     noun = "a delete"
     job = "delete.py"
     destructive = True
+    once = True
+    one_transaction = "delete"
 
     def params(self) -> dict[str, Param]:
         """Which rows, and when they leave the parts."""

@@ -22,9 +22,11 @@ from firnline.airflow.humans import (
     answer_within_param,
     approved_by,
     code,
+    refuse_approver,
 )
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork, run_identity
+from firnline.settings import TableSettings
 from firnline.units import about_size
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class EraseWork(SparkWork["Asked"]):
     noun = "an erase"
     job = "erase.py"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """Which keys, and how long to wait for an answer."""
@@ -121,8 +124,8 @@ class EraseWork(SparkWork["Asked"]):
         return msgspec.json.encode(options.options).decode()
 
     def job_arguments(self, options: Asked) -> list[str]:
-        """History and certificate name who approved it: the last ``--user`` counts."""
-        return [f"--user={options.by}"] if options.by else []
+        """History and certificate name who approved it."""
+        return [f"--approved-by={options.by}"] if options.by else []
 
     def confidential(self, options: Asked) -> str | None:
         """Keys are; the name of a file is not."""
@@ -164,6 +167,10 @@ class ApprovedErase(EraseWork):
     def asked(self, context: Context) -> Asked:
         """Raises UsageError: nobody approved it."""
         return Asked(super().asked(context).options, approved_by(context))
+
+    def permit(self, context: Context, settings: TableSettings) -> None:
+        """Raise UsageError where somebody approved it who may not."""
+        refuse_approver(self, settings, context, approved_by(context))
 
 
 class ReportErase(ReportRun):

@@ -30,6 +30,7 @@ class FooterWork(SparkWork["VerifyOptions"]):
 
     operation = "verify"
     noun = "a deep check"
+    follows_settings = False
     job = "verify.py"
     has_dry_run = False
     changes_table = False

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.failures import airflow_failures
 from firnline.errors import UsageError
+from firnline.settings import TableSettings
 from firnline.units import about_size, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Asking(Protocol):
     """Work that a person approves."""
 
     noun: ClassVar[str]
+    """For messages: ``an erase``."""
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
         """Headline and Markdown text, from the XCom of the task before."""
@@ -125,27 +127,30 @@ class Approve(ApprovalOperator):
 
     Args:
         work: says what is to be approved.
-        table: name of the table.
+        table: which table; its ``approvers`` are the ones who may.
         plan: id of the task whose XCom holds the figures.
         more: as for ApprovalOperator.
     """
 
-    def __init__(self, *, work: Asking, table: str, plan: str = "plan", **more: Any) -> None:
+    def __init__(
+        self, *, work: Asking, table: TableSettings, plan: str = "plan", **more: Any
+    ) -> None:
         # The stock operator leaves tear-downs to run after a no.
         super().__init__(
-            subject=f"Approve {work.noun} of table {table}",
+            subject=f"Approve {work.noun} of table {table.name}",
             defaults=[ApprovalOperator.REJECT],
             **{"retries": 0, **more},
         )
         self.work = work
-        self.table_name = table
+        self.table = table
         self.plan = plan
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
         figures = self.figures(context)
-        self.subject, self.body = self.work.question(self.table_name, figures)
+        self.subject, body = self.work.question(self.table.name, figures)
         with airflow_failures():
+            self.body = body + approver_lines(self.table, context)
             self.response_timeout = answer_within(context["params"])
         super().execute(context)
 
@@ -155,9 +160,17 @@ class Approve(ApprovalOperator):
         return found
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Read the answer, in a new process."""
+        """Read the answer, in a new process.
+
+        Raises:
+            AirflowFailException: somebody approved it who may not; everybody may reject it.
+        """
         answer = HITLOperator.execute_complete(self, context, event)
         approved = answer["chosen_options"] == [self.APPROVE]
+        if approved:
+            with airflow_failures():
+                by = _who(answer, event)["by"]
+                refuse_approver(self.work, self.table, context, by, self.task_id)
         told = {"approved": approved, **_who(answer, event)}
         if not approved:
             why = "nobody answered in time" if told["timed_out"] else f"{told['by']} rejected it"
@@ -166,7 +179,7 @@ class Approve(ApprovalOperator):
 
 
 def approved_by(context: Context, task_id: str = "approve") -> str:
-    """Name of the person who approved this run.
+    """Name of the person who approved this run; empty where Airflow knows no name.
 
     Raises UsageError: nobody did. A task that was marked a success by hand gives no answer.
     """
@@ -176,7 +189,62 @@ def approved_by(context: Context, task_id: str = "approve") -> str:
             f"nobody approved run {context['run_id']}, so nothing is done",
             next_step=f"clear its task {task_id} and answer it, or trigger a new run",
         )
-    return str(answer["by"])
+    return str(answer.get("by") or "")
+
+
+def refuse_approver(
+    work: Asking,
+    table: TableSettings,
+    context: Context,
+    by: str | None,
+    task_id: str = "approve",
+) -> None:
+    """Hold an approval against the table's ``approvers``; without any, everybody's counts.
+
+    Raises:
+        UsageError: by somebody whom the settings do not name, or who started the run.
+    """
+    if table.approvers is None:
+        return
+    others = may_approve(table, context)
+    if by in others:
+        return
+    what, name = f"{work.noun} of table {table.name}", by or "somebody without a name"
+    why = f"{name} approved it, who is not among its approvers"
+    if by in table.approvers:
+        why = f"{name} started run {context['run_id']} and approved it too"
+    raise UsageError(
+        f"{what} is not approved: {why}, so nothing is done",
+        next_step=f"clear its task {task_id} and have {_any_of(others)} answer it",
+    )
+
+
+def may_approve(table: TableSettings, context: Context) -> tuple[str, ...]:
+    """Names of the table's approvers who did not start this run.
+
+    A run of the clock or of another DAG was started by nobody. Raises UsageError: none is left.
+    """
+    started_by = context["dag_run"].triggering_user_name
+    found = tuple(name for name in table.approvers or () if name != started_by)
+    if not found:
+        raise UsageError(
+            f"nobody may approve run {context['run_id']}: {started_by}, who started it, is the "
+            f"only one among the approvers of table {table.name}",
+            next_step="have somebody else start it, or name further approvers in the settings",
+        )
+    return found
+
+
+def approver_lines(table: TableSettings, context: Context) -> str:
+    """Who may approve, as the end of a question. Raises UsageError: nobody."""
+    if table.approvers is None:
+        return ""
+    names = ", ".join(map(code, may_approve(table, context)))
+    return f"\n\nOnly an approval by {names} counts."
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
 
 def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

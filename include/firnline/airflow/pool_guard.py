@@ -45,11 +45,13 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
     pool = pool_of_dag(dag_run.dag_id)
     if pool is None:
         return
+    from firnline.airflow.notes import add_note
+
     slots = read_slots()
     for problem in pool_problems([pool], slots):
         _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
         # The run belongs to the scheduler's session, which saves both with what it does anyway.
-        dag_run.note = "\n\n".join(filter(None, [dag_run.note, f"firnline: {problem}."]))
+        add_note(dag_run, problem)
         if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):
             _fail(dag_run, problem)
 

@@ -22,7 +22,9 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
 
     operation = "rebuild"
     noun = "a rebuild"
+    follows_settings = False
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """What to do with objects that nobody names."""

@@ -21,11 +21,13 @@ from firnline.airflow.humans import (
     approved_by,
     count,
     partition_table,
+    refuse_approver,
 )
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.errors import UsageError
+from firnline.settings import TableSettings
 from firnline.units import about_duration, about_size
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
     operation = "remove_partitions"
     noun = "a removal of partitions"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """Which partitions to list, and how long to wait for an answer."""
@@ -79,6 +82,10 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
             expected={row["partition"]: row["version"] for row in rows},
         )
         return Confirmed(options, approved_by(context))
+
+    def permit(self, context: Context, settings: TableSettings) -> None:
+        """Raise UsageError where somebody approved it who may not."""
+        refuse_approver(self, settings, context, approved_by(context))
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Confirmed:
         """Never: no param names what is removed."""
@@ -102,8 +109,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
 
         from firnline.operations.drop import run_drop
 
-        # The history names who approved it, who may be another one than started the run.
-        by = msgspec.structs.replace(run, user=options.by)
+        by = msgspec.structs.replace(run, approved_by=options.by)
         return run_drop(table, options.options, by)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
@@ -144,6 +150,7 @@ class ListPartitions(PlanOperation):
             globs = partition_globs(context["params"].get("partitions"))
             answer_within(context["params"])  # before anybody is asked
             table = open_in_task(self.table)
+            self.skip_done(context, table)
             seq = newest_transaction(table)
             found = chosen(table, globs)
         now = table.clock.now_ms()

@@ -25,6 +25,8 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
     noun = "a replace"
     job = "replace.py"
     destructive = True
+    once = True
+    one_transaction = "replace"
 
     def params(self) -> dict[str, Param]:
         """Which rows, and what takes their place."""

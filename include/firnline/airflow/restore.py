@@ -28,6 +28,8 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
     operation = "restore"
     noun = "a restore"
     destructive = True
+    once = True
+    one_transaction = "restore"
 
     def params(self) -> dict[str, Param]:
         """Which state, and of what."""

@@ -10,7 +10,7 @@ from airflow.sdk import CronDataIntervalTimetable, Param
 
 from firnline.airflow.params import flag_param, partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
-from firnline.airflow.work import SparkWork
+from firnline.airflow.work import SparkWork, first_try, kind_of_run
 from firnline.errors import UsageError
 from firnline.settings import TableSettings
 from firnline.table_fields import TIME_TRANSFORMS
@@ -35,6 +35,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
     noun = "a rewrite"
     job = "rewrite.py"
     destructive = True
+    once = True
 
     def params(self) -> dict[str, Param]:
         """What becomes of the rows, and of which partitions."""
@@ -113,24 +114,6 @@ class PlanRewrite(PlanOperation):
         if kind_of_run(context) == "scheduled":
             self._skip(context, {}, "only a backfill, or a run by hand, rewrites anything")
         return super().execute(context)
-
-
-def kind_of_run(context: Context) -> str:
-    """``manual``, ``backfill`` or ``scheduled``.
-
-    From the run itself: a backfill that processes a scheduled run again keeps its id.
-    """
-    kind = context["dag_run"].run_type
-    return str(getattr(kind, "value", kind))
-
-
-def first_try(context: Context) -> int:
-    """Number of the first try since the task was last cleared, as Airflow itself counts it.
-
-    A try after it goes on where that one ended; one that somebody asked for begins anew.
-    """
-    ti = context["ti"]
-    return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)
 
 
 def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:

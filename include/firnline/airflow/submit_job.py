@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset
 
-from firnline.airflow.access import driver_environment, spark_connection, store_access
+from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.links import RunLink
 from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
+from firnline.airflow.tasks import begin, committed
 from firnline.airflow.work import SparkWork, run_identity
 from firnline.errors import EnvironmentFaultError
 from firnline.settings import TableSettings
@@ -20,6 +21,8 @@ from firnline.spark_conf import with_defaults
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from firnline.airflow.once import Once
+
 OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
 """The options of the job as JSON: argument lists are for everybody to read, environments not."""
 
@@ -27,7 +30,8 @@ OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
 class SubmitJob(SparkSubmitOperator):
     """Runs ``spark_jobs/<job>`` on the table's cluster, once what it needs is known.
 
-    It hands nothing on: a ``ReportRun`` after it reads what the run committed.
+    It hands nothing on: a ``ReportRun`` after it reads what the run committed. A run that was done
+    before skips it (``firnline.airflow.once``); one that ends well is recorded as done.
 
     Args:
         work: what to do.
@@ -59,6 +63,10 @@ class SubmitJob(SparkSubmitOperator):
         """Submit and wait for the end. The run's identity goes into the table's history."""
         with airflow_failures():
             options = self.work.asked(context)
+            self.work.permit(context, self.table)
+            before = self._begin(context)
+            if before is not None and before.is_done:
+                return
             connection = spark_connection(self.table)
             refuse_unusable(connection)
             merge = self.table.merge
@@ -77,6 +85,12 @@ class SubmitJob(SparkSubmitOperator):
             self._hook = self._get_hook()
             self._hook.check()
         super().execute(context)
+        if before is not None:
+            with airflow_failures():
+                before.record(committed(before.table, context))
+
+    def _begin(self, context: Context) -> Once | None:
+        return begin(self.work, open_in_task(self.table), context) if self.work.once else None
 
     def _tell_elsewhere(self, options: object) -> None:
         """The driver runs elsewhere and has another environment: the options become arguments."""

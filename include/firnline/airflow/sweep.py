@@ -21,9 +21,11 @@ from firnline.airflow.humans import (
     answer_within_param,
     approved_by,
     code,
+    refuse_approver,
 )
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.settings import TableSettings
 from firnline.units import about_duration, about_size, parse_duration
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
 
     operation = "orphan_sweep"
     noun = "a sweep of orphans"
+    follows_settings = False
     destructive = True
     changes_table = False
 
@@ -103,7 +106,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
 
         from firnline.operations.sweep import run_sweep
 
-        by = msgspec.structs.replace(run, user=options.by or run.user)
+        by = msgspec.structs.replace(run, approved_by=options.by)
         return run_sweep(table, options.options, by, on_progress)
 
     def plan_figures(self, plan: SweepPlan) -> dict[str, Any]:  # type: ignore[override] # its own
@@ -166,6 +169,10 @@ class ApprovedSweep(SweepWork):
         # Without a list, no key: never all of them.
         keys = context["ti"].xcom_pull(task_ids="plan", key=LISTED) or ()
         return Approved(msgspec.structs.replace(asked.options, approved=tuple(keys)), by)
+
+    def permit(self, context: Context, settings: TableSettings) -> None:
+        """Raise UsageError where somebody approved it who may not."""
+        refuse_approver(self, settings, context, approved_by(context))
 
 
 class PlanSweep(PlanOperation):

@@ -7,7 +7,7 @@ What goes to Spark is ``firnline.airflow.submit_job``. Figures are plain data, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -17,7 +17,8 @@ from firnline.airflow.access import open_in_task
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
-from firnline.airflow.work import InTaskWork, Report, Work, run_identity
+from firnline.airflow.once import Once, as_transactions, once
+from firnline.airflow.work import InTaskWork, Report, Work, first_try, run_identity
 from firnline.errors import FirnlineError
 from firnline.settings import TableSettings
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.clock import Clock
+    from firnline.log.txn_file import TxnHeader
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -36,8 +38,9 @@ _PROGRESS_MS = 10_000
 class PlanOperation(BaseOperator):
     """Plans; without Spark, outside the pool, and the last task where nothing is to be done.
 
-    XCom: the plan's figures and ``dry_run``. With nothing to do, and for a dry run, the direct
-    downstream tasks are skipped (and with them whatever needs their success).
+    XCom: the plan's figures and ``dry_run``. With nothing to do, for a dry run and for a run that
+    was done before (``firnline.airflow.once``; XCom ``done_before`` says so), the direct downstream
+    tasks are skipped (and with them whatever needs their success).
 
     Args:
         work: what to plan.
@@ -56,8 +59,14 @@ class PlanOperation(BaseOperator):
             options = self.work.asked(context)
             if (why := self.idle(context)) is not None:
                 self._skip(context, {}, why)
-            plan = self.work.preview(open_in_task(self.table), options)
-        dry_run = bool(getattr(options, "dry_run", False))
+            table = open_in_task(self.table)
+            before = self.skip_done(context, table)
+            dry_run = bool(getattr(options, "dry_run", False))
+            if self.work.follows_settings:
+                self._reconcile(table, context, dry_run=dry_run)
+            plan = self.work.preview(table, options)
+            if before is not None and self.work.is_idle(plan):
+                before.record(())
         figures = {**shortened(self.work.plan_figures(plan)), "dry_run": dry_run}
         for line in self.work.plan_lines(figures):
             _LOG.info(line)
@@ -67,9 +76,27 @@ class PlanOperation(BaseOperator):
             self._skip(context, figures, "nothing to do")
         return figures
 
+    def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
+        """Settings that changed: what is harmless is applied, what is not ends the run."""
+        from firnline.operations.properties import reconcile
+
+        done = reconcile(table, run_identity(context), dry_run=dry_run)
+        for change in () if done is None else done.changes:
+            _LOG.info(
+                "%s: %s is now %s, as the settings say (it was %s)",
+                self.table.name, change.name, change.settings, change.table,
+            )  # fmt: skip
+
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
         """Why this run need not even look; None: it looks."""
         return None
+
+    def skip_done(self, context: Context, table: Table) -> Once | None:
+        """Skip what comes after where the run was done before; return what is known of it."""
+        before = once(self.work, table, context)
+        if before is not None and before.is_done:
+            self._skip(context, {**before.figures, "dry_run": False}, before.sentence)
+        return before
 
     def _skip(self, context: Context, figures: dict[str, Any], why: str) -> None:
         context["ti"].xcom_push("return_value", figures)
@@ -114,7 +141,11 @@ class RunInTask(BaseOperator):
         """Work, report. Skips itself when nothing happened: then there is no event either."""
         with airflow_failures():
             options = self.work.asked(context)
+            self.work.permit(context, self.table)
             table = open_in_task(self.table)
+            before = begin(self.work, table, context, self.plan)
+            if before is not None and before.is_done:
+                return self._tell_history(context, table)
             run, progress = run_identity(context), progress_log(table.clock)
             try:
                 report = self.work.run(table, options, run, progress)
@@ -124,8 +155,15 @@ class RunInTask(BaseOperator):
                 if (partly := getattr(error, "report", None)) is not None:
                     self._tell(context, table, partly)
                 raise
+            if before is not None:
+                before.record(figures["transactions"])
         if not self.work.changed(figures):
             raise AirflowSkipException(f"{self.table.name}: nothing was to be done any more")
+        return figures
+
+    def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
+        figures = history_figures(context, table, self.plan)
+        context["outlet_events"][self.asset].extra = figures
         return figures
 
     def _tell(self, context: Context, table: Table, report: Report) -> dict[str, Any]:
@@ -186,14 +224,61 @@ def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[
     """
     from firnline.history import run_report
 
-    planned = context["ti"].xcom_pull(task_ids=plan)
-    since = planned.get("seq", 0) if isinstance(planned, dict) else 0
-    report = run_report(table, run_identity(context), since)
+    report = run_report(table, run_identity(context), _planned_on(context, plan) or 0)
     return {
         **shortened(report.to_json()),
         "transactions": list(report.transactions),
         "partitions_changed": len(report.partitions),
     }
+
+
+def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -> Once | None:
+    """What is known of the run as the task begins that does its work; None: it may be done again.
+
+    It ``is_done`` where an earlier try of this task has committed all that there was to commit and
+    died before it could say so: then nothing is left to do.
+
+    Requests: those of ``once``; for a retry of work of one transaction those of
+    ``history_figures`` and 1 PUT where it has committed.
+
+    Raises:
+        AirflowSkipException: the run was done before.
+    """
+    before = once(work, table, context)
+    if before is None:
+        return None
+    if before.is_done:
+        context["ti"].xcom_push("return_value", before.figures)
+        raise AirflowSkipException(before.sentence)
+    is_retry = context["ti"].try_number > first_try(context)
+    if work.one_transaction and is_retry and _planned_on(context, plan) is not None:
+        mine = _headers(table, context, plan)
+        if any(header.op == work.one_transaction for header in mine):
+            before = before.record(_numbers(mine))
+            _LOG.info("an earlier try of this run committed it %s", as_transactions(_numbers(mine)))
+    return before
+
+
+def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:
+    """Transactions of this run since its plan, over all its tries. Requests: as history_figures."""
+    return _numbers(_headers(table, context, plan))
+
+
+def _headers(table: Table, context: Context, plan: str) -> list[TxnHeader]:
+    from firnline.history import transactions_of
+
+    return transactions_of(table, run_identity(context), _planned_on(context, plan) or 0)
+
+
+def _numbers(headers: Iterable[TxnHeader]) -> tuple[int, ...]:
+    return tuple(sorted(header.seq for header in headers))
+
+
+def _planned_on(context: Context, plan: str) -> int | None:
+    """Transaction that the run's plan stands on; None where its XCom does not say."""
+    planned = context["ti"].xcom_pull(task_ids=plan)
+    seq = planned.get("seq") if isinstance(planned, dict) else None
+    return None if seq is None else int(seq)
 
 
 def progress_log(clock: Clock) -> Callable[[object], None]:

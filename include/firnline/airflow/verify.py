@@ -22,6 +22,7 @@ class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
 
     operation = "verify"
     noun = "a check"
+    follows_settings = False
     has_dry_run = False
     changes_table = False
 

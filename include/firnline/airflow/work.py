@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from airflow.sdk import Param
 
 from firnline.airflow.figures import figure_lines
+from firnline.airflow.once import AGAIN, again_param
 from firnline.errors import UsageError
 from firnline.settings import TableSettings
 
@@ -64,11 +65,21 @@ class Work(ABC, Generic[OptionsT]):
     """Whether a person's run starts as a dry run: what it does cannot be taken back."""
     has_dry_run: ClassVar[bool] = True
     """False where looking is all that it does: then there is no such param."""
+    follows_settings: ClassVar[bool] = True
+    """Whether its plan first makes the table say what the settings say, where that is harmless, and
+    refuses to go on where it is not. Not of work that looks, deletes garbage or repairs."""
     changes_table: ClassVar[bool] = True
     """Whether what it does stands in the table's history, and is news for the asset."""
 
+    once: ClassVar[bool] = False
+    """Whether a run that has completed is done again only when it is told so. For work that does
+    what a run's params say. What follows from the table as it is may run at any time."""
+    one_transaction: ClassVar[str] = ""
+    """What the history calls the one transaction of a run, after which nothing is left to do; empty
+    where there may be several."""
+
     def params(self) -> dict[str, Param]:
-        """Typed params besides ``dry_run``; Airflow checks their form before there is a run."""
+        """Typed params besides ``again`` and ``dry_run``, of a form that Airflow checks itself."""
         return {}
 
     @abstractmethod
@@ -103,8 +114,8 @@ class Work(ABC, Generic[OptionsT]):
     # --- what a run was asked for -----------------------------------------------------------------
 
     def all_params(self) -> dict[str, Param]:
-        """``params`` and ``dry_run``."""
-        own = self.params()
+        """``params``, ``again`` where the work is done once, and ``dry_run``."""
+        own = {**self.params(), **({AGAIN: again_param()} if self.once else {})}
         return {**own, "dry_run": self._dry_run_param()} if self.has_dry_run else own
 
     def asked(self, context: Context) -> OptionsT:
@@ -117,6 +128,12 @@ class Work(ABC, Generic[OptionsT]):
         self.refuse_unknown(conf)
         params: Mapping[str, Any] = context["params"]
         return self.options(params, dry_run=self.is_dry_run(context))
+
+    def permit(self, context: Context, settings: TableSettings) -> None:
+        """Raise UsageError where the table's settings do not let this run act.
+
+        Called by the task that acts, right before it does.
+        """
 
     def refuse_unknown(self, conf: Mapping[str, Any]) -> None:
         """Raises UsageError: Airflow lets unknown params pass, and a mistyped dry_run would act."""
@@ -206,6 +223,24 @@ def run_identity(context: Context) -> RunIdentity:
         user=context["dag_run"].triggering_user_name or "",
         host=socket.gethostname(),
     )
+
+
+def kind_of_run(context: Context) -> str:
+    """``manual``, ``backfill`` or ``scheduled``.
+
+    From the run itself: a backfill that processes a scheduled run again keeps its id.
+    """
+    kind = context["dag_run"].run_type
+    return str(getattr(kind, "value", kind))
+
+
+def first_try(context: Context) -> int:
+    """Number of the first try since the task was last cleared, as Airflow itself counts it.
+
+    A try after it goes on where that one ended; one that somebody asked for begins anew.
+    """
+    ti = context["ti"]
+    return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)
 
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:

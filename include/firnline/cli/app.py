@@ -14,6 +14,7 @@ from firnline.cli import (
     append,
     certificate,
     cleanup,
+    clone,
     delete,
     diff,
     downgrade,
@@ -25,8 +26,10 @@ from firnline.cli import (
     merge,
     parts,
     plan,
+    properties,
     read,
     rebuild,
+    relocate,
     replace,
     restore,
     rewrite,
@@ -38,7 +41,15 @@ from firnline.cli import (
     ttl,
     verify,
 )
-from firnline.cli.failures import PIPE_CLOSED, Manner, stopped_reading, tell, usage
+from firnline.cli.failures import (
+    PIPE_CLOSED,
+    Manner,
+    end_by_sigterm,
+    nothing_begun,
+    stopped,
+    tell,
+    usage,
+)
 from firnline.errors import FirnlineError
 
 _HELP = """Maintain log-structured Parquet tables.
@@ -106,6 +117,8 @@ _GROUPS = (
     sweep,
     verify,
     rebuild,
+    relocate,
+    clone,
     downgrade,
     import_files,
     history,
@@ -113,6 +126,7 @@ _GROUPS = (
     diff,
     restore,
     schema,
+    properties,
     settings,
 )
 for group in _GROUPS:
@@ -122,14 +136,15 @@ for group in _GROUPS:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns the exit code; everything is told already."""
     manner = Manner.of(arguments)
+    nothing_begun()
     try:
         return _invoke(arguments)
     except FirnlineError as error:
         return tell(error, manner)
     except BrokenPipeError:
         return _leave_pipe()
-    except KeyboardInterrupt:
-        return tell(stopped_reading(), manner)
+    except KeyboardInterrupt as interrupt:
+        return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place where a bug becomes a sentence
         return tell(error, manner)
 
@@ -164,6 +179,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no arrow gets a '?'
+    end_by_sigterm()
     sys.exit(run(sys.argv[1:]))
 
 

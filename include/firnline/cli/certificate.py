@@ -94,6 +94,8 @@ def _render(data: dict[str, Any]) -> None:
         ("SHA-256", data["digest"]),
         ("asked by", f"{who}, {output.when(data['planned_ms'])}"),
     ]
+    if run.get("approved_by"):
+        rows.append(("approved by", run["approved_by"]))
     if replaced is not None:
         when = output.when(replaced["t"])
         rows.append(("replaced", f"{when} by transaction {number(replaced['seq'])}"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from firnline.errors import FirnlineError, UsageError
 
@@ -26,6 +27,16 @@ def _table_names(incomplete: str) -> list[str]:
         return sorted(name for name in load_settings().tables if name.startswith(incomplete))
     except FirnlineError:
         return []
+
+
+class ShowsByDefault(TyperGroup):
+    """A group of commands of which ``show`` may be left out: ``firnline schema TABLE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Put ``show`` before what is none of the group's commands."""
+        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
 
 
 TableArgument = Annotated[
@@ -136,8 +147,7 @@ def moment(table: Table, text: str, state: Snapshot) -> int:
 
 
 def require_table(table: Table) -> None:
-    """One LIST that finds a log file. Raises UsageError when there is none."""
-    if next(iter(table.store.list(table.paths.log_dir)), None) is None:
-        from firnline.moment import no_table
+    """One LIST that finds a log file. Raises UsageError, or LogLostError when there was one."""
+    from firnline.state import health
 
-        raise no_table(table)
+    health.require_table(table)

@@ -1,11 +1,13 @@
 """What a failure looks like: one sentence on stderr with the next step, and an exit code.
 
 0 done    1 failed    2 wrong usage    130 stopped by Ctrl-C    141 the reader of a pipe left
+143 stopped by SIGTERM
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -13,11 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, StoppedError, TerminatedError, UsageError
 
 UNEXPECTED = 1
-STOPPED = 130
-"""128 + SIGINT, as a shell shows it."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE."""
 
@@ -38,24 +38,54 @@ class Manner:
         return cls("--json" in options, "--debug" in options)
 
 
-class StoppedError(FirnlineError):
-    """Ctrl-C, and what is safe now."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends what runs as Ctrl-C does."""
 
-    exit_code = STOPPED
+
+def end_by_sigterm() -> None:
+    """Let SIGTERM end what runs as Ctrl-C does, with a sentence, instead of in the middle of it.
+
+    Only where Ctrl-C does so, too, and only in the main thread, as Python wants it.
+    """
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+
+
+class _Begun:
+    """What the command line under way has begun that may have changed a table."""
+
+    sentence: tuple[str, str] | None = None
+
+
+def nothing_begun() -> None:
+    """Another command line begins in this process."""
+    _Begun.sentence = None
 
 
 @contextmanager
 def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
-    """Turn Ctrl-C within into a ``StoppedError`` that says what became of the table."""
+    """Turn Ctrl-C and SIGTERM from here on into an error that says what became of the table.
+
+    Within, by itself; behind it, while the outcome is printed, by ``stopped``.
+    """
+    _Begun.sentence = message, next_step
     try:
         yield
-    except KeyboardInterrupt:
-        raise StoppedError(message, next_step=next_step) from None
+    except KeyboardInterrupt as interrupt:
+        raise stopped(interrupt) from None
 
 
-def stopped_reading() -> StoppedError:
-    """Ctrl-C while nothing could have changed."""
-    return StoppedError("stopped; nothing was changed", next_step="run the same command again")
+def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
+    """Error for Ctrl-C or SIGTERM: nothing has changed unless something was begun that might."""
+    message, step = _Begun.sentence or (
+        "stopped; nothing was changed",
+        "run the same command again",
+    )
+    kind = TerminatedError if isinstance(interrupt, Terminated) else StoppedError
+    return kind(message, next_step=step)
 
 
 def usage(message: str, command: str) -> FirnlineError:

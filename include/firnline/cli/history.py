@@ -69,10 +69,11 @@ def describe(header: TxnHeader) -> dict[str, Any]:
 
 
 def by_whom(run: RunIdentity) -> str:
-    """A DAG's run with its try, or a person at a machine."""
+    """A DAG's run with its try and who approved it, or a person at a machine."""
     if run.dag_id:
         again = f" (try {run.try_number})" if run.try_number > 1 else ""
-        return f"{run.dag_id} {run.run_id}{again}"
+        approved = f", approved by {run.approved_by}" if run.approved_by else ""
+        return f"{run.dag_id} {run.run_id}{again}{approved}"
     person = "@".join(name for name in (run.user, run.host) if name)
     return person or run.run_id or "?"
 

@@ -101,3 +101,19 @@ def _warnings(write: Callable[[str], None]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.propagate = spread
+
+
+@contextmanager
+def counting(what: str, clock: Clock, *, silent: bool) -> Iterator[Callable[[int, int], None]]:
+    """Gives a callback that takes how many of how many objects are done: a line now and then."""
+    last = clock.elapsed_ms()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last
+        now = clock.elapsed_ms()
+        if not silent and now - last >= _EVERY_MS:
+            last = now
+            _line(f"{what}: {done:,} of {total:,} objects")
+
+    with _warnings((lambda _: None) if silent else (lambda text: _line(f"firnline: {text}"))):
+        yield tell

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from firnline.cli import output, schema_output
 from firnline.cli.common import (
     JsonOption,
     SettingsOption,
+    ShowsByDefault,
     TableArgument,
     command,
     open_target,
@@ -35,17 +35,8 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 
-class _ShowsByDefault(TyperGroup):
-    """``firnline schema TABLE`` is ``firnline schema show TABLE``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
-        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
 commands = typer.Typer()
-group = typer.Typer(cls=_ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(cls=ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
 commands.add_typer(group, name="schema", help="Columns of a table; repair of a schema conflict.")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from firnline.kernel.model import KernelResult, KernelTask
@@ -24,3 +25,17 @@ class Engine(Protocol):
         a result with an error; the others go on. Closing the iterator cancels what still runs.
         """
         ...
+
+
+@contextmanager
+def running(engine: Engine, tasks: Sequence[KernelTask]) -> Iterator[Iterator[KernelResult | None]]:
+    """Give ``Engine.run`` of these tasks; what still runs at the end, or at an error, is stopped.
+
+    By then: an iterator that is only dropped is closed once nobody holds the error any more.
+    """
+    results = engine.run(tasks)
+    try:
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            results.close()

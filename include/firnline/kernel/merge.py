@@ -63,6 +63,8 @@ def merge_group(
         The new parts and the row counts, each counted on its own (``rows_in`` by the footers,
         ``rows_deleted``, ``rows_removed`` and ``rows_deduplicated`` by queries, the part's rows by
         its footer), or the error that stopped it. Never raises for a fault of input, store or disk.
+
+    Raises ImportError: this machine lacks a Python module.
     """
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
@@ -72,6 +74,8 @@ def merge_group(
         result = _failed(task, error.error, error.key)
     except FirnlineError as error:
         result = _failed(task, error, None)
+    except ImportError:
+        raise  # what this machine lacks is the fault of no group
     except Exception as error:  # noqa: BLE001 -- named in the result; one group never stops others
         result = _failed(task, kernel_fault(_name(task), error), None)
     return _with_costs(result, before, store.counters.as_dict(), clock.elapsed_ms() - began)
@@ -111,7 +115,9 @@ class _Merge:
 
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
-        key = f"{self.task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
+        named = self.task.named_ms
+        now = self.clock.now_ms() if named is None else named
+        key = f"{self.task.data_prefix}{self.ids.uuid7(now)}.parquet"
         self.store.put_file(key, output.path)
         return WrittenPart(
             key=key,

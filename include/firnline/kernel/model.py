@@ -103,6 +103,9 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """Parquet key-value metadata (``firnline.*``) for the outputs; the kernel adds ``rows``."""
     data_prefix: str
     """Key prefix for outputs, ending in ``/``; the kernel appends ``{uuid7}.parquet``."""
+    named_ms: int | None = None
+    """Time in the names of the outputs, unix ms; None: when they are written. Of parts that were
+    inserted at one time the names are the order."""
     memory: int
     """``kernel_memory``: bytes the whole task may use, within a factor of 1.3 or 64 MiB."""
     threads: int

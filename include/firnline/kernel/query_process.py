@@ -7,7 +7,6 @@ process can be killed, and the system counts its memory.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import IO
 import duckdb
 import msgspec
 
+from firnline.child_process import child_environment
 from firnline.errors import KernelError, UsageError
 from firnline.kernel.interrupt import never
 from firnline.kernel.query import refuse_no_text
@@ -143,11 +143,12 @@ def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | No
 
 
 def _start(told: IO[bytes]) -> subprocess.Popen[bytes]:
-    # The package may be a zip that Spark put on the path of this process.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "firnline.kernel.query_child"]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, env=env
+        [sys.executable, "-m", "firnline.kernel.query_child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=told,
+        env=child_environment(),
     )
 
 

@@ -21,6 +21,7 @@ from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineErr
 from firnline.log.codec import UNREADABLE
 from firnline.log.columnar import ColumnarParts
 from firnline.log.part_columns import LAZY, PartColumns
+from firnline.log.properties import PropertiesRecord
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.union import combine, union_parts
 from firnline.paths import TablePaths
@@ -62,6 +63,7 @@ class CheckpointHead(msgspec.Struct, frozen=True, kw_only=True):
     """The distinct schema lines of the covered log files: column -> SQL type name."""
     stones: list[Stone] = []
     deletes: list[Delete] = []
+    properties: list[PropertiesRecord] = []
     other: list[str] = []
     """Extension records of kinds that this version does not know, as JSON text."""
     mark: TxnMark | None = None

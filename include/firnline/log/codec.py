@@ -15,6 +15,7 @@ from itertools import pairwise
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError
+from firnline.log.properties import PropertiesRecord, parse_line, record_line
 from firnline.log.records import (
     Delete,
     Header,
@@ -82,7 +83,11 @@ def corrupt(key: str, line: int, why: str) -> LogCorruptError:
 
 def encode(content: LogContent) -> bytes:
     """A log file as its object holds it: no trailing newline, never empty."""
-    ext = [_encode(_Del(delete)) for delete in content.deletes] + content.other
+    ext = [
+        *(_encode(_Del(delete)) for delete in content.deletes),
+        *map(record_line, content.properties),
+        *content.other,
+    ]
     tombstones = [_encode(t) for t in content.tombstones]
     first = 3 + len(ext)
     header = Header(
@@ -113,7 +118,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     _check_sections(key, header, data, lines)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     tombstones = tombstone_lines(key, header, lines)
-    deletes, other = extension_lines(key, (header.ext or 0) + 1, ext)
+    records = extension_lines(key, (header.ext or 0) + 1, ext)
     markers = _markers(key, header.f, memoryview(data)[end:])
     if header.ext is None:
         _check_numbers(key, header, tombstones, markers)
@@ -123,8 +128,9 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
         schema=schema_line(key, header.sch, lines[header.sch]),
         markers=markers,
         tombstones=tombstones,
-        deletes=deletes,
-        other=other,
+        deletes=records.deletes,
+        properties=records.properties,
+        other=records.other,
         x=header.x,
     )
 
@@ -224,22 +230,41 @@ def tombstone_lines(key: str, header: Header, lines: Sequence[bytes]) -> list[Lo
     return found
 
 
-def extension_lines(
-    key: str, number: int, lines: Sequence[bytes]
-) -> tuple[list[Delete], list[bytes]]:
-    """Delete records and others, of extension lines. Raises LogCorruptError."""
+class Extensions(msgspec.Struct, frozen=True):
+    """Extension records of a log file by kind."""
+
     deletes: list[Delete] = []
+    properties: list[PropertiesRecord] = []
     other: list[bytes] = []
+
+
+def extension_lines(key: str, number: int, lines: Sequence[bytes]) -> Extensions:
+    """Decode extension lines. Raises LogCorruptError."""
+    found = Extensions()
     for offset, line in enumerate(lines):
         try:
             kinds = _RAW_OBJECT.decode(line)
             if "del" in kinds:
-                deletes.append(_DELETE.decode(line).del_)
+                found.deletes.append(_DELETE.decode(line).del_)
+            elif "props" in kinds:
+                found.properties.append(_properties(key, number + offset, line))
             else:
-                other.append(line)
+                found.other.append(line)
         except UNREADABLE as error:
             raise corrupt(key, number + offset + 1, str(error)) from error
-    return deletes, other
+    return found
+
+
+def _properties(key: str, number: int, line: bytes) -> PropertiesRecord:
+    try:
+        return parse_line(line)
+    except UNREADABLE as error:
+        # Its checksum fits, so it was written like this.
+        raise LogCorruptError(
+            f"log file {key} line {number + 1} holds properties of the table that this version "
+            f"does not know: {error}",
+            next_step="upgrade firnline before you touch this table",
+        ) from error
 
 
 def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:

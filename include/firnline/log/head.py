@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from firnline.log import codec
-from firnline.log.records import Delete, Header, LogTombstone
+from firnline.log.records import Delete, Header, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import MARK, is_change
 
 UNREAD = -1
@@ -21,6 +21,10 @@ class Head(msgspec.Struct, frozen=True):
     """Of a transaction: the records that change the schema."""
     q: int | None = UNREAD
     """Data sequence of its first marker, when that is in the bytes and says so."""
+    x: TxnMark | None = None
+    """Of a transaction: what it says of itself."""
+    part: str = ""
+    """Key of the part of its first marker, when that is in the bytes."""
 
 
 def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
@@ -41,16 +45,20 @@ def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | No
         return None
     schema = codec.schema_line(key, header.sch, lines[header.sch])
     if not tombstones:
-        return Head(schema, [], q=_first_sequence(key, header, head))
+        first = _first_marker(key, header, head)
+        if first is None:
+            return Head(schema, [])
+        return Head(schema, [], q=first.q, part=first.p)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
-    records, _ = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
-    return Head(
-        schema, codec.tombstone_lines(key, header, lines), [d for d in records if is_change(d)]
-    )
+    records = codec.extension_lines(key, (header.ext or 0) + 1, [x for x in ext if MARK in x])
+    changes = [d for d in records.deletes if is_change(d)]
+    return Head(schema, codec.tombstone_lines(key, header, lines), changes, x=header.x)
 
 
-def _first_sequence(key: str, header: Header, head: bytes) -> int | None:
+def _first_marker(key: str, header: Header, head: bytes) -> Marker | None:
+    """None when the bytes end before it does; one without a key when there is none."""
     lines, end = codec.first_lines(head, header.f + 1)
     if len(lines) <= header.f or end > len(head):
-        return UNREAD
-    return codec.marker_line(key, header.f, lines[header.f]).q if lines[header.f] else None
+        return None
+    line = lines[header.f]
+    return codec.marker_line(key, header.f, line) if line else Marker("", 0, 0)

@@ -43,6 +43,7 @@ def read_schemas(
 
     Raises:
         LogCorruptError: a log file that does not read.
+        ForeignPathError: one that names objects of another place.
         SnapshotUnstableError: clean-up passed under every attempt.
     """
     known = {} if known is None else known
@@ -54,6 +55,8 @@ def read_schemas(
                 heads = _with_sequences(store, listing, heads)
         except ObjectNotFoundError:
             continue  # clean-up passed: list again, as every reader does
+        for head in heads.values():
+            _refuse_foreign(head, paths)
         known.clear()
         known.update(heads)
         return _lines(listing, heads)
@@ -61,6 +64,14 @@ def read_schemas(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
     )
+
+
+def _refuse_foreign(head: Head, paths: TablePaths) -> None:
+    """Raise ForeignPathError for the log of a table that was copied or renamed."""
+    for stone in head.tombstones:
+        paths.check_log(stone.p)
+    if head.part:
+        paths.check_part(head.part)
 
 
 def _read(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from firnline.errors import LogCorruptError, SnapshotUnstableError
 from firnline.log import codec
@@ -49,6 +49,8 @@ class LogRead:
     """Keys under ``_log/`` that are no log files (not ``.jsonl``)."""
     checkpoint: Checkpoint | None = None
     """What stands for the log files that it covers; they are not among the contents."""
+    unpublished: str = ""
+    """Key of a log file that is not there yet: its transaction is committed."""
 
     @property
     def mark(self) -> TxnMark | None:
@@ -57,6 +59,18 @@ class LogRead:
         if self.checkpoint is not None and self.checkpoint.head.mark is not None:
             marks.append(self.checkpoint.head.mark)
         return max(marks, key=lambda mark: mark.seq, default=None)
+
+
+class Judge(Protocol):
+    """Says whether what was read is a state of the table (``firnline.state.health``)."""
+
+    def listed(self, listing: Mapping[str, LogObject]) -> None:
+        """Called between the listing of a log and its first GET."""
+        ...
+
+    def judged(self, log: LogRead) -> LogRead | None:
+        """Return the log to go on with; None to have it read once more. Raises LogLostError."""
+        ...
 
 
 FindCheckpoint = Callable[[Mapping[str, LogObject]], "Checkpoint | None"]
@@ -102,11 +116,17 @@ def read_log(
     everything: bool = False,
     find: FindCheckpoint = lambda _: None,
     known: Mapping[str, LogContent] = MappingProxyType({}),
+    judge: Judge | None = None,
 ) -> LogRead:
     """Read the log of a table.
 
     Requests: 1 LIST and one GET per log file that is neither folded nor covered by a checkpoint,
-    and those of ``find``. Again where what was listed is no state of the table: see ``_unlisted``.
+    and those of ``find`` and ``judge``. A second LIST, and GETs of what is new, where what was
+    listed is no state of the table.
+
+    A listing of several pages is not of one moment: a log file may be published on a page that
+    was read already, and the next transaction's on one that was not. The newest without the one
+    before it is a state that the table never had; on it, what was dropped would come back.
 
     Args:
         store: of the table.
@@ -114,43 +134,31 @@ def read_log(
         everything: fetch folded log files too (clean-up needs to know who still lists what).
         find: looks for a checkpoint; not with ``everything``.
         known: log files that this process has read before: they never change, and are not fetched.
+        judge: says whether what was read is the table; None where nobody goes by it.
 
     Raises:
         LogCorruptError, ForeignPathError: see ``codec.decode``.
+        LogLostError: the judge says so.
         SnapshotUnstableError: clean-up passed under every attempt, or transactions were published.
     """
-    gone: set[int] = set()
     for _ in range(ATTEMPTS):
         listing, ignored = list_log(store, paths)
+        if judge is not None:
+            judge.listed(listing)
         checkpoint = find(listing)
         fetch = _Fetch(store, paths, listing, known)
         contents = _fetch_all(fetch, checkpoint, everything=everything)
         if contents is None:
             continue
         log = LogRead(listing, contents, ignored, checkpoint)
-        unlisted = _unlisted(log) - gone
-        if not unlisted:
-            return log
-        # They were published before the one that names them was committed: what the next listing
-        # has not either, a client of version 1 has folded and deleted.
-        gone |= unlisted
+        judged = log if judge is None else judge.judged(log)
+        if judged is not None:
+            return judged
+        known = {**known, **contents}
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again; if it goes on, see whether several clean-ups run at once",
     )
-
-
-def _unlisted(log: LogRead) -> set[int]:
-    """Transactions that the newest one was committed on and whose log files are not listed.
-
-    A listing of several pages is not of one moment: a log file may be published on a page that
-    was read already, and the next transaction's on one that was not. The newest without the one
-    before it is a state that the table never had; on it, what was dropped would come back.
-    """
-    newest = log.mark
-    if newest is None or not newest.standing:
-        return set()
-    return {*newest.standing}.difference(item.name.seq for item in log.listing.values())
 
 
 @dataclass(frozen=True, slots=True)

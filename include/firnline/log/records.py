@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from firnline.log.properties import PropertiesRecord
 from firnline.part import Stats
 
 NO_STATS = msgspec.Raw(b"")
@@ -138,6 +139,7 @@ class LogContent(msgspec.Struct, frozen=True, kw_only=True):
     markers: list[Marker] = []
     tombstones: list[LogTombstone] = []
     deletes: list[Delete] = []
+    properties: list[PropertiesRecord] = []
     other: list[bytes] = []
     """Extension records of kinds that this version does not know, as JSON text."""
     x: TxnMark | None = None

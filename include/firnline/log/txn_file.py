@@ -10,6 +10,7 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
+from firnline.log.properties import Properties
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 
@@ -21,9 +22,12 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str = ""
     try_number: int = 0
     user: str = ""
+    """Who started it."""
     application_id: str = ""
     """Of the Spark application."""
     host: str = ""
+    approved_by: str = ""
+    """Who approved it, where it asked somebody."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +69,9 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Partitions whose parts changed (at most 1,000 named)."""
     why: str = ""
     """What it was asked for, in a few words, where ``op`` does not say all."""
+    properties: Properties | None = None
+    """Of the table from then on: for writers, who do not read the log, and where the record in
+    the log was lost. None: an older version wrote it."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)
@@ -88,7 +95,10 @@ def decode(key: str, data: bytes, paths: TablePaths) -> tuple[TxnHeader, bytes]:
 
 
 def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
-    """The header from the first bytes of a file; None when they end before it does."""
+    """The header from the first bytes of a file; None when they end before it does.
+
+    Raises LogCorruptError, ForeignPathError.
+    """
     line, newline, _ = head.partition(b"\n")
     if not newline:
         return None
@@ -101,6 +111,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
             next_step="upgrade firnline before you touch this table",
         )
+    paths.check_log(header.log)
     try:
         name = paths.parse_log(header.log)
     except LogCorruptError as error:

@@ -27,6 +27,7 @@ from firnline.operations.certificate_model import (
 from firnline.operations.deleting import Deleter
 from firnline.operations.evidence import Findings, Scene, look
 from firnline.plan.cleanup import TXN_KEPT
+from firnline.properties import waits
 from firnline.snapshot import Snapshot
 from firnline.table import Table
 
@@ -56,6 +57,7 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     done = read(table, table.paths.completed_certificate(erase))
     known = done or read(table, table.paths.certificate(erase))
     scene = _scene(table)
+    table = scene.table
     if known is None:
         known = _resolve(table, erase, scene.snapshot)
     if known.replaced is None:
@@ -82,17 +84,22 @@ def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
             state = _resolve(table, listed.id, snapshot)
             if state.status == "waiting":
                 found.append(listed.id)
-        over = uuid7_time_ms(listed.id) + table.settings.commit_ttl < table.clock.now_ms()
+        over = uuid7_time_ms(listed.id) + _commit_ttl(table, snapshot) < table.clock.now_ms()
         if listed.has_keys and (over or listed.status in {"waiting", "complete"}):
             forget(table, table.paths.erase_keys(listed.id))
     return tuple(found)
+
+
+def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
+    """How long after its beginning a run of anybody may still commit, ms."""
+    return waits(snapshot.properties, table.settings, table.clock.now_ms()).commit_ttl
 
 
 def _scene(table: Table) -> Scene:
     # First the objects: what is published between the two listings is then no orphan.
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     base = take_base(table, everything=True)
-    return Scene(table, base.snapshot, objects, table.clock.now_ms())
+    return Scene(base.table, base.snapshot, objects, table.clock.now_ms())
 
 
 def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
@@ -107,7 +114,7 @@ def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
     if replaced is not None:
         settled = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
         return write(table, table.paths.certificate(erase), settled)
-    if plan.planned_ms + table.settings.commit_ttl < table.clock.now_ms():
+    if plan.planned_ms + _commit_ttl(table, snapshot) < table.clock.now_ms():
         return msgspec.structs.replace(plan, status="void")
     return plan
 
@@ -117,7 +124,7 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
     record = next((snapshot.deletes[d] for d in plan.deletes if d in snapshot.deletes), None)
     if record is not None:
         return Replaced(record.seq, record.t)
-    if plan.planned_ms + table.settings.commit_ttl >= table.clock.now_ms():
+    if plan.planned_ms + _commit_ttl(table, snapshot) >= table.clock.now_ms():
         return None
     # So long ago that the record may have done its work and be gone; its transaction may not.
     for header in history(table, TXN_KEPT):

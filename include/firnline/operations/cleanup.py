@@ -106,7 +106,7 @@ def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
     Requests: those of ``take_base(everything=True)``, and 1 LIST once there are more than 100
     transactions.
     """
-    return _plan(table, take_base(table, everything=True), options)
+    return _plan(take_base(table, everything=True), options)
 
 
 def run_cleanup(
@@ -136,7 +136,7 @@ def run_cleanup(
     """
     begun = _Run(table, options, Effort(table))
     base = take_base(table, everything=True)
-    plan = _plan(table, base, options)
+    table, plan = base.table, _plan(base, options)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
@@ -161,11 +161,13 @@ def run_cleanup(
     return report
 
 
-def _plan(table: Table, base: Base, options: CleanupOptions) -> CleanupPlan:
+def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
+    table = base.table
+
     def plan(gone: Container[str] = ()) -> CleanupPlan:
         old: Iterable[ObjectMeta] = ()
         if base.seq >= TXN_KEPT:
-            old = table.store.list(table.paths.txn_dir)
+            old = table.store.list(table.paths.txn_dir, table.paths.birth)
         now, most = table.clock.now_ms(), options.max_deletes
         return plan_cleanup(
             base.snapshot, old, table.settings, now, most, gone, old_types=options.old_types

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 from firnline.base import Base, take_base
-from firnline.errors import (
-    CommitConflictError,
-    CommitExpiredError,
-    InvariantError,
-    RowCountMismatchError,
-    SchemaConflictError,
-)
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitConflictError
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge_tasks import change_of
@@ -27,7 +24,10 @@ Done = tuple[PlannedGroup, KernelResult]
 
 @dataclass
 class Committer:
-    """Holds back completed groups for ``commit_every`` and commits them together."""
+    """Holds back completed groups for ``commit_every`` and commits them together.
+
+    Used as a context manager: what ends it decides what becomes of the outputs that wait.
+    """
 
     table: Table
     run: RunIdentity
@@ -36,12 +36,30 @@ class Committer:
     """Called with sequence number, counts and number of groups."""
     conflicts: int = 0
     """Groups that lost their parts to a rival; their outputs are deleted."""
+    new: Outputs = field(init=False)
+    """Outputs of completed groups that are not committed."""
     _base: Base | None = None
     _waiting: list[Done] = field(default_factory=list)
     _since_ms: int = 0
 
+    def __post_init__(self) -> None:
+        self.new = Outputs(self.table)
+
+    def __enter__(self) -> Self:
+        self.new.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.new.__exit__(kind, error, trace)
+
     def add(self, done: Done) -> None:
         """Take a completed group."""
+        self.new.add(*outputs_of([done]))
         if not self._waiting:
             self._since_ms = self.table.clock.elapsed_ms()
         self._waiting.append(done)
@@ -72,20 +90,11 @@ class Committer:
         change = change_of(self.planned_on.snapshot, batch)
         base = self._base or self.planned_on
         try:
-            committed = commit(self.table, base, change, self.run)
+            committed = commit(self.table, base, change, self.run, self.new.attempt)
         except CommitConflictError:
             self._base = None
             raise
-        except (
-            CommitExpiredError,
-            InvariantError,
-            RowCountMismatchError,
-            SchemaConflictError,
-        ):
-            # Only these say for certain that nothing was committed. After anything else the
-            # outputs may be live: nobody deletes them but, much later, the orphan sweep.
-            discard(self.table, batch)
-            raise
+        self.new.committed(outputs_of(batch))
         self.on_commit(committed.header.seq, committed.header.counts, len(batch))
         # Not published by us: whoever takes the next base does it first.
         self._base = committed.base or take_base(self.table, began_ms=base.began_ms)
@@ -93,15 +102,9 @@ class Committer:
     def _conflict(self, done: Done) -> None:
         self.conflicts += 1
         _LOG.warning("partition %s was maintained by somebody else meanwhile", done[0].partition)
-        discard(self.table, [done])
+        self.new.delete(outputs_of([done]))
 
 
-def discard(table: Table, batch: Sequence[Done]) -> None:
-    """Delete the outputs of groups that are known not to be committed.
-
-    What cannot be deleted is left to the orphan sweep, with a warning.
-    """
-    keys = [part.key for _, result in batch for part in result.parts]
-    for answer in table.store.delete_many(keys):
-        if answer.error is not None:
-            _LOG.warning("%s is left for the orphan sweep: %s", answer.key, answer.error)
+def outputs_of(batch: Iterable[Done]) -> list[str]:
+    """Keys of what the groups have made."""
+    return [part.key for _, result in batch for part in result.parts]

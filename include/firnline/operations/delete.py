@@ -91,7 +91,7 @@ class DeleteFailedError(RunFailedError):
 
 def preview(table: Table, options: DeleteOptions) -> DeletePlan:
     """What ``run_delete`` would do; requests and errors of ``take_base`` and ``plan_delete``."""
-    return _plan(table, take_base(table).snapshot, options)
+    return _plan(take_base(table), options)
 
 
 def run_delete(
@@ -130,7 +130,8 @@ def run_delete(
     state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     while True:
         base = take_base(table)
-        plan = _plan(table, base.snapshot, options)
+        table = state.table = base.table
+        plan = _plan(base, options)
         if options.dry_run:
             return state.report(plan, Executed())
         if plan.nothing_to_do:
@@ -155,7 +156,8 @@ def parse_where(text: str, snapshot: Snapshot) -> Predicate:
     return parse_sql(text, snapshot.schema)
 
 
-def _plan(table: Table, snapshot: Snapshot, options: DeleteOptions) -> DeletePlan:
+def _plan(base: Base, options: DeleteOptions) -> DeletePlan:
+    snapshot, table = base.snapshot, base.table
     return plan_delete(
         snapshot,
         table.settings,

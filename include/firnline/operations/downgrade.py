@@ -7,7 +7,7 @@ the history under ``_txn/``. Stop the table's DAGs first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,6 +15,8 @@ import msgspec
 from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
+from firnline.log import birth
+from firnline.log.properties import Properties
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
@@ -22,10 +24,11 @@ from firnline.operations.merge import Failure
 from firnline.operations.merge_tasks import Work, change_of, kernel_task
 from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard, is_nothing, run_groups
-from firnline.operations.whole_log import commit_whole
 from firnline.plan.downgrade import DowngradePlan, plan_downgrade, v1_log
+from firnline.store.create import create
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.transaction import commit_whole
 
 OP = "downgrade"
 
@@ -56,7 +59,8 @@ class DowngradeReport(Report, frozen=True, kw_only=True):
 
 def preview(table: Table, options: DowngradeOptions) -> DowngradePlan:  # noqa: ARG001 - the contract
     """Read everything and plan; nothing is written but an unpublished transaction's log file."""
-    return plan_downgrade(_base(table).snapshot, table.settings, table.clock.now_ms())
+    base = _base(table)
+    return plan_downgrade(base.snapshot, base.table.settings, table.clock.now_ms())
 
 
 def run_downgrade(
@@ -83,6 +87,7 @@ def run_downgrade(
     """
     state = _Run(table, engine, run, Effort(table))
     base = _base(table)
+    table = state.table = base.table
     plan = state.plan(base)
     if options.dry_run:
         return state.report(options, plan)
@@ -96,7 +101,7 @@ def run_downgrade(
             base = _base(table)
         plan = state.plan(base)
     if plan.left_overs and plan.due <= table.clock.now_ms():
-        state.delete(plan)
+        state.delete(plan, base.properties)
         plan = state.plan(_base(table))
     return state.report(options, plan)
 
@@ -119,7 +124,7 @@ class _Run:
     deleted: int = 0
 
     def plan(self, base: Base) -> DowngradePlan:
-        table = self.table
+        table = base.table
         return plan_downgrade(base.snapshot, table.settings, table.clock.now_ms(), self.checked)
 
     def apply_deletes(self, base: Base, plan: DowngradePlan) -> Base:
@@ -180,23 +185,41 @@ class _Run:
                 rows_out=rows,
                 logs_folded=len(content.tombstones),
             ),
+            properties=base.properties,
         )
         commit_whole(table, header, log_file, base.began_ms)
         self.transactions.append(seq)
         return _base(table)
 
-    def delete(self, plan: DowngradePlan) -> None:
+    def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
         """What nobody needs any more. Folded log files last: they say that there is more to do."""
         table = self.table
-        history = [meta.key for meta in table.store.list(table.paths.txn_dir)]
+        paths = table.paths
+        history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
+        if properties is not None and history:
+            self._remember(properties, max(history))
         for keys in (plan.dead, history, plan.left_overs):
-            for answer in table.store.delete_many(keys):
-                if answer.error is not None:
-                    raise StoreError(
-                        f"{answer.key} could not be deleted: {answer.error.message}",
-                        next_step="run it again when the store lets it go",
-                    )
-                self.deleted += 1
+            self._delete(keys)
+            self.deleted += len(keys)
+
+    def _remember(self, properties: Properties, newest: str) -> None:
+        """A log of version 1 cannot say them, and firnline may come back.
+
+        The birth record alone stays of the history. It is replaced while the newest transaction,
+        which says them too, is there.
+        """
+        table, key = self.table, self.table.paths.birth
+        record = birth.Birth(log=newest, t=table.clock.now_ms(), properties=properties)
+        self._delete([key])
+        create(table.store, key, birth.encode(record))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for answer in self.table.store.delete_many(keys):
+            if answer.error is not None:
+                raise StoreError(
+                    f"{answer.key} could not be deleted: {answer.error.message}",
+                    next_step="run it again when the store lets it go",
+                )
 
     def report(self, options: DowngradeOptions, plan: DowngradePlan) -> DowngradeReport:
         table = self.table

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from firnline.base import take_base
+from firnline.base import Base, take_base
 from firnline.errors import CommitConflictError, UsageError
 from firnline.history import history
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -116,8 +116,8 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
     """
     effort = Effort(table)
 
-    def plan(snapshot: Snapshot) -> DropPlan:
-        return plan_drop(snapshot, options.partitions, options.expected)
+    def plan(base: Base) -> DropPlan:
+        return plan_drop(base.snapshot, options.partitions, options.expected)
 
     def refuse(snapshot: Snapshot) -> None:
         refuse_changed(snapshot, options.expected)
@@ -144,7 +144,7 @@ class Removed(Generic[P]):
 def remove(
     effort: Effort,
     op: str,
-    make_plan: Callable[[Snapshot], P],
+    make_plan: Callable[[Base], P],
     run: RunIdentity,
     *,
     dry_run: bool,
@@ -155,7 +155,7 @@ def remove(
     Args:
         effort: of the run, on its table.
         op: name of the operation in the history.
-        make_plan: pure, from the state.
+        make_plan: pure, from the state and the settings in force.
         run: who runs it.
         dry_run: plan only.
         refuse: see ``transaction.Change``.
@@ -163,10 +163,9 @@ def remove(
     Raises:
         CommitConflictError: rivals took parts away more than ``merge.max_replans`` times.
     """
-    table = effort.table
     while True:
-        base = take_base(table)
-        plan = make_plan(base.snapshot)
+        base = take_base(effort.table)
+        table, plan = base.table, make_plan(base)
         if dry_run or plan.nothing_to_do:
             return Removed(plan, None)
         if table.settings.locking == "fenced":

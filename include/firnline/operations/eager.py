@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from firnline.commit.outputs import Outputs
 from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.records import Delete, Marker
-from firnline.operations.committer import Done, discard
+from firnline.operations.committer import Done, outputs_of
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work, change_of, kernel_task, touched_parts
 from firnline.operations.rewrite_parts import run_groups
@@ -46,8 +47,8 @@ class Executed:
         ]
 
     def discard(self, table: Table) -> None:
-        """Delete the outputs, which are known not to be committed."""
-        discard(table, self.done)
+        """Delete the outputs, which nobody has tried to commit."""
+        Outputs(table, outputs_of(self.done)).delete()
 
 
 def execute(
@@ -77,8 +78,12 @@ def execute(
     found = Executed()
     progress = _Telling(groups, tell)
     todo = list(groups)
-    while todo:
-        todo = _pass(table, snapshot, engine, todo, work, found, progress, go_on=go_on)
+    try:
+        while todo:
+            todo = _pass(table, snapshot, engine, todo, work, found, progress, go_on=go_on)
+    except BaseException:
+        found.discard(table)
+        raise
     return found
 
 

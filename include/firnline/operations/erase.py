@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.base import Base, take_base
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError, UsageError
 from firnline.ids import uuid7_time_ms
 from firnline.kernel.engine import Engine
@@ -28,18 +29,19 @@ from firnline.operations.certificate_model import (
     forget,
     write,
 )
+from firnline.operations.committer import outputs_of
 from firnline.operations.eager import Executed, change, execute
 from firnline.operations.effort import Effort
 from firnline.operations.key_files import KeySet, key_set, read_keys
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import Work
 from firnline.operations.report import Report
-from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.part import Scalar
 from firnline.plan.delete import ErasePlan, plan_erase
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.transaction import commit
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,9 +107,9 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
 
     Raises UsageError as ``run_erase`` does.
     """
-    snapshot = take_base(table).snapshot
-    keys = load_keys(table, snapshot, options)
-    return plan_erase(snapshot, table.settings, keys.planned(), len(keys.keys))
+    base = take_base(table)
+    keys = load_keys(base.table, base.snapshot, options)
+    return plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
 
 
 def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet:
@@ -152,6 +154,7 @@ def run_erase(
     """
     effort = Effort(table)
     base = take_base(table)
+    table = base.table
     keys = load_keys(table, base.snapshot, options)
     state = _Run(table, options, run, keys, on_progress or (lambda _: None), effort)
     if options.dry_run:
@@ -166,6 +169,7 @@ def run_erase(
             break
         state.effort.replan()
         base = take_base(table)
+        state.table = base.table
     report = state.report(plan, found)
     if report.failures:
         raise EraseFailedError(report)
@@ -200,10 +204,11 @@ class _Run:
         deletes = self._records()
         found = self._execute(base, plan, erase, engine)
         planned = self._certificate(erase, found, deletes)
-        write(table, table.paths.erase_plan(erase), planned)
         wanted = change(base.snapshot, found, plan, deletes, OP)
         try:
-            committed = commit_or_discard(table, base, wanted, self.identity, found.done)
+            with Outputs(table, outputs_of(found.done)) as new:
+                write(table, table.paths.erase_plan(erase), planned)
+                committed = commit(table, base, wanted, self.identity, new.attempt)
         except CommitConflictError:
             forget(table, table.paths.erase_plan(erase))
             return None

@@ -19,6 +19,7 @@ from firnline.part import Scalar
 from firnline.plan.cleanup import TXN_AGE_MS
 from firnline.plan.delete import KeyColumn
 from firnline.predicate import And, Equal, In, Or, Predicate, parse_json
+from firnline.properties import waits
 from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -58,17 +59,18 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
         t: when that was, unix ms.
     """
     table, policy = scene.table, scene.table.settings
+    others = waits(scene.snapshot.properties, policy, scene.now_ms)
     visible = _visible(scene.snapshot, certificate.deletes)
     # Its records gone, it is long ago, whatever its date.
     seen = max(
         [dated.since(t, at, scene.now_ms) for at in visible], default=scene.snapshot.effective(t)
     )
-    late_until = seen + policy.append.ttl
+    late_until = seen + others.append_ttl
     holders = _holders(scene, certificate, seq)
     due = _due(scene, holders["replaced part"] + holders["older part"])
     ripe = [p for p in holders["replaced part"] if due[p] <= scene.now_ms]
     young = [p for p in holders["replaced part"] if due[p] > scene.now_ms]
-    over = seen + max(policy.append.ttl, policy.commit_ttl)
+    over = seen + max(others.append_ttl, others.commit_ttl)
     name = policy.name
     return Findings(
         deletable=tuple(ripe),
@@ -214,7 +216,7 @@ def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
         for marker in content.markers:
             if marker.tmb is not None and marker.p in wanted:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    grace = scene.table.settings.cleanup.grace
+    grace = waits(scene.snapshot.properties, scene.table.settings, scene.now_ms).grace
     due: dict[str, int] = {}
     for path in wanted:
         tmb = scene.snapshot.parts[path].tmb
@@ -240,7 +242,7 @@ def _text(table: Table, scene: Scene, certificate: Certificate) -> tuple[Remaini
         key for key, content in scene.snapshot.contents.items() if _speaks(content, deletes, parts)
     ]
     keys, newest = [], 0
-    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir)}
+    listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}
     for key, data in table.store.get_many(list(listing)):
         if data is None:
             continue  # past its retention since the listing

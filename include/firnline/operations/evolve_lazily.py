@@ -34,7 +34,8 @@ class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
     """What ``run_lazily`` would do; its errors. Requests: those of ``take_base``."""
-    return plan_lazily(take_base(table).snapshot, table.settings, options.evolution)
+    base = take_base(table)
+    return plan_lazily(base.snapshot, base.table.settings, options.evolution)
 
 
 def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> TransactionReport:
@@ -56,6 +57,7 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
     seq = None
     while True:
         base = take_base(table)
+        table = base.table
         plan = plan_lazily(base.snapshot, table.settings, options.evolution)
         if options.dry_run or plan.nothing_to_do:
             break

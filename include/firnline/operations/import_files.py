@@ -6,22 +6,18 @@ are, and the folder is never written to. One log file at the end makes all of it
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import (
-    AppendExpiredError,
-    CommitUnknownError,
-    FirnlineError,
-    StoreError,
-    TransactionError,
-    UsageError,
-)
+from firnline.base import take_base
+from firnline.commit import birth
+from firnline.commit.append_log import publish_append
+from firnline.commit.outputs import Outputs
+from firnline.errors import UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
-from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
@@ -36,13 +32,12 @@ from firnline.plan.import_files import (
     sort_out,
 )
 from firnline.schema import SchemaUnion
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
-from firnline.store.create import create
+from firnline.store.create import Attempt
 from firnline.store.transfer import each
 from firnline.table import Table
 
-_LOG = logging.getLogger(__name__)
 _TELL_EVERY = 100
 
 
@@ -82,16 +77,28 @@ class _Began:
     """Where it began: as an append."""
 
     id: str
-    q: int
+    snapshot: Snapshot
+    """Its columns are neither older nor newer than its sequence: by that alone anybody can tell
+    which column a name meant that a transaction has changed."""
     elapsed_ms: int
+    table: Table
+    """With the settings in force."""
+    begins: bool
+    """As ``Origin.begins``."""
+
+    @property
+    def q(self) -> int:
+        """Newest transaction, of the snapshot and of the history."""
+        return self.snapshot.seq
 
 
 def preview(table: Table, options: ImportOptions) -> ImportPlan:
-    """Look at every footer and decide; nothing is written.
+    """Look at every footer and decide; nothing is written but an unpublished transaction.
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
-    return _plan(table, options, _prefix(table, options.source))
+    prefix, began = _prefix(table, options.source), _begin(table)
+    return _plan(began.table, began.snapshot, options, prefix)
 
 
 def run_import(
@@ -101,8 +108,9 @@ def run_import(
 ) -> ImportReport:
     """Import a folder.
 
-    Requests: those of ``read_snapshot``, a LIST per 1,000 objects of the folder, one of ``_txn/``,
-    a ranged GET per file, a copy per file that does not lie in place, 1 PUT.
+    Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
+    file, a copy per file that does not lie in place, 1 PUT; where it begins the table 1 LIST and
+    1 PUT more.
 
     Args:
         table: the table; it need not exist.
@@ -116,12 +124,14 @@ def run_import(
         AppendExpiredError: it took longer than ``append.ttl``.
         CommitUnknownError: nobody can say whether it is visible; the copies stay.
 
-    After any error but the last one the table is as it was and no copy stays.
+    After any error but the last one the table is as it was and no copy stays. Of an interrupt
+    ``commit.outputs`` says what stays.
     """
     effort = Effort(table)
     prefix = _prefix(table, options.source)
     began = _begin(table)
-    plan = _plan(table, options, prefix)
+    table = began.table
+    plan = _plan(table, began.snapshot, options, prefix)
     log_file = None
     if not options.dry_run and not plan.nothing_to_do:
         log_file = _execute(table, plan, prefix, began, on_progress or (lambda _: None))
@@ -137,10 +147,10 @@ def run_import(
 
 
 def _begin(table: Table) -> _Began:
-    elapsed, q = table.clock.elapsed_ms(), 0
-    for meta in table.store.list(table.paths.txn_dir):
-        q = max(q, table.paths.parse_txn(meta.key))
-    return _Began(table.ids.uuid7(table.clock.now_ms()), q, elapsed)
+    base = take_base(table, may_hold_objects=True)
+    begins = birth.begins(base.table, base.seq, born=base.born)
+    made = table.ids.uuid7(table.clock.now_ms())
+    return _Began(made, base.snapshot, base.began_ms, base.table, begins)
 
 
 def _prefix(table: Table, source: str) -> str:
@@ -180,8 +190,7 @@ def _prefix(table: Table, source: str) -> str:
     return folder
 
 
-def _plan(table: Table, options: ImportOptions, prefix: str) -> ImportPlan:
-    snapshot = read_snapshot(table.store, table.paths)
+def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str) -> ImportPlan:
     if not options.again:
         _refuse_imported(snapshot, prefix)
     files, ignored = sort_out(table.store.list(prefix), prefix)
@@ -233,21 +242,22 @@ def _execute(
         for file in plan.files
         if not file.in_place
     }
-    try:
-        copied = each(list(copies), lambda key: table.store.copy(key, copies[key]))
-        for done, _ in enumerate(copied, start=1):
-            if done % _TELL_EVERY == 0:
-                tell(ImportProgress(files=len(copies), files_done=done))
-        return _publish(table, plan, copies, prefix, began)
-    except CommitUnknownError:
-        raise  # the copies may be live
-    except (Exception, KeyboardInterrupt):
-        _discard(table, list(copies.values()))
-        raise
+    with Outputs(table, copies.values()) as new:
+        # Closed before anybody deletes the copies: what is under way would land after that.
+        with closing(each(list(copies), lambda key: table.store.copy(key, copies[key]))) as copied:
+            for done, _ in enumerate(copied, start=1):
+                if done % _TELL_EVERY == 0:
+                    tell(ImportProgress(files=len(copies), files_done=done))
+        return _publish(table, plan, copies, prefix, began, new.attempt)
 
 
 def _publish(
-    table: Table, plan: ImportPlan, copies: dict[str, str], prefix: str, began: _Began
+    table: Table,
+    plan: ImportPlan,
+    copies: dict[str, str],
+    prefix: str,
+    began: _Began,
+    attempt: Attempt,
 ) -> str:
     now = table.clock.now_ms()
     key = table.paths.append_log(now, f"import-{began.id}")
@@ -258,38 +268,9 @@ def _publish(
         markers=[_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files],
         other=[record_line(record)],
     )
-    age = table.clock.elapsed_ms() - began.elapsed_ms
-    if age > table.settings.append.ttl:
-        # A delete record may be gone by now that has to hide some of these rows.
-        raise AppendExpiredError(
-            f"the import took {age // 1000} s, longer than append.ttl "
-            f"({table.settings.append.ttl // 1000} s)",
-            next_step="import fewer files at once, or raise append.ttl; nothing was published",
-        )
-    try:
-        found = create(table.store, key, codec.encode(content))
-    except StoreError as error:
-        raise CommitUnknownError(
-            f"nobody can say whether the import was published ({error.message})",
-            next_step=f"import again only if {key} does not appear; nothing was deleted",
-        ) from error
-    if found is not None:
-        raise TransactionError(
-            f"log file {key} exists and is somebody else's",
-            next_step="look for a source of ids that repeats itself; nothing was published",
-        )
+    publish_append(table, key, content, began.elapsed_ms, attempt, "import", begins=began.begins)
     return key
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
     return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats_json(file.stats))
-
-
-def _discard(table: Table, keys: Sequence[str]) -> None:
-    """Delete the copies of an import that is surely not published; the rest is the sweep's."""
-    try:
-        for answer in table.store.delete_many(keys):
-            if answer.error is not None:
-                _LOG.warning("copy %s of a failed import stays: %s", answer.key, answer.error)
-    except FirnlineError as error:
-        _LOG.warning("%d copies of a failed import stay: %s", len(keys), error)

@@ -15,7 +15,7 @@ import msgspec
 from firnline.base import Base, take_base
 from firnline.errors import FirnlineError, RunFailedError
 from firnline.history import add_counts
-from firnline.kernel.engine import Engine
+from firnline.kernel.engine import Engine, running
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
@@ -85,7 +85,7 @@ def preview(table: Table, options: MergeOptions) -> MergePlan:
 
     Requests: those of ``take_base``.
     """
-    return _plan(table, take_base(table), options, frozenset())
+    return _plan(take_base(table), options, frozenset())
 
 
 def run_merge(
@@ -113,21 +113,22 @@ def run_merge(
         CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     state = _Run(table, run, on_progress or (lambda _: None), Effort(table))
-    running: Engine | None = None
+    kernels: Engine | None = None
     probed = False
     while True:
         base = take_base(table)
-        plan = _plan(table, base, options, frozenset(state.unreadable))
+        table = state.table = base.table
+        plan = _plan(base, options, frozenset(state.unreadable))
         state.planned(plan)
         if options.dry_run or plan.nothing_to_do:
             break
         if not probed and table.settings.locking == "fenced":
             probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
             probed = True
-        if running is None and plan.groups:
-            running = engine()
-            state.identity = msgspec.structs.replace(run, application_id=running.application_id)
-        if not state.execute(base, plan, running):
+        if kernels is None and plan.groups:
+            kernels = engine()
+            state.identity = msgspec.structs.replace(run, application_id=kernels.application_id)
+        if not state.execute(base, plan, kernels):
             break
         state.effort.replan()
     report = state.report(options)
@@ -151,7 +152,8 @@ class MergeFailedError(RunFailedError):
         self.report = report
 
 
-def _plan(table: Table, base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+    table = base.table
     plan = plan_merge(
         base.snapshot,
         table.settings,
@@ -199,27 +201,32 @@ class _Run:
             plan: has something to do.
             engine: runs its groups; None when it has none.
         """
-        committer = Committer(self.table, self.identity, base, self._committed)
-        for group in plan.hidden:
-            committer.add((group, unread(group)))
-            self.parts_merged += len(group.parts)
+        with Committer(self.table, self.identity, base, self._committed) as committer:
+            for group in plan.hidden:
+                committer.add((group, unread(group)))
+                self.parts_merged += len(group.parts)
+            if engine is not None:
+                self._merge(base, plan, engine, committer)
+            committer.commit_all()
+        return committer.conflicts > 0
+
+    def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
         tasks = [
             kernel_task(self.table, base.snapshot, number, group)
             for number, group in enumerate(plan.groups)
         ]
-        for result in engine.run(tasks) if engine is not None else ():
-            if result is not None:
-                self.table.store.counters.add(result.requests)
-                group = plan.groups[result.group]
-                if result.error is None:
-                    committer.add((group, result))
-                    self.parts_merged += len(group.parts)
-                else:
-                    self._failed(group, result)
-                self._tell()
-            committer.commit_when_due()
-        committer.commit_all()
-        return committer.conflicts > 0
+        with running(engine, tasks) as results:
+            for result in results:
+                if result is not None:
+                    self.table.store.counters.add(result.requests)
+                    group = plan.groups[result.group]
+                    if result.error is None:
+                        committer.add((group, result))
+                        self.parts_merged += len(group.parts)
+                    else:
+                        self._failed(group, result)
+                    self._tell()
+                committer.commit_when_due()
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
         message = f"{result.error}; {result.error_next_step}"

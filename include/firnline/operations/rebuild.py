@@ -12,16 +12,18 @@ import msgspec
 
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
 from firnline.log import codec, dated
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.effort import Effort
 from firnline.operations.remains import RebuildOptions, Remains, read_remains
 from firnline.operations.report import Report
-from firnline.operations.whole_log import commit_whole
 from firnline.plan.rebuild import RebuildPlan
+from firnline.properties import current, from_settings, needed
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.transaction import commit_whole
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 
@@ -75,6 +77,7 @@ def run_rebuild(
     """
     began, effort = table.clock.elapsed_ms(), Effort(table)
     remains = read_remains(table, options, on_progress)
+    table = table.under(current(remains.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
         _refuse_undecided(table, remains)
@@ -148,6 +151,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
         markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
         deletes=list(remains.deletes.values()),
+        properties=_properties(table, remains, seq, t),
         other=sorted(remains.other | _dates(table, remains, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
@@ -167,6 +171,7 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
             rows_out=rows,
             logs_folded=len(listing),
         ),
+        properties=content.properties[-1].values,
     )
     if not commit_whole(table, header, codec.encode(content), began):
         raise CommitUnknownError(
@@ -174,6 +179,16 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
             next_step="run it again: that publishes it",
         )
     return seq
+
+
+def _properties(table: Table, remains: Remains, seq: int, t: int) -> list[PropertiesRecord]:
+    """What is left of what the table said of itself, the newest last.
+
+    Where nothing is, it is what the settings say.
+    """
+    if remains.properties:
+        return list(needed(remains.properties, table.clock.now_ms()))
+    return [PropertiesRecord(seq, t, from_settings(table.settings))]
 
 
 def _lost(marker: Marker, t: int) -> Marker:

@@ -9,17 +9,20 @@ from typing import Self
 import msgspec
 
 from firnline import schema as schemas
-from firnline.errors import LogCorruptError, UsageError
+from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log import dated
+from firnline.log.properties import PropertiesRecord, union
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
 from firnline.paths import TablePaths, path_columns
 from firnline.plan.rebuild import History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.plan.rebuild_choice import Choice
+from firnline.properties import current, in_force, lengthened, waits
 from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
+from firnline.state.health import refuse_whole
 from firnline.state_columns import StateColumns
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
@@ -50,6 +53,8 @@ class Remains:
     schema: dict[str, str]
     deletes: dict[str, Delete]
     other: frozenset[bytes]
+    properties: tuple[PropertiesRecord, ...]
+    """What log and transactions say of the table, oldest first."""
     plan: RebuildPlan
 
 
@@ -63,8 +68,8 @@ def read_remains(
     log = survey_log(table.store, table.paths)
     txns = survey_transactions(table.store, table.paths)
     _refuse_broken(log, txns)
-    if log.listing and not options.force and not _died_before(log, txns):
-        _refuse_whole(table, log, txns)
+    if log.listing and not options.force:
+        refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     if not objects and not history.parts and not history.newest:
@@ -80,7 +85,10 @@ def read_remains(
     wanted = FooterWanted(columns=state.types_in_parts(), stats=table.settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
-    plan = plan_rebuild(history, objects, footers, table.paths, table.settings, choice)
+    said = _properties(log, txns)
+    settings = in_force(table.settings, current(said))
+    settings = lengthened(settings, waits(said, settings, table.clock.now_ms()))
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
     live = {marker.p: marker for marker in plan.live}
     # Parts of ours first: by them it is told what of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):
@@ -93,8 +101,16 @@ def read_remains(
         schema=columns.columns,
         deletes=deletes,
         other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
+        properties=said,
         plan=plan,
     )
+
+
+def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:
+    """All that is said of the table; where appends that began it disagree its birth record."""
+    found = [*txns.properties, *(r for c in log.contents.values() for r in c.properties)]
+    born = [r for r in txns.properties if not r.seq]
+    return union(r for r in found if r.seq or not born or r.values == born[0].values)
 
 
 def _data_columns(
@@ -181,40 +197,15 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
     broken = [*log.broken, *txns.broken, *strange]
     if broken:
         error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
+        elsewhere = isinstance(error, ForeignPathError)
         raise LogCorruptError(
             f"{len(broken)} files do not read, the first {broken[0]}"
             + (f" ({error.message})" if error is not None else ""),
-            next_step="move them out of _log/ and _txn/ and run it again: a rebuild does without "
+            next_step="if the table was copied or renamed, run `firnline relocate`"
+            if elsewhere
+            else "move them out of _log/ and _txn/ and run it again: a rebuild does without "
             "them, and firnline deletes nothing that it cannot read",
         )
-
-
-def _died_before(log: LogSurvey, txns: TxnSurvey) -> bool:
-    """Whether a rebuild was committed whose log file is not there: it died, or was lost again."""
-    newest = txns.headers.get(txns.newest)
-    return newest is not None and newest.op == "rebuild" and newest.log not in log.listing
-
-
-def _refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
-    """A log that reads and knows everything that the published transactions name."""
-    published = max((item.name.seq for item in log.listing.values()), default=0)
-    upto = txns.newest - 1 if txns.newest > published else txns.newest
-    known = txns
-    if upto != txns.newest:  # the newest may just not be published yet
-        known = survey_transactions(table.store, table.paths, upto=upto)
-    states: dict[str, bool] = {}
-    for content in log.contents.values():
-        for marker in content.markers:
-            states[marker.p] = states.get(marker.p, True) and marker.tmb is None
-    for path, marker in known.parts.items():
-        alive = states.get(path)
-        if (marker.tmb is None and alive is None) or (marker.tmb is not None and alive):
-            return
-    raise UsageError(
-        f"the log of table {table.settings.name} reads, and lacks nothing that its transactions "
-        "name",
-        next_step="run `firnline verify` to see what is wrong; --force rebuilds all the same",
-    )
 
 
 def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
@@ -236,4 +227,7 @@ def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
         first=first,
         first_t=txns.headers[first].t if first is not None else 0,
         purged=max([txns.purged, *marks]),
+        listed_alive=frozenset(
+            m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+        ),
     )

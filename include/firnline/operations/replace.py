@@ -17,6 +17,7 @@ import msgspec
 
 from firnline.append import scratch_folder
 from firnline.base import Base, take_base
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
@@ -30,7 +31,7 @@ from firnline.operations.replace_options import (
     ReplaceOptions,
     ReplaceReport,
 )
-from firnline.operations.rewrite_parts import NOT_COMMITTED, commit_or_discard
+from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.plan.delete import Mode
 from firnline.plan.replace import (
     ReplacePlan,
@@ -59,6 +60,7 @@ def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
     Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
     """
     base = take_base(table)
+    table = base.table
     if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
         return plan_nothing(base.snapshot, options.span(table.settings), _mode(table, options))
     return _plan(table, base, options, {})
@@ -107,19 +109,15 @@ def run_replace(
     state = _Run(table, options, run, tell, Effort(table))
     if options.dry_run:
         return state.report(preview(table, options), Executed(), None)
-    base = take_base(table)
-    if options.span(table.settings).column in base.snapshot.schema:
-        _plan(table, base, options, {})  # before a row is read: the interval may be none
-    if table.settings.locking == "fenced":
-        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-    new = state.write(base, data, scratch)
-    try:
-        return state.replace(base, new, engine)
-    except Exception as error:
-        # Once a commit was tried only these say for certain that the new parts are not live.
-        if not state.committing or isinstance(error, NOT_COMMITTED):
-            new.discard(table)
-        raise
+    with state.new:
+        state.answer_for(data)
+        base = take_base(table)
+        table = state.table = base.table
+        if options.span(table.settings).column in base.snapshot.schema:
+            _plan(table, base, options, {})  # before a row is read: the interval may be none
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        return state.replace(base, state.write(base, data, scratch), engine)
 
 
 def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:
@@ -163,11 +161,20 @@ class _Run:
     engine: Engine | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
-    committing: bool = False
-    """Whether a commit was begun of which nobody has said that it failed."""
+    new: Outputs = field(init=False)
+    """The parts with the new rows: those of every try."""
 
     def __post_init__(self) -> None:
+        self.new = Outputs(self.table)
         self.delete = self.table.ids.uuid7(self.table.clock.now_ms())
+
+    def answer_for(self, data: Rows | NewRows | None) -> None:
+        """Parts that somebody has written already go like those of this run."""
+        if data is not None:
+            from firnline.operations.replace_rows import NewRows
+
+            if isinstance(data, NewRows):
+                self.new.add(*data.keys)
 
     def write(self, base: Base, data: Rows | NewRows | None, scratch: Path | None) -> NewRows:
         """Upload the new rows; nothing of them is visible."""
@@ -190,7 +197,9 @@ class _Run:
                 known.add("the table", base.snapshot.schema)
                 files = staged_files(table, options.files)
                 data = read_staged(files, table, known, folder)
-            return new.write(tables_of(data))
+            written = new.write(tables_of(data))
+            self.new.add(*written.keys)
+            return written
 
     def replace(self, base: Base, new: NewRows, engine: Callable[[], Engine]) -> ReplaceReport:
         """Plan, execute and commit, again where a rival was quicker."""
@@ -206,6 +215,7 @@ class _Run:
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
             base = take_base(self.table, began_ms=base.began_ms)
+            self.table = base.table
 
     def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
         if not plan.groups:
@@ -242,11 +252,11 @@ class _Run:
                 rivals(snapshot)
 
         wanted = replace(new.added_to(old), refuse=refuse)
-        self.committing = True
         try:
-            committed = commit_or_discard(self.table, base, wanted, self.identity, found.done)
+            committed = commit_or_discard(
+                self.table, base, wanted, self.identity, found.done, self.new.attempt
+            )
         except CommitConflictError:
-            self.committing = False
             return False
         self.transaction, self.counts = committed.header.seq, committed.header.counts
         return True

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from firnline.append import Appender
+from firnline.append import check_partition
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import gather
 from firnline.base import Base
 from firnline.change import Change
-from firnline.errors import FirnlineError, SchemaConflictError, UsageError
+from firnline.errors import SchemaConflictError, UsageError
 from firnline.kernel.check import RowCheck, row_check
 from firnline.log.records import Marker, stats_json
 from firnline.part import WrittenPart
@@ -95,17 +95,10 @@ class NewRows:
                     next_step="give the rows the table's columns and run it again",
                 )
 
-    def discard(self, table: Table) -> None:
-        """Delete the parts, which are known not to be committed.
-
-        What cannot be deleted now is left to the orphan sweep.
-        """
-        try:
-            for answer in table.store.delete_many([part.key for part in self.parts]):
-                if answer.error is not None:
-                    _LOG.warning("%s is left for the orphan sweep: %s", answer.key, answer.error)
-        except FirnlineError as error:
-            _LOG.warning("%d parts are left for the orphan sweep: %s", len(self.parts), error)
+    @property
+    def keys(self) -> list[str]:
+        """Of the parts."""
+        return [part.key for part in self.parts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +135,7 @@ class NewParts:
         """
         with row_check(self.scratch) as check:
             run = self._run(check)
-            try:
+            with run.new:
                 for rows in gather(tables, run.buffer.chunk_bytes):
                     run.add(rows)
                 run.flush()
@@ -151,9 +144,6 @@ class NewParts:
                         "the rows to replace with are none",
                         next_step="to empty the interval ask for nothing (--nothing)",
                     )
-            except (Exception, KeyboardInterrupt):
-                run.discard()
-                raise
         return NewRows(tuple(run.parts), dict(run.columns), since=self.base.seq)
 
     def _run(self, check: RowCheck) -> AppendRun:
@@ -166,7 +156,7 @@ class NewParts:
             # No append id: who rebuilds the log must not take them for an append's.
             Origin("", OP, self.base.seq, self.base.began_ms, now),
             known,
-            Appender(table).check_partition(self.partition),
+            check_partition(table, self.partition),
             self.scratch,
             {"firnline.d": msgspec.json.encode([self.delete]).decode()},
         )

@@ -7,20 +7,15 @@ stands in their place is tombstoned in the same transaction.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import msgspec
 
 from firnline.base import Base, take_base
-from firnline.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    FirnlineError,
-    ObjectNotFoundError,
-    SnapshotExpiredError,
-)
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.effort import Effort
@@ -33,7 +28,6 @@ from firnline.store.transfer import each
 from firnline.table import Table
 from firnline.transaction import Change, commit
 
-_LOG = logging.getLogger(__name__)
 _TELL_EVERY = 100
 
 
@@ -58,7 +52,7 @@ class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(table: Table, options: RestoreOptions) -> RestorePlan:
     """What ``run_restore`` would do; nothing is written. Errors of ``plan_restore``."""
-    return _plan(table, take_base(table), options)
+    return _plan(take_base(table), options)
 
 
 def run_restore(
@@ -84,13 +78,14 @@ def run_restore(
         CommitConflictError: rivals changed the partitions more than ``merge.max_replans`` times.
         CommitUnknownError: nobody can say whether it took effect; the copies stay.
 
-    After any error but the last one the table is as it was, and no copy stays.
+    After any error but the last one the table is as it was, and no copy stays. Of an interrupt
+    ``commit.outputs`` says what stays.
     """
     effort = Effort(table)
     tell = on_progress or (lambda _: None)
     while True:
         base = take_base(table)
-        plan = _plan(table, base, options)
+        table, plan = base.table, _plan(base, options)
         seq = None
         try:
             if not plan.nothing_to_do and not options.dry_run:
@@ -109,7 +104,8 @@ def run_restore(
     )
 
 
-def _plan(table: Table, base: Base, options: RestoreOptions) -> RestorePlan:
+def _plan(base: Base, options: RestoreOptions) -> RestorePlan:
+    table = base.table
     since = read_since(table, options.to, base.seq)
     return plan_restore(
         base.snapshot,
@@ -130,14 +126,9 @@ def _execute(
     if table.settings.locking == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
     markers = _markers(table, base.snapshot, plan)
-    try:
+    with Outputs(table, (marker.p for marker in markers)) as new:
         _copy(table, base.snapshot, plan, markers, tell)
-        return commit(table, base, _change(plan, markers), run).header.seq
-    except CommitUnknownError:
-        raise  # the copies may be live
-    except (Exception, KeyboardInterrupt):
-        _discard(table, [marker.p for marker in markers])
-        raise
+        return commit(table, base, _change(plan, markers), run, new.attempt).header.seq
 
 
 def _markers(table: Table, snapshot: Snapshot, plan: RestorePlan) -> list[Marker]:
@@ -175,9 +166,11 @@ def _copy(
                 next_step="restore the other partitions, or this one from a backup",
             ) from error
 
-    for done, _ in enumerate(each(list(names), one), start=1):
-        if done % _TELL_EVERY == 0:
-            tell(RestoreProgress(parts=len(names), parts_done=done))
+    # Closed before anybody deletes the copies: what is under way would land after that.
+    with closing(each(list(names), one)) as copied:
+        for done, _ in enumerate(copied, start=1):
+            if done % _TELL_EVERY == 0:
+                tell(RestoreProgress(parts=len(names), parts_done=done))
 
 
 def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
@@ -228,13 +221,3 @@ def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
         m for name, markers in snapshot.partitions.items() if plan.concerns(name) for m in markers
     )
     return next((m.p for m in parts if m.t in times), None)
-
-
-def _discard(table: Table, keys: Sequence[str]) -> None:
-    """Delete the copies of a run that surely did not commit; the rest is the sweep's."""
-    try:
-        for answer in table.store.delete_many(keys):
-            if answer.error is not None:
-                _LOG.warning("copy %s of a failed restore stays: %s", answer.key, answer.error)
-    except FirnlineError as error:
-        _LOG.warning("%d copies of a failed restore stay: %s", len(keys), error)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from firnline.base import Base, take_base
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError, TooMuchRemovedError
 from firnline.history import add_counts, history
 from firnline.kernel.engine import Engine
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.committer import discard
+from firnline.operations.committer import outputs_of
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.merge_tasks import kernel_task
@@ -58,7 +59,8 @@ _TRANSACTIONS = 1_000_000
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
     """What ``run_rewrite`` would do; requests of ``take_base``, errors of ``run_rewrite``."""
-    return make_plan(table, take_base(table).snapshot, options, None)
+    base = take_base(table)
+    return make_plan(base.table, base.snapshot, options, None)
 
 
 def run_rewrite(
@@ -97,6 +99,7 @@ def run_rewrite(
     only: frozenset[str] | None = None
     while True:
         base = take_base(table)
+        table = state.table = base.table
         plan = make_plan(table, base.snapshot, options, state.left(base, only))
         state.planned(plan, first=only is None)
         if options.dry_run or plan.nothing_to_do:
@@ -205,7 +208,7 @@ class _Run:
         wanted = change(planned_on.snapshot, planned, result.done, OP)
         refused = too_much(planned, wanted, result.done, self._most())
         if refused is not None:
-            discard(self.table, result.done)
+            Outputs(self.table, outputs_of(result.done)).delete()
             self.failures.append(refused)
             return on
         untouched = sum(len(r.untouched) for _, r in result.done)

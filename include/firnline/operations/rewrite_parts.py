@@ -13,8 +13,7 @@ How an operation uses it:
 5. ``commit_or_discard``: a partition of which no row is left needs nothing special, its parts are
    tombstoned and none is added. On ``CommitConflictError`` take a new base and plan again.
 
-Outputs that are known not to be committed are deleted at once; where that is not known (a crash,
-an unknown answer to the commit) they are left to the orphan sweep.
+What becomes of outputs after a failure: ``firnline.commit.outputs``.
 """
 
 from __future__ import annotations
@@ -25,32 +24,19 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 from firnline.base import Base
-from firnline.errors import (
-    CommitConflictError,
-    CommitExpiredError,
-    FirnlineError,
-    InvariantError,
-    RowCountMismatchError,
-    SchemaConflictError,
-)
-from firnline.kernel.engine import Engine
+from firnline.commit.outputs import Outputs
+from firnline.errors import FirnlineError
+from firnline.kernel.engine import Engine, running
 from firnline.kernel.model import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.committer import Done, discard
+from firnline.operations.committer import Done, outputs_of
 from firnline.operations.merge import Failure
 from firnline.plan.merge import PlannedGroup
+from firnline.store.create import Attempt
 from firnline.table import Table
 from firnline.transaction import Change, Committed, commit
 
 _LOG = logging.getLogger(__name__)
-NOT_COMMITTED = (
-    CommitConflictError,
-    CommitExpiredError,
-    InvariantError,
-    RowCountMismatchError,
-    SchemaConflictError,
-)
-"""The errors of a commit after which it is certain that it had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +71,28 @@ def run_groups(
     for group, _ in work:
         waiting[group.partition] += 1
     results: dict[str, list[Done]] = defaultdict(list)
-    running = engine.run([task for _, task in work])
-    try:
-        for result in running:
+    tasks = [task for _, task in work]
+    with Outputs(table) as new, running(engine, tasks) as found:
+        for result in found:
             if result is None:
                 yield None
                 continue
             table.store.counters.add(result.requests)
             group = work[result.group][0]
+            new.add(*outputs_of([(group, result)]))
             on_result(group, result)
             results[group.partition].append((group, result))
             if len(results[group.partition]) == waiting[group.partition]:
-                yield _complete(table, group.partition, results.pop(group.partition))
-    except (Exception, GeneratorExit):
-        if isinstance(running, Generator):
-            running.close()
-        # Not on a crash: whoever dies deletes nothing, and tests die here by a BaseException.
-        discard(table, [done for batch in results.values() for done in batch])
-        raise
+                yield _complete(new, group.partition, results.pop(group.partition))
 
 
-def _complete(table: Table, partition: str, batch: list[Done]) -> PartitionResult:
+def _complete(new: Outputs, partition: str, batch: list[Done]) -> PartitionResult:
     failures = tuple(_failure(group, result) for group, result in batch if result.error is not None)
-    if not failures:
-        return PartitionResult(partition, tuple(sorted(batch, key=lambda d: d[1].group)), ())
-    discard(table, batch)
-    return PartitionResult(partition, (), failures)
+    if failures:
+        new.delete(outputs_of(batch))
+        return PartitionResult(partition, (), failures)
+    new.release(outputs_of(batch))
+    return PartitionResult(partition, tuple(sorted(batch, key=lambda d: d[1].group)), ())
 
 
 def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
@@ -130,14 +112,24 @@ def is_nothing(change: Change) -> bool:
 
 
 def commit_or_discard(
-    table: Table, base: Base, change: Change, run: RunIdentity, done: Sequence[Done]
+    table: Table,
+    base: Base,
+    change: Change,
+    run: RunIdentity,
+    done: Sequence[Done],
+    attempt: Attempt | None = None,
 ) -> Committed:
-    """Commit, or delete the outputs of ``done`` when it is certain that nothing was committed.
+    """Commit; after a failure the outputs of ``done`` go, unless they may be live.
+
+    Args:
+        table: the table.
+        base: see ``transaction.commit``, as of ``change`` and ``run``.
+        change: what to commit.
+        run: who does it.
+        done: groups whose outputs it brings.
+        attempt: of other new objects that it brings, too.
 
     Raises what ``transaction.commit`` raises.
     """
-    try:
-        return commit(table, base, change, run)
-    except NOT_COMMITTED:
-        discard(table, done)
-        raise
+    with Outputs(table, outputs_of(done), attempt) as new:
+        return commit(table, base, change, run, new.attempt)

@@ -27,7 +27,8 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
     parts_untouched: int
     parts_out: int
     rows_in: int
-    """Of the parts that are replaced or dropped."""
+    """Of the parts that are replaced or dropped, without those that readers did not see: hidden by
+    a delete, or not the newest of their key."""
     rows_out: int
     rows_removed: int
     """Negative where a query made rows."""
@@ -44,7 +45,7 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
             parts_in=counts.parts_in,
             parts_untouched=untouched,
             parts_out=counts.parts_out,
-            rows_in=counts.rows_in,
+            rows_in=_visible(counts),
             rows_out=counts.rows_out,
             rows_removed=counts.rows_removed,
             transaction=transaction,
@@ -137,7 +138,8 @@ def too_much(
     """Why a partition may not lose what it would; None when it may.
 
     Measured against its visible rows: those that deletes hide are gone already. Parts that are left
-    alone and do not state their rows count as empty, so that an unknown number asks for force.
+    alone and do not state their rows, or of which a delete may hide some, count as empty, so that
+    an unknown number asks for force.
 
     Args:
         planned: the partition.
@@ -148,16 +150,26 @@ def too_much(
     stay = {key for _, result in done for key in result.untouched}
     untouched = sum(m.n or 0 for group, _ in done for m in group.parts if m.p in stay)
     counts = wanted.counts
-    visible = counts.rows_in - counts.rows_deleted - counts.rows_deduplicated
-    rows, removed = visible + untouched + planned.rows_elsewhere, counts.rows_removed
+    rows, removed = _visible(counts) + untouched + planned.rows_elsewhere, counts.rows_removed
     if removed <= most * rows:
         return None
     share = 100 * removed / rows if rows else 100
+    beside = (
+        f"; {planned.uncounted} more parts count as empty: how many of their rows readers see is "
+        "not known before a merge"
+        if planned.uncounted
+        else ""
+    )
     return Failure(
         partition=planned.partition,
         error=TooMuchRemovedError.__name__,
         message=f"{removed:,} of the {rows:,} rows of partition {planned.partition or '(none)'} "
         f"would vanish ({share:.1f} %), more than rewrite.max_removed_fraction allows "
-        f"({100 * most:g} %)",
+        f"({100 * most:g} %){beside}",
         key=None,
     )
+
+
+def _visible(counts: Counts) -> int:
+    """Rows of the inputs that readers saw."""
+    return counts.rows_in - counts.rows_deleted - counts.rows_deduplicated

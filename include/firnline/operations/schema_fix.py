@@ -7,35 +7,38 @@ deletes that may still hide some of its rows are those of the part before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from firnline.base import Base, take_base
+from firnline.commit.outputs import Outputs
 from firnline.errors import (
     CommitConflictError,
     FirnlineError,
     PartGoneError,
     PartUnreadableError,
     RunFailedError,
+    UsageError,
 )
 from firnline.footers import FooterTask, FooterWanted, many_facts
-from firnline.kernel.engine import Engine
+from firnline.kernel.engine import Engine, running
 from firnline.kernel.model import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.committer import Done, discard
+from firnline.operations.committer import Done
 from firnline.operations.effort import Effort
 from firnline.operations.merge import Failure, Progress
 from firnline.operations.report import Report
 from firnline.operations.rewrite_parts import commit_or_discard
 from firnline.operations.schema_tasks import replacing, rewrite_task
+from firnline.plan import keys
 from firnline.plan.evolve import Evolution, evolved
 from firnline.plan.merge import PlannedGroup
 from firnline.plan.schema_fix import SchemaFixPlan, aim, plan_schema_fix
 from firnline.plan.schema_mend import mended
 from firnline.plan.schema_parts import PartFix
-from firnline.plan.schema_target import ColumnFix, targets_of
+from firnline.plan.schema_target import ColumnFix, Target, targets_of
 from firnline.snapshot import Snapshot
 from firnline.store.probe import probe
 from firnline.table import Table
@@ -113,7 +116,7 @@ def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
     Requests: those of ``take_base``, and one ranged GET per live part of the log files that are
     wrong.
     """
-    return _plan(table, take_base(table, tolerant=True).snapshot, options)
+    return _plan(take_base(table, tolerant=True), options)
 
 
 def run_schema_fix(
@@ -128,8 +131,10 @@ def run_schema_fix(
     A second run right after the first finds nothing to do.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; one ranged GET per live
-    part of the log files that state a wrong type (``all_parts``: per live part); a GET and an
-    upload per part that holds one; four for the probe of the store and two PUT.
+    part of the log files that state a wrong type (``all_parts``: per live part; with a primary key
+    also per part that was inserted in the same millisecond); a GET and an upload per part that
+    holds one, and with a primary key per part of the same millisecond; four for the probe of the
+    store and two PUT.
 
     Args:
         table: the table; its log files may contradict each other.
@@ -147,7 +152,8 @@ def run_schema_fix(
     state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
     while True:
         base = take_base(table, tolerant=True)
-        plan = _plan(table, base.snapshot, options)
+        table = state.table = base.table
+        plan = _plan(base, options)
         state.refuse_unreadable(plan)
         if options.dry_run or plan.nothing_to_do:
             return state.report(base, plan)
@@ -160,18 +166,26 @@ def run_schema_fix(
             state.effort.replan(conflict)
 
 
-def _plan(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> SchemaFixPlan:
+def _targets(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> tuple[Target, ...]:
+    """What becomes of which columns of a state. Raises UsageError."""
     if options.evolution is not None:
-        targets = evolved(snapshot, table.settings, options.evolution)
-    else:
-        targets = targets_of(
+        return evolved(snapshot, table.settings, options.evolution)
+    return tuple(
+        targets_of(
             snapshot,
             table.settings,
             options.fixes,
             options.where_types,
             all_parts=options.all_parts,
         )
-    planned = aim(snapshot, targets, all_parts=options.everywhere)
+    )
+
+
+def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
+    snapshot, table = base.snapshot, base.table
+    targets = _targets(table, snapshot, options)
+    keyed = bool(table.settings.primary_key)
+    planned = aim(snapshot, targets, all_parts=options.everywhere, keyed=keyed)
     known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
     tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
     footers = many_facts(table.store, tasks, FooterWanted(columns=known))
@@ -218,26 +232,27 @@ class _Run:
         on = engine()
         self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
         tasks = [
-            rewrite_task(self.table, snapshot, n, fix, self.options.op)
-            for n, fix in enumerate(plan.rewrites)
+            rewrite_task(self.table, snapshot, n, fix, self.options.op, named_ms)
+            for n, (fix, named_ms) in enumerate(zip(plan.rewrites, self._names(plan), strict=True))
         ]
         done: list[Done] = []
-        running = on.run(tasks)
-        try:
-            for result in running:
-                if result is not None:
-                    self._take(plan.rewrites[result.group], result, done)
-                    self._tell(len(tasks), len(done))
-        except (Exception, KeyboardInterrupt):
-            # Not on a crash: whoever dies deletes nothing, and tests die by a BaseException.
-            if isinstance(running, Generator):
-                running.close()
-            discard(self.table, done)
-            raise
-        if self.failures:
-            discard(self.table, done)
-            raise SchemaFixFailedError(self.report(None, plan))
+        with Outputs(self.table) as new:
+            with running(on, tasks) as results:
+                for result in results:
+                    if result is not None:
+                        new.add(*(part.key for part in result.parts))
+                        self._take(plan.rewrites[result.group], result, done)
+                        self._tell(len(tasks), len(done))
+            if self.failures:
+                raise SchemaFixFailedError(self.report(None, plan))
         return done
+
+    def _names(self, plan: SchemaFixPlan) -> list[int | None]:
+        """Times for the names of the new parts; tasks end in any order."""
+        if not self.table.settings.primary_key:
+            return [None] * len(plan.rewrites)
+        now, ranks = self.table.clock.now_ms(), keys.ranks(fix.marker for fix in plan.rewrites)
+        return [now + ranks[fix.marker.p] for fix in plan.rewrites]
 
     def _take(self, fix: PartFix, result: KernelResult, done: list[Done]) -> None:
         self.table.store.counters.add(result.requests)
@@ -269,12 +284,26 @@ class _Run:
         """Raises what ``commit_or_discard`` raises."""
 
         def mend(snapshot: Snapshot) -> Mended:
+            if snapshot.seq > base.seq:
+                self._refuse_other_targets(snapshot, plan)
             return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
         change = replacing(base.snapshot, done, self.options.op, mend)
         made = commit_or_discard(self.table, base, change, self.identity, done)
         self.transaction, self.counts = made.header.seq, made.header.counts
         return self.report(made.base, plan)
+
+    def _refuse_other_targets(self, snapshot: Snapshot, plan: SchemaFixPlan) -> None:
+        """Raise CommitConflictError where a rival changed the columns that this is about."""
+        try:
+            same = _targets(self.table, snapshot, self.options) == plan.aim.targets
+        except UsageError:
+            same = False  # as the next plan says
+        if not same:
+            raise CommitConflictError(
+                f"somebody else changed the same columns while this {self.options.op} ran",
+                next_step="run it again: it plans on the columns that are there now",
+            )
 
     def report(self, base: Base | None, plan: SchemaFixPlan) -> SchemaFixReport:
         table = self.table

@@ -18,12 +18,18 @@ from firnline.transaction import Change, Mended
 
 
 def rewrite_task(
-    table: Table, snapshot: Snapshot, number: int, fix: PartFix, op: str
+    table: Table,
+    snapshot: Snapshot,
+    number: int,
+    fix: PartFix,
+    op: str,
+    named_ms: int | None = None,
 ) -> KernelTask:
     """A part that becomes one part of its own, with all of its rows.
 
     No delete is applied and no row goes for its key: sequence and order of insertion stay, so
-    readers and merges do the same to the new part as to the old.
+    readers and merges do the same to the new part as to the old. With a primary key the new names
+    (``named_ms``) have to be in the order of the old ones.
     """
     settings, policy, marker = table.settings, table.settings.merge, fix.marker
     has = {fold_name(name): name for name, _ in fix.columns}
@@ -56,6 +62,7 @@ def rewrite_task(
             replaces=(table.paths.parse_part(marker.p).name,),
         ).to_pairs(),
         data_prefix=table.paths.partition_dir(fix.partition),
+        named_ms=named_ms,
         memory=policy.kernel_memory,
         threads=policy.kernel_threads,
         row_group_rows=policy.row_group_rows,

@@ -19,6 +19,8 @@ from firnline.operations.deleting import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.plan.sweep import FLOOR_MS, Orphan, SweepPlan, plan_sweep
+from firnline.properties import Waits, waits
+from firnline.state.health import no_table
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
 from firnline.units import format_duration
@@ -80,11 +82,12 @@ class SweepFailedError(RunFailedError):
 def preview(table: Table, options: SweepOptions) -> SweepPlan:
     """List the orphans; nothing is written but an unpublished transaction's log file.
 
-    Requests: one LIST that finds a log, those of ``take_base(everything=True)``, a LIST for 1,000
-    objects under ``_data/``, one of ``_probe/``, on S3 one of the uploads.
+    Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
+    one of ``_probe/``, on S3 one of the uploads.
 
     Raises:
-        UsageError: there is no log, or ``older_than`` is too short.
+        UsageError: there is no table, or ``older_than`` is too short.
+        LogLostError: its log is lost: every part would be unnamed.
     """
     return _plan(table, options, _uploads(table))
 
@@ -119,7 +122,7 @@ def run_sweep(
         deleter.delete([o.key for o in chosen if o.kind != "upload"])
         aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
         # No transaction holds it, so this line is all that remembers.
-        name, who = table.settings.name, run.user or run.run_id
+        name, who = table.settings.name, run.approved_by or run.user or run.run_id
         _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
     report = SweepReport(
         table=table.settings.name,
@@ -164,15 +167,14 @@ def _uploads(table: Table) -> Uploads | None:
 
 
 def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
-    grace, paths, store = _grace(table, options), table.paths, table.store
-    # Before anything is published there: without its log, every part of a table is unnamed.
-    if next(iter(store.list(paths.log_dir)), None) is None:
-        raise UsageError(
-            f"there is no log file under {paths.log_dir}, so nobody can say what is an orphan",
-            next_step="correct the name or root; if the log was lost, see `firnline rebuild`",
-        )
+    paths, store = table.paths, table.store
     began = table.clock.now_ms()
     base = take_base(table, everything=True)
+    if not base.snapshot.listing:
+        raise no_table(table)  # without a log, nobody can say what is an orphan
+    table = base.table
+    others = waits(base.snapshot.properties, table.settings, began)
+    grace = _grace(table.settings.name, options, others)
     return plan_sweep(
         base.snapshot,
         # Streams, and from after the snapshot: whatever they show that it does not name is
@@ -185,17 +187,17 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
     )
 
 
-def _grace(table: Table, options: SweepOptions) -> int:
-    settings = table.settings
+def _grace(name: str, options: SweepOptions, others: Waits) -> int:
+    """How old an orphan is at least, ms: older than whatever is still under way may be."""
+    longest = max(others.append_ttl, others.commit_ttl)
     if options.older_than is None:
-        return settings.orphan_grace
-    longest = max(settings.append.ttl, settings.commit_ttl)
+        return max(others.orphan_grace, longest + 1)
     if options.older_than < FLOOR_MS or options.older_than <= longest:
         least = f"at least {format_duration(FLOOR_MS)}"
         if longest >= FLOOR_MS:
             least = f"more than {format_duration(longest)}, its append.ttl or commit_ttl"
         raise UsageError(
-            f"an orphan of {settings.name} cannot be as young as "
+            f"an orphan of {name} cannot be as young as "
             f"{format_duration(options.older_than)}: an append or run may still be under way",
             next_step=f"ask for {least}",
         )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from firnline.base import take_base
+from firnline.base import Base, take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop import DropReport, remove, report
 from firnline.operations.effort import Effort
 from firnline.plan.ttl import TtlPlan, plan_ttl
-from firnline.snapshot import Snapshot
 from firnline.table import Table
 
 _OP = "ttl"
@@ -26,7 +25,7 @@ class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(table: Table, options: TtlOptions) -> TtlPlan:
     """What ``run_ttl`` would do. Requests: those of ``take_base``; errors of ``plan_ttl``."""
-    return _plan(table, take_base(table).snapshot, options)
+    return _plan(take_base(table), options)
 
 
 def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
@@ -40,9 +39,7 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     effort = Effort(table)
-    removed = remove(
-        effort, _OP, lambda snapshot: _plan(table, snapshot, options), run, dry_run=options.dry_run
-    )
+    removed = remove(effort, _OP, lambda base: _plan(base, options), run, dry_run=options.dry_run)
     plan = removed.plan
     keys = (m.p for r in plan.removals for m in r.parts) if plan.by == "column" else ()
     return report(
@@ -55,6 +52,6 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
     )
 
 
-def _plan(table: Table, snapshot: Snapshot, options: TtlOptions) -> TtlPlan:
-    now = table.clock.now_ms()
-    return plan_ttl(snapshot, table.settings, now, partitions=options.partitions)
+def _plan(base: Base, options: TtlOptions) -> TtlPlan:
+    now = base.table.clock.now_ms()
+    return plan_ttl(base.snapshot, base.table.settings, now, partitions=options.partitions)

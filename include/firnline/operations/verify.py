@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from firnline.errors import FindingsError, FirnlineError, LogCorruptError
+from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
@@ -22,13 +22,16 @@ from firnline.plan.verify import (
     Findings,
     check_leftovers,
     check_log,
+    check_lost,
     check_transactions,
     check_v1,
 )
 from firnline.plan.verify_parts import Counted, FooterCheck, check_objects
+from firnline.properties import IDENTITY, current, differences, waits
 from firnline.snapshot import Snapshot, build
 from firnline.sql_types import fold_name
-from firnline.survey import LogSurvey, survey_log, survey_transactions
+from firnline.state import health
+from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
 
 ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]]
@@ -111,7 +114,8 @@ def run_verify(
     """Check a table; works on a damaged one as far as it can be read.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
-    log file, transaction and checkpoint; deep: a GET per live part besides.
+    log file, transaction and checkpoint; deep: a GET per live part besides. Where the log lacks the
+    newest transaction 1 GET more; where it looks lost, those of ``read_snapshot``.
 
     Args:
         table: the table.
@@ -119,20 +123,27 @@ def run_verify(
         footers: reads footers elsewhere; None: in threads of this process.
         on_progress: called every thousand footers.
 
-    Raises only StoreError and SnapshotUnstableError: a store that does not answer is no finding.
+    Raises:
+        StoreError, SnapshotUnstableError: a store that does not answer is no finding.
+        UsageError: there is no table at the root.
     """
     run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
     snapshot = run.read(log)
+    run.table = run.in_force(snapshot)
     txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
     now = table.clock.now_ms()
     check_log(run.found, log, snapshot.log_tombstones, now)
-    check_leftovers(run.found, snapshot, table.settings.cleanup.grace, now)
-    check_transactions(run.found, txns, snapshot, table.paths, now)
+    others = waits(snapshot.properties, run.table.settings, now)
+    check_leftovers(run.found, snapshot, others.grace, now)
+    state = _state(table, run, log, txns)
+    check_transactions(
+        run.found, txns, snapshot, table.paths, now, unpublished=state == "unpublished"
+    )
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
-    counted = run.check_parts(snapshot, now)
+    counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
         run.found,
         table.paths,
@@ -148,6 +159,24 @@ def run_verify(
     return run.report(
         options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep
     )
+
+
+def _state(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.State:
+    """What state the log is in. Raises UsageError where there never was one."""
+    try:
+        found = health.of_survey(table, log, txns)
+    except (LogCorruptError, ForeignPathError) as error:
+        # The transaction without a log file does not read: that it is broken is told of already.
+        check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
+        return "lost"
+    if found.state == "never written" and not log.strange:
+        lost = health.old_objects(table)
+        if not lost:
+            raise health.no_table(table)
+    else:
+        lost = health.confirmed_lost(table, found)
+    check_lost(run.found, table.paths, lost)
+    return "lost" if lost else found.state
 
 
 class UnhealthyTableError(FindingsError):
@@ -201,7 +230,26 @@ class _Run:
             error.next_step,
         )  # fmt: skip
 
-    def check_parts(self, snapshot: Snapshot, now_ms: int) -> Counted:
+    def in_force(self, snapshot: Snapshot) -> Table:
+        """The table under its own properties; settings that differ are findings."""
+        said = current(snapshot.properties)
+        if said is None:
+            return self.table
+        settings, where = self.table.settings, self.table.paths.log_dir
+        other = differences(settings, said)
+        for one in other:
+            self.found.add(
+                "error" if one.name in IDENTITY else "note",
+                "settings-differ",
+                where,
+                f"says {one.name}: {one.table}, and the settings say {one.wanted}",
+                f"see `firnline properties {settings.name}`; correct the settings or apply them",
+            )
+        if any(one.name in IDENTITY for one in other):
+            return self.table
+        return self.table.under(said)
+
+    def check_parts(self, snapshot: Snapshot, now_ms: int, orphan_grace: int) -> Counted:
         table = self.table
         return check_objects(
             self.found,
@@ -209,7 +257,7 @@ class _Run:
             snapshot.purged,
             table.store.list(table.paths.data_dir),
             now_ms,
-            table.settings.orphan_grace,
+            orphan_grace,
         )
 
     def report(

@@ -19,6 +19,7 @@ from firnline.log.reader import LogRead
 from firnline.log.schema_lines import folded_by_ours
 from firnline.paths import TablePaths
 from firnline.plan.cleanup_logs import deletable
+from firnline.properties import waits
 from firnline.schema import normalise
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
@@ -144,28 +145,27 @@ def plan_cleanup(
         LogCorruptError: something under ``_txn/`` is no transaction.
     """
     _refuse_partial(snapshot)
-    policy = settings.cleanup
-    parts = _dead_parts(snapshot, policy.grace, now_ms)
-    logs = _folded_logs(snapshot, policy.grace, now_ms, old_types=old_types)
+    policy, others = settings.cleanup, waits(snapshot.properties, settings, now_ms)
+    parts = _dead_parts(snapshot, others.grace, now_ms)
+    logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     revived = v1_view.live_parts(snapshot.contents)
     held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
     all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
-    forget = now_ms - settings.append.ttl - policy.grace
-    free = deletable(snapshot, {b.key for b in ripe_logs}, forget)
+    free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
     # Whoever was late to publish, or dated it years ahead, wrote the transaction before both.
     staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
     # The one that this run commits counts: else the next run would find one more to delete.
     newest = snapshot.seq + bool(all_ripe)
-    old = _old_transactions(snapshot, transactions, newest, staying, policy.grace, now_ms)
+    old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
     limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
     left_parts = ripe_parts[len(taken_parts) :]
     taken_old = old[: limit - len(taken_logs) - len(taken_parts)]
-    waits = [
+    waiting = [
         _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
         _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
         _waiting("parts", left_parts, _LIMIT),
@@ -179,7 +179,7 @@ def plan_cleanup(
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
         transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
-        waiting=tuple(w for w in waits if w.count),
+        waiting=tuple(w for w in waiting if w.count),
         gone=tuple(b.key for b in all_ripe if b.key in gone),
         cut=bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from firnline.fold import delete_is_over
 from firnline.log import dated
-from firnline.log.records import Marker
+from firnline.log.records import LogContent, Marker
 from firnline.log.sinks import without_superseded
 from firnline.snapshot import Snapshot, union_parts
 from firnline.sql_types import fold_name
@@ -54,6 +54,8 @@ class _Rest:
     columns: Set[str]
     """By ``fold_name``."""
     deletes: Set[str]
+    properties: Set[tuple[int, str]]
+    """By ``PropertiesRecord.identity``."""
     other: Set[bytes]
 
 
@@ -63,6 +65,7 @@ def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
         parts=union_parts(contents),
         columns=set().union(*(_stated(snapshot, key) for key in snapshot.contents.keys() - going)),
         deletes={delete.id for content in contents for delete in content.deletes},
+        properties={r.identity for content in contents for r in content.properties},
         other={line for content in contents for line in content.other},
     )
 
@@ -73,6 +76,7 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
         _date_lost(snapshot, rest, key)
         or any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
         or not _columns(snapshot, key) <= rest.columns
+        or _properties_lost(rest, content)
         or _others_lost(snapshot, rest, content.other)
         or any(
             delete.id not in rest.deletes
@@ -80,6 +84,15 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
             for delete in content.deletes
         )
     )
+
+
+def _properties_lost(rest: _Rest, content: LogContent) -> bool:
+    """What no other log file says, and what none of them has superseded.
+
+    The log file of each transaction says all that somebody may still go by.
+    """
+    newest = max((seq for seq, _ in rest.properties), default=-1)
+    return any(r.identity not in rest.properties and r.seq >= newest for r in content.properties)
 
 
 def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:

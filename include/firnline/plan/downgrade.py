@@ -10,7 +10,10 @@ from firnline import fold, v1_view
 from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.records import LogContent
+from firnline.plan import keys
 from firnline.plan.merge import PlannedGroup
+from firnline.plan.selection import group_of
+from firnline.properties import Waits, waits
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 
@@ -77,9 +80,10 @@ def plan_downgrade(
     is_v1 = all(v1_view.is_v1(snapshot.contents[key]) for key in unfolded)
     if not is_v1:
         _refuse_young_deletes(snapshot, settings, now_ms)
-    logs, dead, due = _left_overs(snapshot, settings, now_ms) if is_v1 else ((), (), 0)
+    others = waits(snapshot.properties, settings, now_ms)
+    logs, dead, due = _left_overs(snapshot, others, now_ms) if is_v1 else ((), (), 0)
     return DowngradePlan(
-        groups=() if is_v1 else _groups(snapshot, checked),
+        groups=() if is_v1 else _groups(snapshot, settings, checked),
         deletes=len(snapshot.records),
         live=len(snapshot.live),
         logs=len(unfolded),
@@ -92,7 +96,8 @@ def plan_downgrade(
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:
     visible = [fold.visible_since(snapshot, delete) for delete in snapshot.records]
-    wait = max(visible, default=0) + settings.append.ttl - now_ms
+    longest = waits(snapshot.properties, settings, now_ms).append_ttl
+    wait = max(visible, default=0) + longest - now_ms
     if wait > 0:
         raise UsageError(
             f"table {settings.name} has a delete that is younger than append.ttl: an append that "
@@ -101,20 +106,22 @@ def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: i
         )
 
 
-def _groups(snapshot: Snapshot, checked: Collection[str]) -> tuple[PlannedGroup, ...]:
+def _groups(
+    snapshot: Snapshot, settings: TableSettings, checked: Collection[str]
+) -> tuple[PlannedGroup, ...]:
     groups = []
     for partition, markers in snapshot.partitions.items():
-        for marker in markers:
-            if marker.p in checked:
-                continue
-            pending = tuple(snapshot.pending_deletes(marker, partition))
-            if pending or snapshot.pending_changes(marker):
-                groups.append(PlannedGroup(partition, (marker,), pending))
+        # With a primary key those of one time go together: what replaces one has a later name.
+        units = keys.units(markers) if settings.primary_key else ([m] for m in markers)
+        for unit in units:
+            waiting = [m for m in unit if m.p not in checked]
+            if any(not snapshot.is_settled(m, partition) for m in waiting):
+                groups.append(group_of(snapshot, partition, unit))
     return tuple(groups)
 
 
 def _left_overs(
-    snapshot: Snapshot, settings: TableSettings, now_ms: int
+    snapshot: Snapshot, others: Waits, now_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Log files and parts that nobody needs once the new log file was visible for the grace."""
     ours = [item for item in snapshot.listing.values() if item.name.seq == snapshot.seq > 0]
@@ -124,7 +131,7 @@ def _left_overs(
         return (), (), 0
     dead = {p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None}
     # A run that read the table before the downgrade must not be able to commit any more either.
-    wait = max(settings.cleanup.grace, settings.commit_ttl)
+    wait = max(others.grace, others.commit_ttl)
     seen = ours[0].modified_ms
     due = max([seen, *(dated.since(tmb, seen, now_ms) for tmb in dead.values())]) + wait
     return tuple(logs), tuple(sorted(dead)), due

@@ -131,6 +131,7 @@ def _refuse_needed(settings: TableSettings, column: str) -> None:
         "sort_by": [field.column for field in settings.sort_by],
         "cluster_by": list(cluster.columns) if cluster is not None else [],
         "ttl.column": [ttl.column] if ttl is not None and ttl.column else [],
+        "statistics": list(settings.statistics),
     }
     for role, columns in roles.items():
         if fold_name(column) in map(fold_name, columns):
@@ -139,6 +140,6 @@ def _refuse_needed(settings: TableSettings, column: str) -> None:
                 f"column {column!r} stands in {role} of table {settings.name}",
                 next_step="keep it: rows lie, or are told apart, by it"
                 if last
-                else f"take it out of {role} in the settings first; it can be put in again under "
-                "its new name",
+                else f"take it out of {role} in the settings first, apply them; it "
+                "can be put in again under its new name",
             )

@@ -15,6 +15,7 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
 from firnline.part import Scalar, Stats
 from firnline.plan.merge_plan import PlannedGroup
+from firnline.properties import waits
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
 from firnline.settings import TableSettings
@@ -93,6 +94,23 @@ def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
         unit.append(marker)
     if unit:
         yield unit
+
+
+def ranks(parts: Iterable[Marker]) -> dict[str, int]:
+    """Return the place of each part among those of its partition that were inserted at one time.
+
+    What replaces parts one by one needs names in the order of the old ones: a name whose time is a
+    base and this number of milliseconds.
+    """
+    folders: dict[str, list[Marker]] = {}
+    for marker in parts:
+        folders.setdefault(marker.p.rpartition("/")[0], []).append(marker)
+    return {
+        marker.p: number
+        for each in folders.values()
+        for unit in units(each)
+        for number, marker in enumerate(unit)
+    }
 
 
 def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[list[Marker]]]:
@@ -217,7 +235,7 @@ def forgettable(
         return frozenset()
     names = {m.p for m in group.parts}
     others = [m for m in snapshot.partitions.get(group.partition, ()) if m.p not in names]
-    age = settings.append.ttl + settings.cleanup.grace
+    age = waits(snapshot.properties, settings, now_ms).late_append
     if settings.version is None:
         last = max(place(m) for m in group.parts)
         if any(place(m) < last for m in others):

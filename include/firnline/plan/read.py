@@ -15,6 +15,7 @@ from firnline.plan.keys import check_deleted
 from firnline.plan.read_parts import Wanted, choose
 from firnline.predicate import And, Predicate, bind, columns_of, parse_json, to_sql
 from firnline.predicate_logic import Pruner
+from firnline.properties import current, in_force
 from firnline.settings import TableSettings
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
@@ -99,7 +100,10 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     Raises:
         UsageError: a column that the table does not have, a glob that matches no partition, dedup
             of a table without primary key, a ``where`` that cannot be bound.
+        PropertiesDifferError: with dedup, where the settings name another key than the table.
     """
+    if options.dedup is not False:
+        settings = in_force(settings, current(snapshot.properties))
     schema = snapshot.schema
     key = _key(snapshot, settings, options)
     where = None if options.where is None else bind(options.where, schema)

@@ -19,6 +19,7 @@ from firnline.part_metadata import PartMetadata
 from firnline.paths import TablePaths
 from firnline.plan.rebuild_choice import Choice
 from firnline.plan.rebuild_copies import copies_of
+from firnline.plan.rebuild_names import Names, inputs_of, names_of
 from firnline.settings import TableSettings
 from firnline.store.base import ObjectMeta
 
@@ -42,6 +43,8 @@ class History:
     """From this transaction to the newest none is missing; None without one."""
     first_t: int
     purged: int
+    listed_alive: frozenset[str] = frozenset()
+    """Parts that some log file which is left lists alive, folded or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,11 @@ def plan_rebuild(
     alive = [m for m in named.values() if m.tmb is None]
     live = [m for m in alive if m.p in objects]
     dead = [m for m in named.values() if m.tmb is not None and _is_kept(m, history, objects)]
-    copies = copies_of(named.values(), footers, paths)
-    judge = _Judge(history, objects, paths, settings, choice, copies)
+    copies = copies_of(named.values(), footers)
+    names = names_of(paths, footers, [objects, named])
+    judge = _Judge(history, objects, paths, settings, choice, copies, names)
     verdicts = [(facts, *judge.verdict(facts, objects[facts.key])) for facts in footers]
-    replaced = _replaced_by_included(verdicts, paths)
+    replaced = _replaced_by_included(verdicts)
     piles: dict[str, list[Judged]] = {"live": [], "ask": [], "out": []}
     added: list[Marker] = []
     for facts, first_verdict, first_reason in verdicts:
@@ -135,7 +139,7 @@ def plan_rebuild(
             verdict, reason = "out", f"was made into {replaced[facts.key]}, which is included"
         piles[verdict].append(Judged(facts.key, facts.rows, facts.bytes, reason))
         if verdict == "live":
-            added.append(_marker(facts, judge.own(facts), objects[facts.key]))
+            added.append(_marker(facts, names.own(facts), objects[facts.key]))
     return RebuildPlan(
         live=tuple(live + _whole_appends(added, footers)),
         dead=tuple(dead),
@@ -149,8 +153,13 @@ def plan_rebuild(
 
 
 def _is_kept(marker: Marker, history: History, objects: Mapping[str, ObjectMeta]) -> bool:
-    """A dead part's marker goes only once its object is confirmed deleted, and gone."""
-    return marker.p in objects or (marker.tmb or 0) > history.purged
+    """A dead part's marker goes only once its object is confirmed deleted, and gone.
+
+    And no log file lists it alive: for who reads all of them, as clients of version 1 do, it would
+    come back.
+    """
+    kept = marker.p in objects or (marker.tmb or 0) > history.purged
+    return kept or marker.p in history.listed_alive
 
 
 def _horizon(history: History, dead: Sequence[Marker], objects: Mapping[str, ObjectMeta]) -> int:
@@ -170,11 +179,7 @@ class _Judge:
     settings: TableSettings
     choice: Choice
     copies: Mapping[str, str]
-
-    def own(self, facts: FooterFacts) -> PartMetadata | None:
-        """What the footer says, when a writer of this very table wrote it."""
-        part = facts.part
-        return part if part is not None and part.table == self.paths.prefix else None
+    names: Names
 
     def verdict(self, facts: FooterFacts, meta: ObjectMeta) -> tuple[str, str]:
         """(live, ask or out; the reason)."""
@@ -182,21 +187,36 @@ class _Judge:
             return "out", facts.error
         if self.choice.excludes(facts.key):
             return "out", "is excluded by --exclude"
-        part = self.own(facts)
-        verdict, reason = (
-            self._replacement(part, facts.key)
-            if part is not None and not part.append
-            else self._addition(part, meta)
-        )
+        part = self.names.own(facts)
+        elsewhere = self._asked_elsewhere(facts) if part is None else None
+        if part is not None and not part.append:
+            verdict, reason = self._replacement(part, facts)
+        elif elsewhere is not None:
+            verdict, reason = "ask", elsewhere
+        else:
+            verdict, reason = self._addition(part, meta)
         if verdict == "ask" and self.choice.includes(facts.key):
             return "live", "is included by --include"
         return verdict, reason
 
-    def _replacement(self, part: PartMetadata, key: str) -> tuple[str, str]:
+    def _asked_elsewhere(self, facts: FooterFacts) -> str | None:
+        """Why somebody has to decide on a merge's part for a table of another name.
+
+        Nothing that it was made from is here. Of a table that was renamed it may be what a run
+        has left that never committed.
+        """
+        part = facts.part
+        if part is None or part.append or self.paths.may_be_another_tables(facts.key):
+            return None
+        return (
+            f"was written by a {part.writer} for a table called {part.table or '(no prefix)'}: it "
+            "is live if it was imported, or if this table was called so and the run committed"
+        )
+
+    def _replacement(self, part: PartMetadata, facts: FooterFacts) -> tuple[str, str]:
         """A part that a merge, rewrite or delete wrote, and that no transaction names."""
         history = self.history
-        folder = key.rpartition("/")[0]
-        sources = [history.parts.get(f"{folder}/{name}") for name in part.replaces]
+        sources = [history.parts.get(key) for key in inputs_of(facts)]
         alive = [m for m in sources if m is not None and m.tmb is None]
         if any(m.p not in self.objects for m in alive):
             return "ask", f"was written by a {part.writer} whose inputs are gone"
@@ -217,7 +237,7 @@ class _Judge:
         """A part of an append, or of a client that writes no footer of ours."""
         if self.paths.may_be_another_tables(meta.key):
             return "ask", "lies where somebody may keep another table"
-        if part is not None and meta.key in self.copies:
+        if meta.key in self.copies:
             return "ask", f"looks like a copy of {self.copies[meta.key]} that a restore has left"
         began = part.o[0] if part is not None else time_of(meta)
         who = "an append" if part is not None else "another client (or an import)"
@@ -232,14 +252,14 @@ class _Judge:
 
 
 def _replaced_by_included(
-    verdicts: Iterable[tuple[FooterFacts, str, str]], paths: TablePaths
+    verdicts: Iterable[tuple[FooterFacts, str, str]],
 ) -> dict[str, str]:
-    """Key of a part -> the included part that was made from it."""
+    """Key of a part -> the included part that was made from it, whatever the table was called."""
     return {
-        f"{facts.key.rpartition('/')[0]}/{name}": facts.key
+        key: facts.key
         for facts, verdict, _ in verdicts
-        if verdict == "live" and facts.part is not None and facts.part.table == paths.prefix
-        for name in facts.part.replaces
+        if verdict == "live"
+        for key in inputs_of(facts)
     }
 
 

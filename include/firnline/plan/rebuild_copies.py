@@ -13,15 +13,12 @@ from firnline.footers import FooterFacts
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker
 from firnline.part import Stats
-from firnline.paths import TablePaths
 
 _Look = tuple[str, int, int | None, int | None]
 """Folder, bytes, rows, data sequence."""
 
 
-def copies_of(
-    named: Iterable[Marker], footers: Sequence[FooterFacts], paths: TablePaths
-) -> dict[str, str]:
+def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[str, str]:
     """Objects that may be copies -> what of.
 
     An original was named after its append began, by the same clock, and a copy whenever another
@@ -30,8 +27,7 @@ def copies_of(
 
     Args:
         named: all parts that log files and transactions name, dead ones too.
-        footers: of the objects that nothing names.
-        paths: of the table.
+        footers: of the objects that nothing names, whatever their table was called.
     """
     alike: dict[_Look, list[Marker]] = defaultdict(list)
     for marker in named:
@@ -40,7 +36,7 @@ def copies_of(
     same: dict[tuple[str, _Look], list[str]] = defaultdict(list)
     for facts in sorted(footers, key=lambda facts: facts.key):
         part = facts.part
-        if part is None or part.table != paths.prefix or not part.append:
+        if part is None or not part.append:
             continue
         look = (_folder(facts.key), facts.bytes, facts.rows, part.q)
         twins = same[part.append, look]

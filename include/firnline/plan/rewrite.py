@@ -36,7 +36,10 @@ class PlannedPartition:
     dropped: tuple[Marker, ...]
     """No row stays, as their statistics prove: they go unread."""
     rows_elsewhere: int
-    """Rows of the parts that are left alone, as far as they state them."""
+    """Visible rows of the parts that are left alone, of those in which they are known."""
+    uncounted: int = 0
+    """Parts that are left alone and count as empty: they state no rows, or a delete may hide
+    some."""
 
     @property
     def parts(self) -> int:
@@ -231,5 +234,15 @@ def _whole(snapshot: Snapshot, partition: str) -> PlannedPartition:
 def _planned(snapshot: Snapshot, partition: str, selected: Selected) -> PlannedPartition:
     dropped = tuple(marker for _, marker in selected.dropped)
     handled = {m.p for g in selected.groups for m in g.parts} | {m.p for m in dropped}
-    rest = [m.n or 0 for m in snapshot.partitions[partition] if m.p not in handled]
-    return PlannedPartition(partition, selected.groups, dropped, sum(rest))
+    rest = [m for m in snapshot.partitions[partition] if m.p not in handled]
+    rows = [_visible(snapshot, marker, partition) for marker in rest]
+    known = [count for count in rows if count is not None]
+    return PlannedPartition(partition, selected.groups, dropped, sum(known), len(rows) - len(known))
+
+
+def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
+    """Rows of a part that readers see; None where only reading it would tell."""
+    pending = snapshot.pending_deletes(marker, partition)
+    if not pending:
+        return marker.n
+    return 0 if snapshot.hidden_whole(marker, pending) else None

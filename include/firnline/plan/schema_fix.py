@@ -19,7 +19,7 @@ from firnline.log.records import Marker
 from firnline.plan.merge import FIXED_REQUESTS
 from firnline.plan.schema_lines import LineSource, lines, live_parts, source_of
 from firnline.plan.schema_mend import line_of, refuse_deletes, wrong_files
-from firnline.plan.schema_parts import PartFix, part_fix
+from firnline.plan.schema_parts import PartFix, as_it_is, part_fix
 from firnline.plan.schema_target import Target
 from firnline.snapshot import Snapshot
 from firnline.sql_types import fold_name
@@ -37,6 +37,9 @@ class Aim:
     """Those whose schema line is wrong."""
     suspects: tuple[Marker, ...]
     """Live parts whose footers decide."""
+    keyed: bool = False
+    """The table has a primary key: of parts that were inserted at one time only the names tell
+    which came later, so all of them are rewritten or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +113,28 @@ class SchemaFixPlan:
         }
 
 
-def aim(snapshot: Snapshot, targets: Sequence[Target], *, all_parts: bool) -> Aim:
+def aim(
+    snapshot: Snapshot, targets: Sequence[Target], *, all_parts: bool, keyed: bool = False
+) -> Aim:
     """Which log files are wrong, and which parts have to be looked at.
 
     Args:
         snapshot: the state, read ``tolerant``.
         targets: see ``schema_target.targets_of``.
         all_parts: suspect every live part, not only those of log files that are wrong.
+        keyed: the table has a primary key.
     """
     files = wrong_files(snapshot, targets)
     parts = snapshot.live if all_parts else live_parts(snapshot, files)
-    return Aim(tuple(targets), files, tuple(parts[key] for key in sorted(parts)))
+    if keyed and not all_parts:
+        times = {_unit(marker) for marker in parts.values()}
+        parts = {key: marker for key, marker in snapshot.live.items() if _unit(marker) in times}
+    return Aim(tuple(targets), files, tuple(parts[key] for key in sorted(parts)), keyed)
+
+
+def _unit(marker: Marker) -> tuple[str, tuple[int, int]]:
+    """The same of parts whose order only their names tell: folder, and time of insertion."""
+    return marker.p.rpartition("/")[0], marker.order()
 
 
 def plan_schema_fix(
@@ -139,7 +153,8 @@ def plan_schema_fix(
             compares a column with what is no value of its type then.
     """
     by_key = {marker.p: marker for marker in planned.suspects}
-    rewrites: list[PartFix] = []
+    fixes: dict[str, PartFix | None] = {}
+    read: dict[str, FooterFacts] = {}
     unreadable: list[Unreadable] = []
     found = {target.column: Counter[str]() for target in planned.targets}
     holding: dict[str, set[str]] = {target.folded: set() for target in planned.targets}
@@ -150,9 +165,9 @@ def plan_schema_fix(
         columns = snapshot.columns_of(by_key[facts.key])
         for name in filter(None, map(columns.column, facts.columns)):
             holding.get(fold_name(name), set()).add(facts.key)
-        fix = part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
-        if fix is not None:
-            rewrites.append(fix)
+        read[facts.key] = facts
+        fixes[facts.key] = part_fix(snapshot, by_key[facts.key], facts, planned.targets, found)
+    rewrites = _rewrites(snapshot, planned, fixes, read)
     renamed = _renamed(snapshot, planned.targets, rewrites)
     files = (*planned.log_files, *_silent_files(snapshot, planned, holding))
     plan = SchemaFixPlan(
@@ -167,6 +182,24 @@ def plan_schema_fix(
     line = line_of(snapshot, planned.targets, renamed, plan.log_files)
     refuse_deletes(snapshot, planned.targets, line)
     return plan
+
+
+def _rewrites(
+    snapshot: Snapshot,
+    planned: Aim,
+    fixes: Mapping[str, PartFix | None],
+    read: Mapping[str, FooterFacts],
+) -> list[PartFix]:
+    """The parts that are wrong, and with a primary key those that were inserted with them."""
+    wrong = {_unit(fix.marker) for fix in fixes.values() if fix is not None}
+    rewrites: list[PartFix] = []
+    for marker in planned.suspects:
+        fix = fixes.get(marker.p)
+        if fix is None and planned.keyed and marker.p in read and _unit(marker) in wrong:
+            fix = as_it_is(snapshot, marker, read[marker.p])
+        if fix is not None:
+            rewrites.append(fix)
+    return rewrites
 
 
 def _silent_files(snapshot: Snapshot, planned: Aim, holding: Mapping[str, set[str]]) -> list[str]:

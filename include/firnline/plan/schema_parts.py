@@ -84,6 +84,15 @@ def _kept_type(snapshot: Snapshot, target: Target, name: str, kind: str) -> str:
     return wanted if target.gone and widens(kind, wanted) else kind
 
 
+def as_it_is(snapshot: Snapshot, marker: Marker, facts: FooterFacts) -> PartFix:
+    """A part that nothing is wrong with, written anew for the sake of its name."""
+    made = _Made()
+    for name, kind in _columns_now(snapshot, marker, facts):
+        made.keep(name, kind, snapshot.schema.get(name, kind))
+    partition = snapshot.paths.parse_part(marker.p).partition
+    return PartFix(marker, partition, tuple(made.columns), tuple(made.wider))
+
+
 def part_fix(
     snapshot: Snapshot,
     marker: Marker,

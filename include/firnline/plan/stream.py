@@ -24,7 +24,11 @@ ANEW = (
     "begin anew with a new checkpoint: the option startingAt=earliest reads the table as it is "
     "and then its appends, startingAt=now only what comes"
 )
-_LOST = {"rebuild": "the log was rebuilt", "downgrade": "the table was downgraded"}
+_LOST = {
+    "rebuild": "the log was rebuilt",
+    "downgrade": "the table was downgraded",
+    "clone": "the table was cloned from another one",
+}
 """Operations after which nobody can say which append is which."""
 
 

@@ -18,6 +18,7 @@ from firnline.log.reader import LogObject
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 from firnline.snapshot import Snapshot
+from firnline.state.health import unknown_parts
 from firnline.survey import LogSurvey, TxnSurvey
 
 Severity = Literal["error", "warning", "note"]
@@ -146,8 +147,29 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
         )
 
 
+def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
+    """A log that is lost, or a part of it: nobody reads, appends or commits then.
+
+    Args:
+        found: takes what is found.
+        paths: of the table.
+        lost: what says so (``state.health``); empty where nothing does.
+    """
+    if lost:
+        found.add(
+            "error", "log-lost", paths.log_dir, f"is lost, or a part of it: {lost}",
+            "run `firnline rebuild`; " + _REBUILD,
+        )  # fmt: skip
+
+
 def check_transactions(
-    found: Findings, txns: TxnSurvey, snapshot: Snapshot, paths: TablePaths, now_ms: int
+    found: Findings,
+    txns: TxnSurvey,
+    snapshot: Snapshot,
+    paths: TablePaths,
+    now_ms: int,
+    *,
+    unpublished: bool,
 ) -> None:
     """Transactions that do not read, gaps, and what the log does not know of them."""
     for key in txns.strange:
@@ -170,23 +192,22 @@ def check_transactions(
             "warning", "txn-gap", paths.txn(seq), "is not there, and retention does not remove it",
             "find out who deleted it; a rebuild of the log would lack what it holds",
         )  # fmt: skip
-    if txns.newest > snapshot.seq:
+    if unpublished:
         found.add(
             "note", "txn-unpublished", paths.txn(txns.newest),
             "is committed and its log file does not stand under _log/ yet",
-            "nothing: whoever commits next publishes it",
+            "nothing: readers see it, and whoever commits next publishes it",
         )  # fmt: skip
     _check_known(found, txns, snapshot)
 
 
 def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
-    lost = sorted(p for p, m in txns.parts.items() if m.tmb is None and p not in snapshot.parts)
-    for path in lost:
+    missing, revived = unknown_parts(snapshot.parts, txns)
+    for path in missing:
         found.add(
             "error", "log-misses-part", path, "is live by the transactions, and no log file "
             "names it: a log file was lost", _REBUILD,
         )  # fmt: skip
-    revived = sorted(p for p, m in txns.parts.items() if m.tmb is not None and p in snapshot.live)
     for path in revived:
         found.add(
             "error", "log-misses-tombstone", path, "was replaced by a transaction, and the log "

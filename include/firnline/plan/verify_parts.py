@@ -120,7 +120,7 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
         found.add(
             "note", "orphans", orphans.first,
             f"and in all {orphans.count} objects ({orphans.bytes} bytes) are named by no log file "
-            "and older than orphan_grace", "see `firnline sweep --dry-run`",
+            "and older than orphan_grace", "see `firnline sweep`, which lists them",
         )  # fmt: skip
     if unpurged.count:
         found.add(

@@ -13,7 +13,6 @@ from firnline.clock import SystemClock
 from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.kernel.engine import Engine
 from firnline.spark.run import SparkEngine
-from firnline.spark.ship import ship
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
@@ -40,7 +39,7 @@ def footers_by(engine: Callable[[], Engine]) -> ReadFooters:
             return
         running = engine()
         assert isinstance(running, SparkEngine)
-        ship(running.session)
+        running.prepare()
         step = PER_TASK * PER_JOB
         for start in range(0, len(tasks), step):
             yield from _job(running, tasks[start : start + step], wanted)

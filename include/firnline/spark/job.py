@@ -6,7 +6,7 @@ What to do is the JSON of the operation's options, in ``--options`` or, where it
 argument list, in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the
 environment of the driver, never from arguments. The report is the last line on stdout, as JSON. A
 failure is one line of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit
-code 1 failed, 2 wrong usage.
+code 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from firnline.errors import FirnlineError, UsageError
+from firnline.errors import FirnlineError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +78,8 @@ class Job(Generic[OptionsT]):
         debug = "--debug" in arguments
         try:
             self._run(self._parser().parse_args(arguments))
+        except KeyboardInterrupt:
+            return _tell(_stopped(), debug=debug)
         except Exception as error:  # noqa: BLE001 -- the last place where it becomes one sentence
             return _tell(error, debug=debug)
         return 0
@@ -97,6 +99,7 @@ class Job(Generic[OptionsT]):
         parser.add_argument("--run-id", default="")
         parser.add_argument("--try-number", type=int, default=0)
         parser.add_argument("--user", default="")
+        parser.add_argument("--approved-by", default="")
         parser.add_argument("--debug", action="store_true", help="tracebacks")
         return parser
 
@@ -182,6 +185,7 @@ def _identity(given: argparse.Namespace) -> RunIdentity:
         run_id=given.run_id,
         try_number=given.try_number,
         user=given.user,
+        approved_by=given.approved_by,
         host=socket.gethostname(),
     )
 
@@ -235,6 +239,15 @@ class _Spark:
             self._start.join()
         if self._session is not None:
             self._session.stop()
+
+
+def _stopped() -> StoppedError:
+    error = StoppedError(
+        "the job was stopped; what it had committed stays, everything else is as it was",
+        next_step="run it again: it goes on from there",
+    )
+    error.retryable = True  # every job may be run again
+    return error
 
 
 def _print(report: Report) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.model import KernelResult, KernelTask
+from firnline.spark import preflight
 from firnline.spark.bunches import Bunch, bunches
 from firnline.spark.ship import is_connect, ship
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
@@ -69,8 +70,10 @@ class SparkEngine:
 
         A task whose process dies is tried again, alone, and then reported as a KernelError of its
         group. Closing the iterator cancels the jobs.
+
+        Raises EnvironmentFaultError: executors lack a Python module, see ``preflight.check``.
         """
-        ship(self.session)
+        self.prepare()
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
         pool = ThreadPoolExecutor(JOBS, "firnline-spark")
         under_way = {
@@ -94,6 +97,11 @@ class SparkEngine:
                 with suppress(Exception):
                     self._cancel(tag)
             pool.shutdown(wait=True)
+
+    def prepare(self) -> None:
+        """Send the package and ask the executors for the modules they need, once a session."""
+        ship(self.session)
+        preflight.check(self.session, self.root, self.access, self._slots())
 
     def _job(self, bunch: Bunch, tag: str) -> list[KernelResult]:
         """One Spark job of one task. Raises whatever pyspark does."""
@@ -131,7 +139,10 @@ class SparkEngine:
 def _outcome(
     future: Future[list[KernelResult]], bunch: Bunch
 ) -> tuple[list[KernelResult], list[Bunch]]:
-    """What came of a job: results, and jobs to run again."""
+    """What came of a job: results, and jobs to run again.
+
+    Raises EnvironmentFaultError for a module that an executor lacks: no part is at fault.
+    """
     error = future.exception()
     if error is None:
         found = {result.group: result for result in future.result()}
@@ -141,6 +152,10 @@ def _outcome(
         error = RuntimeError(f"{len(missing)} of {len(bunch.tasks)} results did not come back")
     if not isinstance(error, Exception):
         raise error
+    fault = preflight.missing_module(str(error))
+    if fault is not None:
+        # An executor that came later: every other group would fail of it, too.
+        raise fault from error
     if len(bunch.tasks) > 1:
         # One of them may kill its process: the others shall not be tried together with it again.
         return [], [Bunch((task,), bunch.tries + 1) for task in bunch.tasks]

@@ -18,11 +18,12 @@ from urllib.parse import unquote, urlsplit
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from firnline.commit.outputs import Outputs
 from firnline.errors import ObjectNotFoundError, UsageError
 from firnline.log.sinks import newest_batches, sink_record
 from firnline.snapshot import read_snapshot
 from firnline.spark.source_options import Opened
-from firnline.spark.source_write import PartWriter, Written, begin, gathered, publish, withdraw
+from firnline.spark.source_write import PartWriter, Written, begin, publish, withdraw
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
@@ -46,7 +47,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         written = [message for message in messages if isinstance(message, Written)]
         done = newest_batches(read_snapshot(table.store, table.paths).other).get(query, -1)
         if batchId <= done:
-            gathered(messages).discard(table)
+            keys = (part.key for message in written for part in message.decoded())
+            Outputs(table, keys).delete()
             return
         if any(message.decoded() for message in written):
             publish(table, written, (sink_record(query, batchId),))

@@ -12,13 +12,15 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from firnline.append import Appender, scratch_folder
+from firnline.append import Appender, check_partition, scratch_folder
 from firnline.append_columns import KnownColumns
 from firnline.append_run import AppendRun, Origin
 from firnline.append_source import CAST, gather, tables_of
 from firnline.base import take_base
-from firnline.errors import CommitExpiredError, CommitUnknownError, FirnlineError, UsageError
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
+from firnline.log.properties import Properties
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.replace import ReplaceOptions, run_replace
 from firnline.operations.replace_rows import NewParts, NewRows
@@ -40,6 +42,10 @@ class Begun:
     """Newest transaction of the table when it began."""
     at_ms: int
     """Wall clock when it began: on another machine than its end, maybe."""
+    properties: Properties | None = None
+    """Of the table at ``q``."""
+    begins: bool = False
+    """As ``Origin.begins``."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column -> SQL type, of the table right after ``q``: what the rows' names mean then."""
 
@@ -47,13 +53,23 @@ class Begun:
         """As an append has it, by this machine's clocks."""
         age = max(0, table.clock.now_ms() - self.at_ms)
         began = table.clock.elapsed_ms() - age
-        return Origin(self.id, f"{_WRITER}-{self.id}", self.q, began, self.at_ms)
+        return Origin(
+            self.id,
+            f"{_WRITER}-{self.id}",
+            self.q,
+            began,
+            self.at_ms,
+            self.properties,
+            self.begins,
+        )
 
 
 def begin(table: Table) -> Begun:
     """Sequence and columns of one moment; requests and errors of ``Appender.knowing``."""
     origin, known = Appender(table, writer=_WRITER).knowing()
-    return Begun(origin.id, origin.q, origin.time_ms, known.columns)
+    return Begun(
+        origin.id, origin.q, origin.time_ms, origin.properties, origin.begins, known.columns
+    )
 
 
 @dataclass
@@ -87,7 +103,7 @@ class PartWriter:
 
         Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
         """
-        table = self.table.table()
+        table = self.table.table().under(begun.properties)
         with scratch_folder(scratch()) as folder:
             if self.replaces is None:
                 new = self._append(table, tables_of(batches), begun, folder)
@@ -102,15 +118,12 @@ class PartWriter:
         known = SchemaUnion()
         # Not read again: a later change may have given another column this name.
         known.add("the table when this write began", begun.columns)
-        where = Appender(table).check_partition(self.partition)
+        where = check_partition(table, self.partition)
         run = AppendRun(table, begun.origin(table), known, where, folder, {})
-        try:
+        with run.new:
             for rows in gather(tables, run.buffer.chunk_bytes):
                 run.add(rows)
             run.flush()
-        except (Exception, KeyboardInterrupt):
-            run.discard()
-            raise
         return NewRows(tuple(run.parts), dict(run.columns))
 
     def _replace(
@@ -120,6 +133,7 @@ class PartWriter:
         if first is None:
             return NewRows()  # a task without rows is no mistake
         base = take_base(table)
+        table = base.table
         parts = NewParts(
             table, base, options.span(table.settings), self.delete, folder, self.partition
         )
@@ -156,7 +170,7 @@ class Writer(DataSourceArrowWriter):
         age = table.clock.now_ms() - self._begun.at_ms
         new = replace(gathered(messages), delete=self._parts.delete, since=self._begun.q)
         if age > table.settings.commit_ttl:
-            new.discard(table)
+            Outputs(table, new.keys).delete()
             raise CommitExpiredError(
                 f"the new rows were written over {age // 1000} s, longer than commit_ttl",
                 next_step="replace a smaller interval; nothing was changed",
@@ -208,19 +222,16 @@ def publish(
     begun = min((m.begun for m in messages), key=lambda b: b.q, default=None) or begin(table)
     oldest = min((m.begun.at_ms for m in messages), default=begun.at_ms)
     newest = max((m.begun.q for m in messages), default=begun.q)
-    try:
+    table = table.under(begun.properties)
+    origin = replace(begun, at_ms=oldest).origin(table)
+    run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
+    run.new.add(*(part.key for part in parts))
+    with run.new:
         lines = {tuple(m.columns.items()): m.columns for m in messages}
         KnownColumns(table).refuse(lines.values(), begun.q, newest)
         columns = dict(gathered(messages).columns)
-        origin = replace(begun, at_ms=oldest).origin(table)
-        run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
         run.columns, run.parts, run.records = columns, list(parts), records
         return run.publish(table.clock.now_ms())
-    except CommitUnknownError:
-        raise  # the parts may be visible
-    except FirnlineError:
-        NewRows(parts).discard(table)
-        raise
 
 
 def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -232,9 +243,7 @@ def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> N
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) == len(messages):
         return
-    opened = table.table()
-    for message in written:
-        NewRows(tuple(message.decoded())).discard(opened)
+    Outputs(table.table(), (part.key for m in written for part in m.decoded())).delete()
 
 
 def interval_of(options: Mapping[str, str]) -> ReplaceOptions:

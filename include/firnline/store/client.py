@@ -86,7 +86,7 @@ class ObjectClient:
 
         def put() -> None:
             self._requests.count(put=1, bytes_out=len(data))
-            store = self._requests.writable()
+            store = self._requests.writable(key)
             obstore.put(store, key, data, mode="create", use_multipart=False)
 
         try:
@@ -121,7 +121,7 @@ class ObjectClient:
             self._requests.count(put=1, bytes_out=len(data))
             # Not create-only: the name is fresh, so repeating it after a lost answer stores the
             # same bytes again, and nothing has to be read back.
-            store = self._requests.writable()
+            store = self._requests.writable(key)
             obstore.put(store, key, data, mode="overwrite", use_multipart=False)
 
         self._requests.run("PUT", key, put)
@@ -133,7 +133,7 @@ class ObjectClient:
             # One request begins the upload and one completes it. What obstore repeats of itself
             # is not seen here.
             self._requests.count(put=2 + math.ceil(size / part), bytes_out=size)
-            store = self._requests.writable(upload=True)
+            store = self._requests.writable(key, upload=True)
             obstore.put(store, key, path, use_multipart=True, chunk_size=part, max_concurrency=4)
 
         try:
@@ -155,7 +155,7 @@ class ObjectClient:
 
         def copy() -> None:
             self._requests.count(put=1)
-            obstore.copy(self._requests.readable(), source, key, overwrite=True)
+            obstore.copy(self._requests.readable(source, key), source, key, overwrite=True)
 
         # A copy whose source is missing is no missing bucket: a GET's failure says it right.
         self._requests.run("GET", source, copy)
@@ -165,7 +165,7 @@ class ObjectClient:
 
         def get() -> bytes:
             self._requests.count(get=1)
-            result = obstore.get(self._requests.readable(), key)
+            result = obstore.get(self._requests.readable(key), key)
             return self._body(result, result.meta["size"])
 
         return self._requests.run("GET", key, get)
@@ -179,7 +179,7 @@ class ObjectClient:
             self._requests.count(get=1)
             span = (start, start + length)
             try:
-                result = obstore.get(self._requests.readable(), key, options={"range": span})
+                result = obstore.get(self._requests.readable(key), key, options={"range": span})
             except LIBRARY_ERRORS as error:
                 if classify(error).kind == "range":
                     return b""
@@ -204,7 +204,7 @@ class ObjectClient:
 
         def get() -> int:
             self._requests.count(get=1)
-            result = obstore.get(self._requests.readable(), key)
+            result = obstore.get(self._requests.readable(key), key)
             size = transfer.to_file(result.stream(transfer.CHUNK), path)
             self._requests.count(bytes_in=size)
             _check_size(size, result.meta["size"])
@@ -239,7 +239,7 @@ class ObjectClient:
 
         def head() -> ObjectMeta:
             self._requests.count(head=1)
-            return listing.to_meta(obstore.head(self._requests.readable(), key))
+            return listing.to_meta(obstore.head(self._requests.readable(key), key))
 
         return self._requests.run("HEAD", key, head)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from firnline.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
     OutcomeUnknownError,
+    StoreError,
     StoreUnavailableError,
 )
 from firnline.store.base import Store
@@ -16,8 +18,25 @@ ATTEMPTS = 4
 """Puts, each with a read-back. Two would do for a store that answers one put at a time."""
 
 
+@dataclass(slots=True)
+class Attempt:
+    """Tells whether a create-only put may have stored its object, or may still do so.
+
+    It is set before the put is sent, so it holds whatever ends the put: an error, Ctrl-C, a signal,
+    a lack of memory. A return value could not say it of an exception that nobody foresaw.
+    """
+
+    may_stand: bool = False
+    """False while nothing was sent, and once it is certain that what was sent has no effect."""
+
+
 def create(
-    store: Store, key: str, data: bytes, *, may_put: Callable[[], bool] = lambda: True
+    store: Store,
+    key: str,
+    data: bytes,
+    *,
+    may_put: Callable[[], bool] = lambda: True,
+    attempt: Attempt | None = None,
 ) -> bytes | None:
     """Create-only put that reads back whatever it cannot be sure of.
 
@@ -27,6 +46,8 @@ def create(
         data: holds a UUIDv7 of its writer.
         may_put: asked before a put is repeated. A machine that was suspended between two of them
             must not put what others have given up on in the meantime.
+        attempt: told before each put that it is sent, and afterwards when it surely had no effect:
+            somebody else's object stands there, or the store refused the first one in clear words.
 
     Returns:
         None when the object holds ``data``; else the bytes of whoever was first.
@@ -46,15 +67,21 @@ def create(
         OutcomeUnknownError: the store went silent between the put and the read-back, or kept
             refusing what it does not have. The object may be there, now or later.
     """
+    told = attempt or Attempt()
     reason = ""
-    for attempt in range(ATTEMPTS):
-        if attempt and not may_put():
+    for number in range(ATTEMPTS):
+        if number and not may_put():
             reason += ", and it is too late to try again"
             break
+        told.may_stand = True
         try:
             store.put_new(key, data)
         except (ObjectExistsError, OutcomeUnknownError) as doubt:
             reason = doubt.message
+        except StoreError:
+            # A clear refusal. Of a later put, too; but one before it may still take effect.
+            told.may_stand = number > 0
+            raise
         else:
             return None
         try:
@@ -64,7 +91,8 @@ def create(
         except StoreUnavailableError as error:
             reason = error.message
             break
-        return None if found == data else found
+        told.may_stand = found == data
+        return None if told.may_stand else found
     raise OutcomeUnknownError(
         f"nobody can say whether {key} was stored: {reason}",
         next_step="run it again when the store answers; nothing was deleted",

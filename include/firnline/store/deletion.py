@@ -60,7 +60,7 @@ def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
     """Local files in one call: one by one they take three times as long."""
 
     def delete() -> None:
-        obstore.delete(requests.readable(), list(keys))
+        obstore.delete(requests.readable(*keys), list(keys))
         requests.count(delete=len(keys))
 
     try:
@@ -77,7 +77,7 @@ def _batch(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
 
     def delete() -> None:
         requests.count(delete=1)
-        obstore.delete(requests.readable(), list(keys))
+        obstore.delete(requests.readable(*keys), list(keys))
 
     name = keys[0] if len(keys) == 1 else f"{len(keys)} keys from {keys[0]}"
     try:
@@ -98,7 +98,7 @@ def _single(requests: Requests, key: str) -> Deleted:
     def delete() -> None:
         requests.count(delete=1)
         try:
-            obstore.delete(requests.readable(), key)
+            obstore.delete(requests.readable(key), key)
         except FileNotFoundError as error:
             if classify(error).kind != "not-found":
                 raise  # the bucket is not there

@@ -60,7 +60,7 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         nonlocal stream
         try:
             if stream is None:
-                store, folder = requests.readable(), prefix.rstrip("/")
+                store, folder = requests.listable(prefix), prefix.rstrip("/")
                 stream = obstore.list(store, folder, offset=after, chunk_size=PAGE)
             rows = next(stream, ())
         except LIBRARY_ERRORS:

@@ -14,6 +14,7 @@ from firnline.errors import StoreError
 from firnline.store.backend import Backend, open_folder
 from firnline.store.base import Counters
 from firnline.store.failures import Failure, classify, to_error
+from firnline.store.links import refuse_links, refuse_links_below
 from firnline.store.retry import RequestFailed, RetryPolicy, with_retry
 
 if TYPE_CHECKING:
@@ -68,16 +69,35 @@ class Requests:
             self.backend = open_folder(self._bucket, create=False)
         return self.backend.small is not None
 
-    def readable(self) -> ObjectStore:
-        """What to read from. Raises FileNotFoundError while a local folder is not there."""
+    def readable(self, *keys: str) -> ObjectStore:
+        """What to read ``keys`` from, or to delete them in.
+
+        Raises:
+            FileNotFoundError: a local folder is not there yet.
+            StoreAccessError: a key leads through a symbolic link, see ``firnline.store.links``.
+        """
         if not self.folder_exists() or self.backend.small is None:
             raise FileNotFoundError(f"there is no folder {self._bucket}")
+        if self.backend.scheme == "file":
+            refuse_links(self._bucket, keys)
         return self.backend.small
 
-    def writable(self, *, upload: bool = False) -> ObjectStore:
-        """What to write to; makes a local folder. ``upload``: with obstore's own retries."""
+    def listable(self, prefix: str) -> ObjectStore:
+        """What to list ``prefix`` in. Raises as ``readable``, for all that lies below it."""
+        store = self.readable(prefix)
+        if self.backend.scheme == "file":
+            refuse_links_below(self._bucket, prefix)
+        return store
+
+    def writable(self, key: str, *, upload: bool = False) -> ObjectStore:
+        """What to write ``key`` to; makes a local folder. ``upload``: with obstore's own retries.
+
+        Raises StoreAccessError as ``readable``.
+        """
         if self.backend.small is None:
             self.backend = open_folder(self._bucket, create=True)
+        if self.backend.scheme == "file":
+            refuse_links(self._bucket, [key])
         store = self.backend.upload if upload else self.backend.small
         assert store is not None
         return store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -32,7 +32,7 @@ LOOK_AHEAD = 2 * CONCURRENCY
 """Objects fetched or being fetched before the consumer asks for them; bounds the memory."""
 
 
-def each(keys: Sequence[str], one: Callable[[str], T]) -> Iterator[T]:
+def each(keys: Sequence[str], one: Callable[[str], T]) -> Generator[T]:
     """``one`` for every key, concurrently, in the order of ``keys``; the first error ends it.
 
     Nothing is fetched before the first result is asked for, and no more than LOOK_AHEAD ahead.

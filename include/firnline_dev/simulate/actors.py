@@ -31,11 +31,14 @@ from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.ledger import Hides, Restores
+from firnline_dev.simulate.settings import change_properties
 from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import (
     GRACE,
     KEY_STEP,
     TICK,
+    TTL,
+    Interrupted,
     Violation,
 )
 
@@ -170,9 +173,10 @@ def sweep_orphans(stage: Stage) -> None:
 def read(stage: Stage) -> None:
     """A reader: its rows must be those of some moment while it read."""
     began, listed_at = stage.world.step, stage.world.now
+    grace = stage.oracle.times.grace
     snapshot = read_snapshot(stage.table.store, stage.table.paths)
     gone = not snapshot.live.keys() <= stage.world.objects.keys()
-    if gone and stage.world.now - listed_at >= GRACE:
+    if gone and stage.world.now - listed_at >= grace:
         return  # it slept for longer than parts are kept for it, and is told that they are gone
     seen = stage.oracle.rows_of(snapshot)
     if len(seen) != len(set(seen)):
@@ -203,6 +207,8 @@ def read_past(stage: Stage) -> None:
 
 def find_nothing(stage: Stage) -> None:
     """`verify` of a table that nobody works on: it may note what is left over, and no more."""
+    if not stage.oracle.landed:
+        return  # there is no table
     report = verify.run_verify(stage.table, verify.VerifyOptions())
     expected = {"log-from-the-future", "txn-from-the-future"}  # some writers' clocks are wrong
     bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]
@@ -214,7 +220,8 @@ def wait_for_nothing(stage: Stage) -> None:
     """The grace is over for all there is, whatever it is dated; and what is there is there now."""
     world, table = stage.world, stage.table
     cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
-    world.now += 2 * GRACE
+    # Who began by other properties may go on by them for a while.
+    world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
     report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
     waiting = [one for one in report.waiting if one.what == "parts"]
     if waiting:
@@ -253,6 +260,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "replace": replace_interval,
     "restore": restore_partitions,
     "evolve": evolve_columns,
+    "properties": change_properties,
     "cleanup": clean_up,
     "sweep": sweep_orphans,
     "read": read,
@@ -269,6 +277,9 @@ def play(name: str, stage: Stage) -> None:
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
         stage.actor.tell(f"ends: {error}")
+    except Interrupted:
+        stage.oracle.stats["interrupt"] += 1
+        stage.actor.tell("ends: it was interrupted")
     else:
         stage.actor.tell("is done")
 

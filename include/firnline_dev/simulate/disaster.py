@@ -1,18 +1,28 @@
-"""The log is lost, and somebody rebuilds it: everything stands still until it is done."""
+"""The log is lost, or a part of it, and somebody rebuilds it: all else stands still meanwhile."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 
-from firnline.errors import FindingsError, FirnlineError
+from firnline.append import Appender
+from firnline.base import take_base
+from firnline.errors import FindingsError, FirnlineError, LogLostError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted
-from firnline.operations import rebuild
+from firnline.log.txn_file import folded_by
+from firnline.operations import rebuild, verify
 from firnline.part_metadata import read_pairs
+from firnline.snapshot import read_snapshot
+from firnline.state.health import OLD_MS
 from firnline.store.base import Store
+from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.stage import Stage
-from firnline_dev.simulate.world import Violation, World
+from firnline_dev.simulate.world import TICK, Violation, World
+
+_SKEW = 200 * TICK
+"""How far a clock may be ahead of that of who deletes."""
 
 
 def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
@@ -26,6 +36,115 @@ def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
     return live
 
 
+def clear_the_place(world: World, oracle: Oracle) -> None:
+    """Before there is a table, somebody deletes what dead appends have left long ago.
+
+    They look like what is left of a table whose log was lost, and everybody else refuses.
+    """
+    if oracle.landed:
+        return
+    old = world.now - OLD_MS + _SKEW
+    for key in [k for k, item in world.objects.items() if item.at < old]:
+        if key.startswith(world.paths.data_dir):
+            world.remove(key)
+
+
+def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str] | None:
+    """Take away log files of transactions: the newest, with what it folded, one, or as version 1.
+
+    Returns the parts that were live; None where there was nothing to take.
+    """
+    ours = sorted(key for key in oracle.committed if key in world.objects)
+    if not ours:
+        return None
+    live = frozenset(oracle.snapshot().live)
+    world.late.clear()
+    # Such a client would state old names of columns besides those of now.
+    v1 = "one" if oracle.columns is not None else "v1"
+    what = r.choice(["newest", "newest", "base", "one", v1])
+    if what == "v1":
+        gone = _fold_as_v1(world, oracle, ours)
+    elif what == "newest":
+        gone = ours[-r.choice([1, 1, 2, 3]) :]
+    elif what == "base":
+        folded = folded_by(oracle.contents[ours[-1]])
+        gone = [ours[-1], *sorted(key for key in folded if key in world.objects)]
+    else:
+        gone = [r.choice(ours)]
+    for key in gone:
+        world.remove(key)
+        # Readers and committers take it for one that is not published yet, if they can.
+        oracle.published.discard(key if key == max(oracle.committed) else "")
+    world.tell(f"LOG FILES ARE LOST ({what}): {' '.join(gone)}")
+    return live
+
+
+def _fold_as_v1(world: World, oracle: Oracle, ours: list[str]) -> list[str]:
+    """Fold what transactions of ours hold as a client of version 1 does; returns what it deletes.
+
+    Its log file knows path, size and times of parts, and no more. What appended since then landed
+    behind its listing.
+    """
+    snapshot = oracle.snapshot()
+    there = [key for key in world.objects if key.startswith(world.paths.log_dir)]
+    names = {key: world.paths.parse_log(key) for key in there}
+    gone = [k for k in there if k in snapshot.log_tombstones or names[k].kind != "append"]
+    t = max(world.now, 1 + max(name.t for name in names.values()))
+    paths = dict.fromkeys(m.p for key in gone for m in oracle.contents[key].markers)
+    markers = [
+        {"p": m.p, "b": m.b, "t": m.t} | ({} if m.tmb is None else {"tmb": m.tmb})
+        for m in (snapshot.parts[path] for path in paths)
+    ]
+    lines: list[object] = [
+        {"v": "1", "t": t, "sch": 1, "tmb": 2, "f": 2 + len(gone)},
+        dict(snapshot.schema),
+        *({"p": key, "t": t} for key in gone),
+        *markers,
+    ]
+    if not markers or not set(ours) <= set(gone):
+        return []
+    world.put(
+        f"{world.paths.log_dir}{t:013d}_m_host.jsonl", "\n".join(map(json.dumps, lines)).encode()
+    )
+    return gone
+
+
+def is_refused(stage: Stage) -> bool:
+    """Whether a log is lost for everybody; who reads it sees the right rows, or is refused.
+
+    Raises Violation where one is refused and another is not.
+    """
+    table, oracle = stage.table, stage.oracle
+    doings: list[Callable[[], object]] = [
+        lambda: read_snapshot(table.store, table.paths, everything=True),
+        lambda: AppendStream(table).start(None),
+        lambda: Appender(table, writer="sim").knowing(),
+        lambda: take_base(table),
+    ]
+    try:
+        seen = oracle.rows_of(read_snapshot(table.store, table.paths))
+    except LogLostError as error:
+        stage.actor.tell(f"is told: {error}")
+        refused = True
+    else:
+        refused = False
+        if sorted(seen) != sorted(oracle.ledger.expected()):
+            wrong = sorted(set(seen) ^ oracle.ledger.expected())
+            raise Violation(f"who reads a log that lost files sees other rows: {wrong[:5]}")
+    for doing in doings:
+        try:
+            doing()
+        except LogLostError:
+            if not refused:
+                raise Violation("a log is lost, and a reader was not told so") from None
+        else:
+            if refused:
+                raise Violation("a log is lost, and somebody goes on all the same")
+    if refused and "log-lost" not in verify.run_verify(table, verify.VerifyOptions()).kinds:
+        raise Violation("a log is lost, and verify does not say so")
+    return refused
+
+
 def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
     """As an operator who knows which of the parts that are asked about were live."""
     table = stage.table
@@ -37,8 +156,8 @@ def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
     rebuild.run_rebuild(table, options, stage.run)
 
 
-def try_to_rebuild(stage: Stage, live: frozenset[str]) -> None:
-    """One try; what it may fail of is no violation."""
+def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None:
+    """One try; what it may fail of is no violation. Adds to ``done`` when it was done."""
     stage.actor.tell("begins")
     try:
         rebuild_log(stage, live)
@@ -49,6 +168,7 @@ def try_to_rebuild(stage: Stage, live: frozenset[str]) -> None:
         stage.actor.tell(f"ends: {error}")
     else:
         stage.actor.tell("is done")
+        done.append(True)
 
 
 def read_footers(

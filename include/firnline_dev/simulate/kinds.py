@@ -56,7 +56,7 @@ KINDS = {
 """By name."""
 
 
-def settings_of(mix: Mix) -> TableSettings:
+def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
     """The table's settings in a seed."""
     kind = KINDS[mix.kind]
     found = TableSettings.model_validate(
@@ -66,9 +66,9 @@ def settings_of(mix: Mix) -> TableSettings:
             "partition_by": ["p"],
             "sort_by": ["u", "k"],
             "deletes": "lazy" if mix.lazy else "eager",
-            "append": {"ttl": f"{TTL}ms"},
-            "commit_ttl": f"{TTL}ms",
-            "cleanup": {"grace": f"{GRACE}ms"},
+            "append": {"ttl": f"{ttl}ms"},
+            "commit_ttl": f"{ttl}ms",
+            "cleanup": {"grace": f"{grace}ms"},
             "orphan_grace": "24h",
             "merge": {"min_inputs": 2, "commit_every": "0s", "max_parts_per_group": 4},
             "rewrite": {"max_removed_fraction": 1},

@@ -50,7 +50,7 @@ class Restores:
 
 @dataclass
 class Ledger:
-    """Rows and the transactions that they met; of what is published."""
+    """Rows and the transactions that they met; of what is committed."""
 
     rows: Mapping[str, tuple[Row, ...]]
     """Of each part."""
@@ -74,6 +74,8 @@ class Ledger:
     erases: set[int] = field(default_factory=set)
     times: dict[int, int] = field(default_factory=dict)
     """Transaction -> its time."""
+    late_ms: int = GRACE + TTL
+    """After this long no append can bring an older row of a key: the shortest that ever was."""
     now_ms: int = 0
     """Store's clock when the newest transaction became visible."""
     published_at: dict[int, int] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Ledger:
         listed: int,
         after: Callable[[], Snapshot],
     ) -> None:
-        """One is published.
+        """One is committed.
 
         Args:
             header: its.
@@ -105,7 +107,6 @@ class Ledger:
             after: the state with it.
         """
         self.times[header.seq] = header.t
-        self.published_at[header.seq] = step
         intent = self.intents.get(header.run.run_id)
         for delete in content.deletes:
             if delete.seq == header.seq and intent is not None:
@@ -229,7 +230,7 @@ class Ledger:
         # It may be dated years ahead, and then so is whoever forgets it.
         inserted = min(keyed.came[k][0], keyed.there.get(k, keyed.came[k][0]))
         now = min(t, self.now_ms + AHEAD)
-        if k in left or not is_tombstone(k) or inserted > now - TTL - GRACE:
+        if k in left or not is_tombstone(k) or inserted > now - self.late_ms:
             return False
         places = keyed.places()
         return not any(

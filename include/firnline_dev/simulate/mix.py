@@ -28,6 +28,8 @@ class Mix:
     """Chance of an error or a lost answer, at each request."""
     lost_log: float
     """Chance that the whole log is lost, at each step."""
+    lost_part: float
+    """Chance that some log files of transactions are, at each step."""
     tier: float
     """``fold.TIER``: which log files are folded is never a matter of correctness."""
     lazy: bool
@@ -35,6 +37,8 @@ class Mix:
     weights: dict[str, float]
     ahead: float = 0.0
     """Chance that the clock of a writer is years ahead."""
+    differ: float = 0.0
+    """Part of the processes that come with other settings, or with none."""
     kind: str = "plain"
     """Of table (``firnline_dev.simulate.kinds``)."""
 
@@ -60,13 +64,20 @@ class Mix:
             jump=r.choice([0.002, 0.006, 0.02, 0.06]),
             fault=r.choice([0.0, 0.0, 0.02, 0.06]),
             lost_log=r.choice([0.0, 0.0, 0.0, 0.002]),
+            lost_part=0.0,
             lazy=r.random() < 0.6,
             deletes=deletes,
             weights=weights,
             kind=kind,
         )
         found = found._sleepy() if r.random() < 0.2 else found
-        return replace(found, ahead=r.choice([0.0, 0.0, 0.0, 0.1]))
+        return replace(
+            found,
+            ahead=r.choice([0.0, 0.0, 0.0, 0.1]),
+            lost_part=r.choice([0.0, 0.0, 0.0, 0.004]),
+            differ=r.choice([0.0, 0.0, 0.3]),
+            weights=found.weights | {"properties": r.choice([0.0, 0.0, 0.5])},
+        )
 
     def _sleepy(self) -> Mix:
         """Little goes wrong but that processes sleep while others clean up behind them."""

@@ -19,16 +19,20 @@ import msgspec
 
 from firnline import base, checkpoint, fold, invariants, snapshot, transaction
 from firnline.append import Appender
-from firnline.append_run import AppendRun, Origin
+from firnline.commit import append_log
+from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, dated, reader, union
 from firnline.operations import cleanup, merge_tasks, replace, sweep
 from firnline.operations.replace_rows import NewRows
 from firnline.plan import cleanup as plan_cleanup
 from firnline.plan import sweep as plan_sweep
+from firnline.properties import current
+from firnline.state import health
 from firnline.store import create
 from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE
+from firnline_dev.simulate.mutations_properties import PROPERTIES
 from firnline_dev.simulate.mutations_streams import STREAMS
 
 
@@ -44,9 +48,7 @@ def _append_q_from_log() -> None:
         origin = real(self)
         table = self._table
         logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
-        return Origin(
-            origin.id, origin.writer, max(logs, default=0), origin.began_ms, origin.time_ms
-        )
+        return dataclasses.replace(origin, q=max(logs, default=0))
 
     Appender._begin = begin  # type: ignore[method-assign] # the point of it
 
@@ -61,14 +63,11 @@ def _zombie_publisher() -> None:
 
 
 def _no_commit_ttl() -> None:
-    put(transaction, "_age_ms", lambda _table, _base: 0)
+    put(transaction, "_age_ms", lambda _table, _began_ms: 0)
 
 
 def _no_append_ttl() -> None:
-    def age_ms(self: AppendRun) -> int:  # noqa: ARG001 - a method
-        return 0
-
-    AppendRun._age_ms = age_ms  # type: ignore[method-assign] # the point of it
+    put(append_log, "_latest_ms", lambda *_: (sys.maxsize, sys.maxsize))
 
 
 def _raw_carry() -> None:
@@ -121,14 +120,15 @@ def _horizon_unconfirmed() -> None:
 def _sweep_reads_the_log_only() -> None:
     def take_base(table: Any, **_: Any) -> Any:
         read = snapshot.read_snapshot(table.store, table.paths, everything=True)
-        return base.Base(read, table.clock.elapsed_ms())
+        known = current(read.properties)
+        return base.Base(read, table.clock.elapsed_ms(), table.under(known), known)
 
     put(sweep, "take_base", take_base)
 
 
 def _no_orphan_floor() -> None:
     put(plan_sweep, "FLOOR_MS", 0)
-    put(sweep, "_grace", lambda _table, _options: 0)
+    put(sweep, "_grace", lambda *_: 0)
 
 
 def _reader_skips_what_is_gone() -> None:
@@ -155,13 +155,24 @@ def _exists_is_a_rival() -> None:
 def _unknown_is_a_failure() -> None:
     real = transaction._create_transaction
 
-    def attempt(*args: Any) -> bool:
+    def attempt(table: Any, began_ms: int, header: Any, data: bytes, told: Any) -> bool:
         try:
-            return real(*args)
+            return real(table, began_ms, header, data, told)
         except CommitUnknownError as error:
+            told.may_stand = False
             raise CommitExpiredError("gave up", next_step="") from error
 
     put(transaction, "_create_transaction", attempt)
+
+
+def _interrupted_is_failed() -> None:
+    def abandon(self: Outputs, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            self.attempt.may_stand = False
+        real(self, error)
+
+    real = Outputs._abandon
+    Outputs._abandon = abandon  # type: ignore[method-assign] # the point of it
 
 
 def _time_is_the_clocks() -> None:
@@ -213,6 +224,29 @@ def _unlisted_is_gone() -> None:
     put(fold, "_stones", stones)
 
 
+def _lost_is_whole() -> None:
+    real = health.judge
+
+    def judge(*args: Any) -> health.Health:
+        found = real(*args)
+        return found if found.state != "lost" else health.Health("whole")
+
+    put(health, "judge", judge)
+
+
+def _published_on_any_log() -> None:
+    put(health, "_not_on", lambda *_: "")
+
+
+def _standing_is_ignored() -> None:
+    real = health.Log.of
+
+    def of(log: Any) -> health.Log:
+        return dataclasses.replace(real(log), standing=())
+
+    health.Log.of = of  # type: ignore[method-assign] # the point of it
+
+
 def _dates_are_waited_for() -> None:
     put(dated, "since", lambda t, seen, _now: max(t, seen))
 
@@ -246,13 +280,18 @@ MUTATIONS: dict[str, Mutation] = {
     "a reader skips log files that are gone": Mutation(_reader_skips_what_is_gone, 3),
     "'exists already' always is a rival": Mutation(_exists_is_a_rival, 241),
     "an unknown commit counts as failed": Mutation(_unknown_is_a_failure, 206),
+    "an interrupt after the put deletes the outputs": Mutation(_interrupted_is_failed, 45),
     "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
     "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
     "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
     "a replace leaves no record": Mutation(_replace_without_record, 6),
     "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 2),
     "a fold forgets what a torn listing does not show": Mutation(_unlisted_is_gone, 2512),
+    "a lost log is read as it is": Mutation(_lost_is_whole, 36),
+    "a transaction is published on any log": Mutation(_published_on_any_log, 64),
+    "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 11),
     **MORE,
     **STREAMS,
+    **PROPERTIES,
 }
 """Name of the rule that is broken -> what breaks it, and a seed that finds it."""

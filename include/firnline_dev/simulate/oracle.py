@@ -19,7 +19,7 @@ from firnline_dev.simulate.kinds import KINDS
 from firnline_dev.simulate.ledger import Ledger
 from firnline_dev.simulate.v1 import v1_live
 from firnline_dev.simulate.words import in_words
-from firnline_dev.simulate.world import GRACE, START_MS, Violation, World
+from firnline_dev.simulate.world import GRACE, START_MS, TTL, Violation, World
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,28 @@ class Reader:
 
     at: int
     parts: frozenset[str]
+    grace: int
+    """In force when it read, ms."""
+
+
+@dataclass
+class Times:
+    """Times to live of the table, ms."""
+
+    grace: int = GRACE
+    """In force."""
+    least_grace: int = GRACE
+    """That was ever in force."""
+    least_late: int = GRACE + TTL
+    """Of ``append.ttl`` and the grace together."""
+
+    def follow(self, header: txn_file.TxnHeader) -> None:
+        """Take in what a transaction says."""
+        said = header.properties
+        if said is not None:
+            self.grace = said.grace
+            self.least_grace = min(self.least_grace, said.grace)
+            self.least_late = min(self.least_late, said.grace + said.append_ttl)
 
 
 @dataclass
@@ -46,8 +68,10 @@ class Oracle:
     """By the key of the log file."""
     looked: dict[str, int] = field(default_factory=dict)
     """The same -> step in which whoever committed it last looked for appends before."""
-    applied: set[str] = field(default_factory=set)
+    published: set[str] = field(default_factory=set)
+    """Those of them that stood under ``_log/``: readers of version 1 see no others."""
     readers: list[Reader] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
     """(step, rows that the table had from then on)."""
     part_rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -81,6 +105,8 @@ class Oracle:
             if self.columns is not None:
                 self.columns.parts[key] = rows.whole(data)
             return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
+        if key == paths.birth:
+            return "the birth record"
         if key.startswith(paths.txn_dir):
             header, log_file = txn_file.decode(key, data, paths)
             content = codec.decode(header.log, log_file, paths)
@@ -89,6 +115,13 @@ class Oracle:
             self.stats[header.op] += 1
             if self.columns is not None:
                 self.columns.committed(header.seq, content)
+            # Committed is visible: readers look at the newest transaction.
+            self.contents[header.log] = content
+            self.landed[header.log] = self.world.step
+            self.landed_ms[header.log] = self.world.now
+            self.times.follow(header)
+            self.ledger.late_ms = self.times.least_late
+            self._apply(header, content)
             return f"commits {in_words(header, content)}"
         if key.startswith(paths.log_dir):
             return self._log_file(key, data)
@@ -109,9 +142,13 @@ class Oracle:
                 self._appended(marker)
             self.stats["append"] += 1
             return f"{len(content.markers)} appended parts become visible"
-        if key in self.applied:
+        if name.kind == "foreign-merge":
+            return "a client of version 1 has folded what it knew"
+        if key in self.published:
             return "publishes what had been published already"
-        return f"publishes transaction {self._apply(key)}"
+        self.published.add(key)
+        self.ledger.published_at[name.seq] = self.world.step
+        return f"publishes transaction {name.seq}"
 
     def _appended(self, marker: Marker) -> None:
         for k, p, u in self.part_rows.get(marker.p, ()):
@@ -126,28 +163,23 @@ class Oracle:
             self.keyed.there.update((k, self.world.now) for k, _, _ in rows_here)
             self.keyed.landed(self.snapshot(), marker)
 
-    def _apply(self, key: str) -> int:
-        self.applied.add(key)
-        header, content = self.committed[key]
+    def _apply(self, header: txn_file.TxnHeader, content: LogContent) -> None:
         for marker in content.markers:
             if marker.t == header.t and marker.p not in self.part_rows:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
-        looked = self.looked[key]
+        looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
-        return header.seq
 
     def forgive_past(self, time_ms: int) -> None:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
         self.past_from = time_ms
 
     def adopt(self) -> None:
-        """After a rebuild: what was committed but not visible yet is part of the table now.
-
-        So may be an append that failed before its log file.
-        """
-        for key in sorted(self.committed.keys() - self.applied):
-            self._apply(key)
+        """After a rebuild an append that failed before its log file may be part of the table."""
+        for key in self.committed.keys() - self.published:
+            self.published.add(key)
+            self.ledger.published_at[self.committed[key][0].seq] = self.world.step
         snapshot = self.snapshot()
         for path, marker in snapshot.live.items():
             for k, p, u in self.part_rows[path]:
@@ -160,14 +192,23 @@ class Oracle:
     # --- what must hold ---------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The table as a reader of every log file sees it at this moment."""
+        """The table as a reader of every log file sees it at this moment.
+
+        With the transaction that is committed and not published.
+        """
         names = [key for key in self.world.objects if key.startswith(self.world.paths.log_dir)]
         listing = {key: self._listed(key) for key in names}
-        log = LogRead(listing, {key: self.contents[key] for key in names})
+        for key in self.pending():
+            listing[key] = LogObject(self.world.paths.parse_log(key), 0, self.world.now)
+        log = LogRead(listing, {key: self.contents[key] for key in listing})
         try:
             return build(self.world.paths, log)
         except SchemaConflictError as error:
             raise Violation(f"nobody can read the table: {error}") from error
+
+    def pending(self) -> frozenset[str]:
+        """Log files of transactions that nobody has published yet: one at most."""
+        return frozenset(self.committed.keys() - self.published)
 
     def _listed(self, key: str) -> LogObject:
         stored = self.world.objects[key]
@@ -243,18 +284,19 @@ class Oracle:
             self.history.append((world.step, frozenset(right)))
         if world.chance.roll(world.step, 4711) < 0.1:
             parts = frozenset(snapshot.live) | frozenset(v1_live(self._files()))
-            self.readers.append(Reader(world.now, parts))
+            self.readers.append(Reader(world.now, parts, self.times.grace))
         if world.chance.roll(world.step, 4712) < 0.05:
             self.checkpoints.take(snapshot)
 
     def _check_readers(self) -> None:
         world = self.world
-        self.readers = [reader for reader in self.readers if world.now - reader.at < GRACE]
+        self.readers = [one for one in self.readers if world.now - one.at < one.grace]
         for reader in self.readers:
             lost = [path for path in reader.parts if path not in world.objects]
             if lost:
                 raise Violation(
-                    f"a reader lost {lost[0]} after {(world.now - reader.at) / GRACE:.2f} graces"
+                    f"a reader lost {lost[0]} after {(world.now - reader.at) / reader.grace:.2f} "
+                    "graces"
                 )
 
     def _check_v1(self, right: set[int]) -> None:
@@ -262,7 +304,7 @@ class Oracle:
         for path in live:
             if path not in self.world.objects:
                 raise Violation(f"a v1 reader sees part {path}, whose object is gone")
-        if self.world.mix.deletes:
+        if self.world.mix.deletes or self.pending():
             return
         if self.keyed is not None:
             if live.keys() != self.snapshot().live.keys():

@@ -21,10 +21,18 @@ from firnline.store.probe import forget
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
 from firnline_dev.simulate.chance import Chance, Event
-from firnline_dev.simulate.disaster import lose_the_log, read_footers, try_to_rebuild
+from firnline_dev.simulate.disaster import (
+    clear_the_place,
+    is_refused,
+    lose_a_part,
+    lose_the_log,
+    read_footers,
+    try_to_rebuild,
+)
 from firnline_dev.simulate.kinds import KINDS, settings_of
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.oracle import Oracle
+from firnline_dev.simulate.settings import wanted_by
 from firnline_dev.simulate.stage import Stage, stage_of
 from firnline_dev.simulate.streams import Audience
 from firnline_dev.simulate.world import (
@@ -74,7 +82,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     """Run one seed to its end or its first violation; of its events only those that are kept."""
     chance = Chance(seed, kept)
     r = chance.stream(0)
-    mix = Mix.of(r, [name for name in OPERATIONS if name != "evolve"])
+    mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -152,7 +160,8 @@ class _Cast:
         world = self.world
         hub = greenlet.getcurrent()
         actor = Actor(world, f"{name}-{world.step}", world.step, skew, hub, r)
-        play = playing(name, stage_of(world, self.oracle, actor))
+        settings = wanted_by(world, actor)
+        play = playing(name, stage_of(world, self.oracle, actor, settings))
         self.actors.append((actor, greenlet.greenlet(play)))
         return actor
 
@@ -183,17 +192,49 @@ class _Cast:
         live = lose_the_log(world, oracle)
         if not any(key.startswith(world.paths.txn_dir) for key in world.objects) and not live:
             return
+        self._rebuild(live)
+
+    def survive_a_lost_part(self) -> None:
+        """Everybody stops, log files are gone, and if anybody cannot go on the log is rebuilt."""
+        world, oracle = self.world, self.oracle
+        self.leave()
+        live = lose_a_part(world, oracle, world.chance.stream(world.step, 4720))
+        if live is None or not self._is_refused(0):
+            return
+        oracle.forgive_past(world.now)
+        oracle.stats["log lost in part"] += 1
+        self._rebuild(live)
+        if self._is_refused(1):
+            raise Violation("a rebuild does not mend a log that is lost in part")
+
+    def _is_refused(self, number: int) -> bool:
+        """Everybody looks at the log, and nothing goes wrong."""
+        world, found = self.world, list[bool]()
+        world.calm = True
+        number += 2 * (world.mix.steps * (_TRIES + 2) + world.step)
+        r = world.chance.stream(number)
+        actor = Actor(world, "looks", number, 0, greenlet.getcurrent(), r)
+        stage = stage_of(world, self.oracle, actor)
+        thread = greenlet.greenlet(lambda: found.append(is_refused(stage)))
+        while resume(thread):
+            pass
+        world.calm = False
+        return found[0]
+
+    def _rebuild(self, live: frozenset[str]) -> None:
+        """As many tries as it takes."""
+        world, oracle, done = self.world, self.oracle, list[bool]()
         for tries in range(_TRIES):
             world.calm = tries == _TRIES - 1
             number = world.mix.steps * (tries + 1) + world.step
             r = world.chance.stream(number)
             actor = Actor(world, f"rebuild-{tries}", number, 0, greenlet.getcurrent(), r)
             thread = greenlet.greenlet(
-                partial(try_to_rebuild, stage_of(world, oracle, actor), live)
+                partial(try_to_rebuild, stage_of(world, oracle, actor), live, done)
             )
             while resume(thread):
                 world.now += TICK
-            if any(key.startswith(world.paths.log_dir) for key in world.objects):
+            if done:
                 break
         world.calm = False
         oracle.adopt()
@@ -216,11 +257,14 @@ def _play(world: World, oracle: Oracle) -> None:
         for world.step in steps:
             _pass_time(world)
             world.land_late_puts()
+            clear_the_place(world, oracle)
             cast.enter()
             cast.act()
             audience.act()
             if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
                 cast.survive_a_lost_log()
+            if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
+                cast.survive_a_lost_part()
             oracle.check()
     finally:
         cast.leave()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
+from firnline.settings import TableSettings
 from firnline.table import Table
 from firnline_dev.simulate.columns import value_of
 from firnline_dev.simulate.kinds import KINDS, Kind
@@ -49,13 +50,19 @@ class Stage:
             columns.stated.update((row["k"], columns.newest) for row in rows)
         return pa.Table.from_pylist(rows, schema=schema)
 
+    def with_settings(self, settings: TableSettings) -> Stage:
+        """The same for a process with other settings."""
+        return replace(self, table=replace(self.table, settings=settings, wanted=None))
+
     def engine(self) -> Engine:
         """A kernel for this actor."""
         return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
 
 
-def stage_of(world: World, oracle: Oracle, actor: Actor) -> Stage:
-    """Give an actor its table."""
+def stage_of(
+    world: World, oracle: Oracle, actor: Actor, settings: TableSettings | None = None
+) -> Stage:
+    """Give an actor its table; with settings of its own, or those of the world."""
     store, clock, ids = SimStore(actor), SimClock(actor), SimIds(world)
-    table = Table(world.settings, store, world.paths, clock, ids)
+    table = Table(settings or world.settings, store, world.paths, clock, ids)
     return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name))

@@ -20,7 +20,7 @@ from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.rows import holds
 from firnline_dev.simulate.stage import Stage, stage_of
-from firnline_dev.simulate.world import GRACE, Actor, Violation, World, resume
+from firnline_dev.simulate.world import Actor, Violation, World, resume
 
 _FIRST = 1_000_000
 """Numbers of these actors, which nobody else has."""
@@ -185,7 +185,9 @@ class Audience:
         """
         fresh = reader.fresh
         return (
-            fresh is not None and fresh > self.oracle.past_from and self.world.now - fresh < GRACE
+            fresh is not None
+            and fresh > self.oracle.past_from
+            and self.world.now - fresh < self.oracle.times.least_grace
         )
 
     def _check_visible(self, k: int, step: int) -> None:
@@ -210,9 +212,10 @@ class Audience:
             # What a replace brings afterwards is no append.
             if k in first or (ledger.born_at[k] > since and k not in ledger.brought)
         }
-        for step, rows in history:
-            if step > since:
-                must = {k for k in must if k in rows or ledger.born_at[k] > step}
+        ends = [step for step, _ in history[1:]]
+        for (_, rows), end in zip(history, [*ends, self.world.step + 1], strict=True):
+            if end > since:  # what the table had until then
+                must = {k for k in must if k in rows or ledger.born_at[k] >= end}
         if missing := must - reader.got:
             raise Violation(f"a stream never delivered rows {sorted(missing)[:5]}")
 

@@ -42,6 +42,14 @@ class Crashed(BaseException):
     """What a crash feels like to the code that it hits."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, a signal, no memory: the code that it hits ends, and may ask for more on its way."""
+
+
+_INTERRUPTS = 0.3
+"""Of crashes, the share that are interrupts."""
+
+
 @dataclass
 class Stored:
     """One object."""
@@ -98,7 +106,7 @@ class World:
     def put(self, key: str, data: bytes) -> None:
         """Store an object and tell the oracle."""
         self.objects[key] = Stored(data, self.now)
-        if key.startswith(self.paths.log_dir):
+        if key.startswith((self.paths.log_dir, self.paths.txn_dir)):
             self.version += 1
         if meaning := self.on_put(key, data):
             self.tell(f"    = {meaning}")
@@ -168,7 +176,7 @@ class Actor:
         self.hub.switch(what)
         self._refuse_when_dead(what)  # the world may have ended meanwhile
         if self.suffers("crash", self.world.mix.crash):
-            self.die(f"before {what}")
+            self._end(f"before {what}")
         self.tell(what)
 
     def _refuse_when_dead(self, what: str) -> None:
@@ -178,10 +186,13 @@ class Actor:
     def answered(self, what: str) -> None:
         """A crash may come after the effect, before the answer."""
         if self.suffers("crash", self.world.mix.crash / 2):
-            self.die(f"after {what}")
+            self._end(f"after {what}")
 
-    def die(self, when: str) -> None:
-        """End here."""
+    def _end(self, when: str) -> None:
+        """Die here, or be interrupted."""
+        if self.world.chance.roll(self.number, self._chances, 17) < _INTERRUPTS:
+            self.tell(f"IS INTERRUPTED {when}")
+            raise Interrupted(when)
         self.dead = True
         self.tell(f"CRASHES {when}")
         raise Crashed(when)
@@ -191,7 +202,7 @@ def resume(thread: greenlet.greenlet) -> bool:
     """Let an actor run to its next request; False when it has ended."""
     try:
         thread.switch()
-    except Crashed:
+    except (Crashed, Interrupted):
         return False
     return not thread.dead
 

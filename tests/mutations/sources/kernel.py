@@ -93,4 +93,12 @@ KERNEL = (
         caught_by=("tests/kernel/test_hostile.py",),
         unit=None,
     ),
+    Mutation(
+        name="the process of a query inherits the environment",
+        file="include/firnline/kernel/query_process.py",
+        old="        env=child_environment(),",
+        new="        env=None,",
+        breaks="A user's query runs beside the keys of all stores.",
+        caught_by=("tests/unit/test_child_process.py",),
+    ),
 )

@@ -85,4 +85,12 @@ SPARK = (
         breaks="Rows that a delete was to hide are seen.",
         caught_by=("tests/unit/spark/test_source_sink.py",),
     ),
+    Mutation(
+        name="a module that an executor lacks is the fault of the group",
+        file="include/firnline/spark/run.py",
+        old="    if fault is not None:",
+        new="    if fault is None:",
+        breaks="For a library that was not installed people are told to drop parts.",
+        caught_by=("tests/unit/spark/test_preflight.py",),
+    ),
 )

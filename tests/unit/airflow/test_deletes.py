@@ -111,7 +111,7 @@ def test_who_approved_an_erase_stands_in_its_history() -> None:
     conf = {"columns": ["k"], "keys": [1], "dry_run": False}
     answer = {"approved": True, "by": "bo"}
     asked = APPROVED.asked(run_context(APPROVED, conf, approve=answer))
-    assert APPROVED.job_arguments(asked) == ["--user=bo"]
+    assert APPROVED.job_arguments(asked) == ["--approved-by=bo"]
     with pytest.raises(UsageError, match="nobody approved"):
         APPROVED.asked(run_context(APPROVED, conf))
 

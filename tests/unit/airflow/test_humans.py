@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.airflow import humans
+from firnline.airflow.erase import ApprovedErase
 from firnline.airflow.humans import (
     Approve,
     Pick,
@@ -22,8 +23,10 @@ from firnline.airflow.humans import (
     partition_table,
     unlisted_lines,
 )
-from firnline.airflow.sweep import SweepWork
+from firnline.airflow.removal import RemoveWork
+from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.errors import UsageError
+from firnline.settings import TableSettings
 from tests.support.airflow_context import XComs, run_context
 
 SWEEP = SweepWork()
@@ -32,6 +35,7 @@ ROWS = [
     for name in ("day=a", "(none)")
 ]
 LIST: dict[str, Any] = {"list/listed": ROWS}
+TABLE = TableSettings(name="t", root="s3://b/t")
 FIGURES = {
     "orphans_asked": 2,
     "bytes_asked": 30,
@@ -66,7 +70,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def tasks() -> tuple[Pick, Approve]:
     with DAG("orphan_sweep__t", schedule=None):
         pick = Pick(task_id="pick", listed="list", what="partitions of table t to remove")
-        approve = Approve(task_id="approve", work=SWEEP, table="t")
+        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
         pick >> approve
     return pick, approve
 
@@ -143,8 +147,8 @@ def test_without_approval_all_that_follows_is_skipped_tear_downs_too(
 ) -> None:
     _, approve = tasks()
     with DAG("d", schedule=None):
-        last = Approve(task_id="last", work=SWEEP, table="t")
-        approve = Approve(task_id="approve", work=SWEEP, table="t")
+        last = Approve(task_id="last", work=SWEEP, table=TABLE)
+        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
         approve >> last.as_teardown()
     asked = context()
     with pytest.raises(DownstreamTasksSkipped) as skipped:
@@ -206,3 +210,85 @@ def test_rows_that_nobody_counted_are_unknown() -> None:
 
 def test_xcoms_of_other_keys_are_told_apart() -> None:
     assert XComs({"list/listed": 1}).xcom_pull("list", humans.LISTED) == 1
+
+
+# --- approvers ------------------------------------------------------------------------------------
+
+FOUR_EYES = TABLE.model_copy(update={"approvers": ("ana", "bo", "cy")})
+
+
+def approval(table: TableSettings) -> Approve:
+    with DAG("orphan_sweep__t", schedule=None):
+        return Approve(task_id="approve", work=SWEEP, table=table)
+
+
+def test_whoever_started_a_run_may_approve_it_where_no_approvers_are_named() -> None:
+    started_by_ana = context()
+    assert approval(TABLE).execute_complete(started_by_ana, event("Approve"))["by"] == "ana"
+
+
+def test_the_question_names_who_may_approve(questions: list[dict[str, Any]]) -> None:
+    with pytest.raises(TaskAwaitingInput):
+        approval(FOUR_EYES).execute(context(plan=FIGURES))
+    assert questions[0]["body"].endswith("\n\nOnly an approval by `bo`, `cy` counts.")
+
+
+def test_an_approver_s_approval_counts() -> None:
+    told = approval(FOUR_EYES).execute_complete(context(), event("Approve", by="bo"))
+    assert (told["approved"], told["by"]) == (True, "bo")
+
+
+@pytest.mark.parametrize(
+    ("by", "why"),
+    [
+        ("ana", "ana started run manual__1 and approved it too"),
+        ("dan", "dan approved it, who is not among its approvers"),
+        (None, "somebody without a name approved it, who is not among its approvers"),
+    ],
+)
+def test_an_approval_by_anybody_else_fails_the_run_in_one_sentence(
+    by: str | None, why: str
+) -> None:
+    said = (
+        f"a sweep of orphans of table t is not approved: {why}, so nothing is done; clear its "
+        "task approve and have one of bo, cy answer it"
+    )
+    with pytest.raises(AirflowFailException) as failed:
+        approval(FOUR_EYES).execute_complete(context(), event("Approve", by=by))
+    assert str(failed.value) == said
+    # And where somebody forged what the task hands on: the task that deletes looks itself.
+    with pytest.raises(UsageError) as refused:
+        ApprovedSweep().permit(context(approve={"approved": True, "by": by}), FOUR_EYES)
+    assert str(refused.value) == said
+
+
+def test_everybody_may_reject() -> None:
+    with pytest.raises(DownstreamTasksSkipped):
+        approval(FOUR_EYES).execute_complete(context(), event("Reject", by="dan"))
+
+
+def test_a_run_that_its_only_approver_started_asks_nobody(
+    questions: list[dict[str, Any]],
+) -> None:
+    alone = TABLE.model_copy(update={"approvers": ("ana",)})
+    with pytest.raises(
+        AirflowFailException,
+        match="nobody may approve run manual__1: ana, who started it, is the only one among the "
+        "approvers of table t; have somebody else start it, or name further approvers",
+    ):
+        approval(alone).execute(context(plan=FIGURES))
+    assert questions == []
+
+
+def test_a_run_that_nobody_started_may_be_approved_by_any_of_them() -> None:
+    clock = context()
+    clock["dag_run"].triggering_user_name = None
+    assert approval(FOUR_EYES).execute_complete(clock, event("Approve"))["by"] == "ana"
+
+
+@pytest.mark.parametrize("work", [ApprovedErase(), ApprovedSweep(), RemoveWork()])
+def test_all_that_ask_hold_the_answer_against_the_settings(work: Any) -> None:
+    mine = run_context(work, approve={"approved": True, "by": "ana"})
+    work.permit(mine, TABLE)
+    with pytest.raises(UsageError, match="ana started run manual__1 and approved it too"):
+        work.permit(mine, FOUR_EYES)

@@ -43,7 +43,7 @@ def table(settings: TableSettings) -> Table:
 def list_task(settings: TableSettings) -> ListPartitions:
     with DAG("remove_partitions__t", schedule=None):
         listing = ListPartitions(task_id="list", work=REMOVE, table=settings)
-        listing >> ApproveRemoval(task_id="approve", work=REMOVE, table="t")
+        listing >> ApproveRemoval(task_id="approve", work=REMOVE, table=settings)
     return listing
 
 
@@ -131,7 +131,7 @@ def test_the_question_has_the_totals_of_what_was_picked(
 ) -> None:
     fill(table, 2)
     _, rows = listed(settings, ACT)
-    approve = ApproveRemoval(task_id="approve", work=REMOVE, table="t")
+    approve = ApproveRemoval(task_id="approve", work=REMOVE, table=settings)
     context = run_context(REMOVE, ACT, **answered(rows, "day=b"))
     subject, body = REMOVE.question("t", approve.figures(context))
     assert subject == "Remove 1 partition of table t?"
@@ -140,7 +140,7 @@ def test_the_question_has_the_totals_of_what_was_picked(
     assert rows_of([{"rows": 1}, {"rows": None}]) is None
 
 
-def test_what_people_confirmed_is_dropped_in_their_name(
+def test_what_people_confirmed_is_dropped_and_history_names_them(
     table: Table, settings: TableSettings
 ) -> None:
     fill(table, 2)
@@ -150,7 +150,8 @@ def test_what_people_confirmed_is_dropped_in_their_name(
     )
     figures = remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
     (header,) = history(table)
-    assert (header.op, header.run.user, header.partitions) == ("drop", "bo", ("day=b",))
+    assert (header.op, header.partitions) == ("drop", ("day=b",))
+    assert (header.run.user, header.run.approved_by) == ("ana", "bo")
     assert figures["transactions"] == [header.seq] == [newest_transaction(table)]
     assert all("day=a" in key for key in live_keys(table))
     assert REMOVE.report_lines(figures)[0].startswith("dropped: 1 partitions, 2 parts (")
@@ -168,3 +169,17 @@ def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings
 def test_without_approval_nothing_is_even_looked_at() -> None:
     with pytest.raises(UsageError, match="nobody approved"):
         REMOVE.asked(run_context(REMOVE, ACT, **answered([], "day=b", approved=False)))
+
+
+def test_the_task_that_drops_looks_itself_who_approved(
+    table: Table, settings: TableSettings
+) -> None:
+    fill(table, 2)
+    _, rows = listed(settings, ACT)
+    guarded = settings.model_copy(update={"approvers": ("cy",)})
+    remove = RunInTask(
+        task_id="remove", work=REMOVE, table=guarded, asset=asset_of(settings), plan="list"
+    )
+    with pytest.raises(AirflowFailException, match=r"bo approved it, .* have cy answer it"):
+        remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    assert history(table) == []

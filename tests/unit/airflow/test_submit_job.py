@@ -11,6 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from firnline.airflow.submit_job import OPTIONS_VARIABLE, SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.work import SparkWork
+from firnline.errors import UsageError
+from firnline.settings import TableSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
 from tests.unit.airflow.test_submit import connect, submit_does
@@ -71,6 +73,19 @@ def test_options_travel_in_the_driver_s_environment(cluster: Path) -> None:
     assert KEY not in arguments
     assert "keyed.py t --dag-id=erase__t --run-id=manual__1 --try-number=1 --user=ana" in arguments
     assert "--name firnline erase t" in arguments
+
+
+class Guarded(Keyed):
+    """Is not permitted."""
+
+    def permit(self, context: Any, settings: TableSettings) -> None:
+        raise UsageError(f"nobody may do this to {settings.name}", next_step="ask somebody")
+
+
+def test_what_is_not_permitted_is_not_submitted(cluster: Path) -> None:
+    with pytest.raises(AirflowFailException, match="nobody may do this to t; ask somebody"):
+        submit(cluster, Guarded())
+    assert not (cluster / "args").exists()
 
 
 def test_a_driver_elsewhere_gets_them_as_an_argument(

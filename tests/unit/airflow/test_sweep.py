@@ -53,7 +53,7 @@ def leave(table: Table, count: int) -> list[str]:
 def plan(settings: TableSettings, context: Any) -> dict[str, Any]:
     with DAG("orphan_sweep__t", schedule=None):
         first = PlanSweep(task_id="plan", work=SWEEP, table=settings)
-        first >> Approve(task_id="approve", work=SWEEP, table="t")
+        first >> Approve(task_id="approve", work=SWEEP, table=settings)
     return first.execute(context)
 
 

@@ -226,7 +226,7 @@ def test_an_object_without_a_confirmation_is_reported_and_holds_the_horizon(effe
     live = set(snapshot(world).live)
     world.clock.advance(GRACE + 1)
     with pytest.raises(
-        CleanupFailedError, match=r"1 of 6 objects of table t could not.*locked"
+        CleanupFailedError, match=r"1 of 7 objects of table t could not.*locked"
     ) as caught:
         clean_up(world, Refusing(world.store, refuse=frozenset(second[:1]), effect=effect))
     report = caught.value.report

@@ -15,7 +15,7 @@ import pytest
 
 from firnline.append import Appender
 from firnline.clock import SystemClock
-from firnline.errors import UsageError
+from firnline.errors import StoreUnavailableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations import erase as erasing
@@ -363,13 +363,30 @@ def test_a_plan_that_was_never_committed_becomes_void(
         raise Died
 
     with monkeypatch.context() as patched:
-        patched.setattr(erasing, "commit_or_discard", die)
+        patched.setattr(erasing, "commit", die)
         with pytest.raises(Died):
             erase(world, SECRET)
     (listed,) = list_certificates(world.table)
     assert complete_certificate(world.table, listed.id, RUN).status == "planned"
     settle_everything(world)
     assert complete_certificate(world.table, listed.id, RUN).status == "void"
+
+
+def test_an_erase_whose_plan_cannot_be_written_leaves_no_new_part(
+    erase: Erase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of()
+    before = {key for key in world.store.objects if "/_data/" in key}
+
+    def fail(*_: object) -> None:
+        assert {key for key in world.store.objects if "/_data/" in key} > before
+        raise StoreUnavailableError("the store is down", next_step="wait")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasing, "write", fail)
+        with pytest.raises(StoreUnavailableError):
+            erase(world, SECRET)
+    assert {key for key in world.store.objects if "/_data/" in key} == before
 
 
 def test_keys_of_a_dead_run_are_deleted_once_it_cannot_commit_any_more(erase: Erase) -> None:

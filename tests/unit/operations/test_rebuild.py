@@ -16,6 +16,7 @@ from firnline.base import take_base
 from firnline.errors import CommitConflictError, FindingsError, LogCorruptError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.operations.relocate import RelocateOptions, run_relocate
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.snapshot import Snapshot
@@ -33,6 +34,7 @@ from tests.support.histories import (
     table_world,
 )
 from tests.support.log_tables import v1_live
+from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, MemoryStore, World
@@ -314,13 +316,72 @@ def test_of_two_parts_that_nobody_names_each_may_be_a_copy_of_the_other() -> Non
     assert (one.key in other.reason, other.key in one.reason) == (True, True)
 
 
+# --- tables that had another name -----------------------------------------------------------------
+
+
+def lose_history(world: World) -> None:
+    """Log and transactions are gone."""
+    lose_log(world)
+    for key in [k for k in world.store.objects if "/_txn/" in k]:
+        del world.store.objects[key]
+
+
+def test_of_a_copied_table_the_merged_rows_are_not_taken_twice(tmp_path: Path) -> None:
+    """Outputs of merges and their inputs lie side by side; their footers name the original."""
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    copy = copied(world)
+    lose_history(copy)
+    with pytest.raises(FindingsError, match="2 objects of table copy may be live or left over"):
+        rebuild(copy)
+    rebuild(copy, include=tuple(j.key for j in preview(copy.table, RebuildOptions()).undecided))
+    assert visible_ids(copy.table) == Counter(range(30))
+
+
+def test_what_a_dead_merge_left_before_the_table_was_renamed_stays_out(tmp_path: Path) -> None:
+    world = filled()
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+    append(world, 24)
+    merge(world, tmp_path)
+    renamed = copied(world, "new", rename=True)
+    run_relocate(renamed.table, RelocateOptions())
+    append(renamed, 30)
+    before = state(renamed)
+    lose_log(renamed)
+    plan = preview(renamed.table, RebuildOptions())
+    assert len(plan.left_out) == 2
+    rebuild(renamed)
+    assert_same(before, state(renamed), renamed)
+    assert visible_ids(renamed.table) == Counter(range(36))
+
+
+def test_deleted_rows_of_a_renamed_table_stay_away(tmp_path: Path) -> None:
+    """An append that began before the delete and wrote its parts after it."""
+    world = filled()
+    histories.dies_at(world, "put t/_txn/", "before", lambda s: merge(world, tmp_path, s))
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        histories.delete_lazily(world, 27)
+        world.clock.advance(1000)
+        yield from histories.rows_from(24).to_batches()
+
+    Appender(world.table).append(slowly())
+    assert visible_ids(world.table) == Counter(range(27, 30))
+    renamed = copied(world, "new", rename=True)
+    run_relocate(renamed.table, RelocateOptions())
+    lose_log(renamed)
+    rebuild(renamed)
+    assert visible_ids(renamed.table) == Counter(range(27, 30))
+
+
 def test_a_whole_log_is_not_rebuilt() -> None:
     world = filled()
-    with pytest.raises(UsageError, match="reads, and lacks nothing"):
+    with pytest.raises(UsageError, match="is whole: it reads"):
         rebuild(world)
     rebuild(world, force=True)
     assert ids_of(world) == dict.fromkeys(range(24), 1)
-    with pytest.raises(UsageError, match="reads, and lacks nothing"):
+    with pytest.raises(UsageError, match="is whole: it reads"):
         rebuild(world)
 
 
@@ -333,8 +394,9 @@ def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
     before = state(world)
+    writer = histories.writer(world)
     first = {k: v for k, v in lose_log(world).items() if "_m_" in k}
-    append(world, 24)  # a writer that noticed nothing
+    append(world, 24, by=writer)  # it notices nothing
     with pytest.raises(LogCorruptError, match="firnline rebuild"):
         take_base(world.table)
     world.store.objects |= first  # published again all the same, as firnline once did
@@ -347,6 +409,24 @@ def test_a_log_that_lost_some_of_its_files_is_completed(tmp_path: Path) -> None:
     assert len(after.listing.keys() - after.log_tombstones.keys()) == 1, "the rest is folded"
     assert ids_of(world) == dict.fromkeys(range(30), 1)
     assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+def test_a_part_that_is_deleted_does_not_come_back_by_a_log_file_that_is_left(
+    tmp_path: Path,
+) -> None:
+    # A clean-up that died has deleted the parts, and not yet the log files that brought them.
+    world = filled()
+    appends = {k: v for k, v in world.store.objects.items() if "/_log/" in k}
+    merge(world, tmp_path)
+    histories.clean_up(world)
+    world.store.objects |= appends
+    for key in [k for k in world.store.objects if "/_log/" in k and k not in appends]:
+        del world.store.objects[key]
+    rebuild(world)
+    live = state(world).live.keys()
+    assert v1_live(world) == live
+    assert live <= world.store.objects.keys()
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
 
 
 @pytest.mark.parametrize("folder", ["_log", "_txn"])
@@ -434,9 +514,9 @@ def test_named_parts_cost_no_request(tmp_path: Path) -> None:
     append(world, 24)
     lose_log(world)
     report = rebuild(world)
-    # The transaction, two footers, and the probe.
+    # The birth record, the transaction, two footers, and the probe.
     spent = {k: v for k, v in report.requests.items() if v and not k.startswith("bytes")}
-    assert spent == {"get": 4, "put": 4, "list": 3, "delete": 1}
+    assert spent == {"get": 5, "put": 4, "list": 3, "delete": 1}
 
 
 def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path) -> None:
@@ -444,8 +524,9 @@ def test_a_log_that_is_lost_again_is_rebuilt_with_what_came_since(tmp_path: Path
     lose_log(world)
     rebuild(world)
     append(world, 24)
+    writer = histories.writer(world)
     lose_log(world)
-    append(world, 30)  # a writer that noticed nothing
+    append(world, 30, by=writer)  # it notices nothing
     rebuild(world)
     assert ids_of(world) == dict.fromkeys(range(36), 1)
     assert run_verify(world.table, VerifyOptions(deep=True)).healthy

@@ -188,6 +188,44 @@ def test_pending_deletes_are_applied_and_are_not_what_the_rewrite_removes(tmp_pa
     assert all(not state.pending_deletes(m, "d=1") for m in state.live.values())
 
 
+def hidden(world: World, where: bytes) -> None:
+    """A lazy delete that no part has applied yet."""
+    gone = Delete(id="x", seq=0, t=0, where=msgspec.Raw(where))
+    base = take_base(world.table)
+    commit(world.table, base, Change("delete", (), (), Counts(), deletes=(gone,)), RUN)
+
+
+@pytest.mark.parametrize(
+    "where", [b'{"op":"<","column":"n","value":9}', b'{"op":"=","column":"n","value":2}']
+)
+def test_rows_that_a_delete_hides_in_parts_left_alone_do_not_count_for_the_fraction(
+    tmp_path: Path, where: bytes
+) -> None:
+    world = filled(numbers(1, 1, 2, 3, 4, 5, 6, 7, 8), numbers(1, 20, 21))
+    hidden(world, where)
+    # The first part stays unread, and which of its rows are hidden nobody has counted.
+    with pytest.raises(RewriteRefusedError, match="2 of the 2 rows") as caught:
+        rewrite(world, tmp_path, where="n < 20")
+    assert "part" in caught.value.report.failures[0].message
+    rewrite(world, tmp_path, where="n < 20", force=True)
+
+
+def test_parts_left_alone_count_in_full_where_statistics_prove_that_no_row_is_hidden(
+    tmp_path: Path,
+) -> None:
+    world = filled(numbers(1, 1, 2, 3, 4), numbers(1, 20, 21), numbers(1, 30))
+    hidden(world, b'{"op":"=","column":"n","value":30}')
+    report = rewrite(world, tmp_path, where="n < 20 or n = 30")
+    assert report.partitions[0].rows_removed == 2
+
+
+def test_the_rows_of_a_partition_are_those_that_readers_saw(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3, 4, 5))
+    hidden(world, b'{"op":"<","column":"n","value":3}')
+    done = rewrite(world, tmp_path, where="n != 5").partitions[0]
+    assert (done.rows_in, done.rows_out, done.rows_removed) == (3, 2, 1)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

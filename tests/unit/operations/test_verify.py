@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.base import take_base
-from firnline.errors import FindingsError
+from firnline.errors import FindingsError, UsageError
 from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.log import codec, txn_file
 from firnline.log.records import LogContent, Marker
@@ -81,9 +81,9 @@ def test_a_healthy_table_has_no_finding_after_any_operation(tmp_path: Path) -> N
     assert kinds(world) == {}
 
 
-def test_an_empty_place_has_no_finding() -> None:
-    report = verify(histories.table_world())
-    assert (report.kinds, report.healthy, report.checked.live_parts) == ({}, True, 0)
+def test_an_empty_place_is_no_table() -> None:
+    with pytest.raises(UsageError, match="there is no table at memory://bucket/t"):
+        verify(histories.table_world())
 
 
 def test_the_report_counts_what_was_looked_at(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_without_deep_no_footer_is_read() -> None:
     world = filled()
     report = verify(world, deep=False)
     assert report.checked.footers == 0
-    assert report.requests["get"] == 4
+    assert report.requests["get"] == 5  # four log files and the birth record
     assert report.requests["list"] == 4
 
 
@@ -261,12 +261,12 @@ def test_a_lost_log_file_is_seen_by_what_the_transactions_name(tmp_path: Path) -
     assert kinds(world) == {}
     del world.store.objects[first]  # the second does not carry it
     # The appends' own log files are still there and have the merged parts' inputs alive.
-    assert kinds(world) == {"log-misses-part": 2, "log-misses-tombstone": 8}
+    assert kinds(world) == {"log-lost": 1, "log-misses-part": 2, "log-misses-tombstone": 8}
     for key in logs(world):
         if key != second:
             del world.store.objects[key]
-    assert kinds(world) == {"log-misses-part": 2}
-    assert verify(world).findings[0].next_step.startswith("see what `firnline rebuild")
+    assert kinds(world) == {"log-lost": 1, "log-misses-part": 2}
+    assert verify(world).findings[0].next_step.startswith("run `firnline rebuild`")
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -142,10 +142,57 @@ def test_an_included_merge_stands_for_its_inputs() -> None:
 
 
 def test_a_part_of_another_table_counts_as_a_foreign_one() -> None:
-    found = plan(history(), footer("x", table="other", q=3, replaces=("a.parquet",)))
+    found = plan(history(), footer("x", table="other", writer="w", append="id", q=3, o=(NOW, NOW)))
     assert piles(found) == {"live": {"x"}}
     (marker,) = found.live
     assert (marker.q, marker.o) == (None, None)
+
+
+def test_a_merged_part_of_another_name_is_asked_about_when_nothing_it_was_made_from_is_here() -> (
+    None
+):
+    """It was imported; or the table was renamed, and it may be what a dead run has left."""
+    one = footer("x", table="other", q=3, replaces=("a.parquet",))
+    assert piles(plan(history(), one)) == {"ask": {"x"}}
+    (marker,) = plan(history(), one, choice=Choice(include=("x*",))).live
+    assert (marker.q, marker.o) == (None, None)
+
+
+@pytest.mark.parametrize("tmb", [None, 101 * HOUR])
+def test_one_that_was_made_from_parts_of_this_table_is_its_own_whatever_the_name(
+    tmb: int | None,
+) -> None:
+    found = plan(history(named("a", tmb)), footer("m", table="old", q=0, replaces=("a.parquet",)))
+    assert piles(found) == {"out": {"m"}}
+    assert [m.p for m in found.live] == ([] if tmb else [key("a")])
+
+
+def test_whoever_names_inputs_that_are_here_tells_a_former_name() -> None:
+    """Of all parts of that name sequence and order count."""
+    late = footer("b", table="old", writer="w", append="id", q=3, o=(NOW, NOW), d=("i",))
+    merge = footer("m", table="old", q=5, replaces=("b.parquet",))
+    alone = plan(history(newest=0, first=None), late)
+    assert [(m.q, m.o) for m in alone.live] == [(None, None)]
+    found = plan(history(newest=0, first=None), late, merge)
+    assert piles(found) == {"live": {"b"}, "ask": {"m"}}
+    assert [(m.q, m.o, m.d) for m in found.live] == [(3, (NOW, NOW), ("i",))]
+    included = plan(history(newest=0, first=None), late, merge, choice=Choice(include=("m*",)))
+    assert piles(included) == {"live": {"m"}, "out": {"b"}}
+
+
+def test_a_table_in_a_folder_of_ours_tells_no_former_name() -> None:
+    """Its parts lie beside what they were made from, and are not ours."""
+
+    def inner(name: str, **part: Any) -> FooterFacts:
+        where = f"t/_data/p/in/_data/{name}.parquet"
+        return replace(footer(name, table="t/_data/p/in", **part), key=where)
+
+    a = inner("a", writer="w", append="id", q=3, o=(NOW, NOW))
+    m = inner("m", replaces=("a.parquet",), q=0)
+    ours = footer("x", table="t/_data/p/in", writer="w", append="id", q=3, o=(NOW, NOW))
+    found = plan(history(newest=0, first=None), a, m, ours)
+    assert {j.key for j in found.undecided} == {a.key, m.key}
+    assert [(marker.p, marker.q) for marker in found.live] == [(key("x"), None)]
 
 
 def test_all_parts_of_an_append_have_one_time() -> None:

@@ -46,7 +46,10 @@ def job(tmp_path: Path) -> Callable[..., int]:
     def run(table: object, engine: object, options: Options, run: Any) -> Said:
         if options.where == "fail":
             raise NotedError("it has a finding", next_step="look at it")
-        return Said({"where": options.where, "in": list(options.partitions), "id": run.run_id})
+        if options.where == "stop":
+            raise KeyboardInterrupt
+        who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
+        return Said({"where": options.where, "in": list(options.partitions), "id": who})
 
     def load() -> Operation[Options]:
         return Operation(Options, lambda _table, o: Said({"planned": o.where}), run)
@@ -72,6 +75,14 @@ def test_options_come_by_argument_or_by_environment(
     assert printed(capsys)[0] == by_argument == {"where": "a = 1", "in": ["d=1", "d=2"], "id": "r"}
     assert job(f"--options={text}") == 2
     assert "twice" in printed(capsys)[1]["message"]
+
+
+def test_who_started_and_who_approved_are_handed_on(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    who = ("--run-id=r", "--user=ana", "--approved-by=bo")
+    assert job('--options={"where": "a = 1"}', *who) == 0
+    assert printed(capsys)[0]["id"] == "r ana bo"
 
 
 def test_a_dry_run_prints_the_plan(
@@ -112,3 +123,12 @@ def test_an_error_that_has_a_report_prints_it_before(
     report, error = printed(capsys)
     assert report == {"found": 1}
     assert (error["type"], error["message"]) == ("NotedError", "it has a finding")
+
+
+def test_a_job_that_is_stopped_says_so_in_one_line_and_may_be_run_again(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job('--options={"where": "stop"}') == 130
+    error = printed(capsys)[1]
+    assert "what it had committed stays" in error["message"]
+    assert error["retryable"] is True

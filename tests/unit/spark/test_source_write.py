@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,21 @@ import pytest
 
 import firnline
 from firnline.append import Appender
-from firnline.errors import SchemaConflictError
+from firnline.base import take_base
+from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
 from firnline.plan.evolve import Evolution
 from firnline.snapshot import read_snapshot
 from firnline.spark.source_options import Opened, opened
 from firnline.spark.source_sink import StreamWriter
-from firnline.spark.source_write import Writer, Written, begin
+from firnline.spark.source_write import Writer, Written, begin, interval_of
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot
 from tests.support.beside import Beside
 from tests.support.on_store import RUN, engine, merge
 from tests.support.on_store import opened as open_table
+from tests.support.world import INTERRUPTED, INTERRUPTS, Fault, FaultyStore
 
 NARROW, WIDE = pa.int32(), pa.int64()
 
@@ -133,3 +136,31 @@ def test_tasks_of_a_stream_may_begin_before_and_after_a_merge(tmp_path: Path) ->
     assert [message.begun.q for message in written] == [0, 1]
     StreamWriter(target, {"queryId": "q"}).commit(written, 0)
     assert seen(table, "x") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("interval", [False, True], ids=["append", "replace"])
+@pytest.mark.parametrize("interrupt", INTERRUPTS)
+def test_a_driver_that_is_interrupted_at_any_request_deletes_no_part_that_is_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: bool, interrupt: str
+) -> None:
+    """Spark calls ``abort`` afterwards, and does not say how the commit ended."""
+    options = {"replacecolumn": "x", "replacestart": "0", "replaceend": "9", "mode": "lazy"}
+    replaces, after = (interval_of(options), [2]) if interval else (None, [0, 1, 2])
+    at = calls = 0
+    while at <= calls:
+        for kind in ("before", "after"):
+            table, target = make(tmp_path / f"{at}{kind}")
+            writer = Writer(target, {}, replaces=replaces)
+            written = sent(writer).write(rows(2))
+            store = FaultyStore(table.store, Fault(at, kind, interrupt))
+            with monkeypatch.context() as patch:
+                patch.setattr(Opened, "table", lambda _, t=table, s=store: replace(t, store=s))
+                with suppress(*INTERRUPTED, FirnlineError):
+                    writer.commit([written])
+                writer.abort([written])
+            take_base(table)  # publishes what is committed
+            assert seen(table, "x") in ([0, 1], after)
+            assert read_snapshot(table.store, table.paths).live.keys() <= parts(table)
+            calls = max(calls, len(store.calls))
+        at += 1
+    assert calls > 2

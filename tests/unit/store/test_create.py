@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -9,9 +10,10 @@ from firnline.errors import (
     ObjectNotFoundError,
     OutcomeUnknownError,
     StoreAccessError,
+    StoreError,
     StoreUnavailableError,
 )
-from firnline.store.create import ATTEMPTS, create
+from firnline.store.create import ATTEMPTS, Attempt, create
 from tests.support.world import MemoryStore, SetClock
 
 Put = Callable[["Scripted", str, bytes], None]
@@ -141,3 +143,44 @@ def test_a_put_is_not_repeated_once_it_is_too_late(put: Put) -> None:
 def test_too_late_or_not_our_own_object_is_recognised() -> None:
     store = Scripted(loses_the_answer)
     assert create(store, "k", b"ours", may_put=lambda: False) is None
+
+
+def interrupted(store: Scripted, key: str, data: bytes) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted_late(store: Scripted, key: str, data: bytes) -> None:
+    store.store_it(key, data)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("script", "may_stand"),
+    [
+        ([], True),
+        ([loses_the_answer], True),
+        ([finds_its_own], True),
+        ([loses_to_a_rival], False),
+        ([never_arrives, loses_to_a_rival], False),
+        ([is_refused], False),
+        ([never_arrives, is_refused], True),
+        ([never_arrives] * ATTEMPTS, True),
+        ([interrupted], True),
+        ([interrupted_late], True),
+        ([never_arrives, interrupted], True),
+    ],
+)
+def test_whatever_ends_a_put_it_is_known_whether_it_may_have_had_its_effect(
+    script: list[Put], may_stand: bool
+) -> None:
+    attempt = Attempt()
+    with suppress(KeyboardInterrupt, StoreError):
+        create(Scripted(*script), "key", b"mine", attempt=attempt)
+    assert attempt.may_stand == may_stand
+
+
+def test_a_put_that_loses_after_one_that_was_unknown_takes_the_doubt_away() -> None:
+    """One attempt goes through all tries of a transaction, each under its own number."""
+    attempt = Attempt(may_stand=True)
+    create(Scripted(loses_to_a_rival), "key", b"mine", attempt=attempt)
+    assert not attempt.may_stand

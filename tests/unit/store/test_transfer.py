@@ -73,7 +73,7 @@ def test_nothing_is_fetched_far_ahead_of_the_consumer() -> None:
     for _ in range(10):
         next(results)
     assert 10 <= len(started) <= keys.taken <= 10 + LOOK_AHEAD
-    results.close()  # type: ignore[attr-defined]  # a generator, which Iterator does not say
+    results.close()
     assert len(started) <= keys.taken <= 10 + LOOK_AHEAD
 
 

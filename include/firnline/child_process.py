@@ -1,0 +1,38 @@
+"""What a process that works on somebody else's bytes or SQL gets of this one's environment.
+
+Such a process needs a Python and its libraries. The environment of an Airflow worker or a Spark
+executor holds much more: keys of stores, connection strings, tokens. So what it gets is listed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+_ALLOWED = frozenset(
+    {
+        # Where programs, libraries and temporary files are.
+        *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
+        *("TMPDIR", "TMP", "TEMP"),
+        # Language and time of messages.
+        *("LANG", "LANGUAGE", "TZ"),
+        # How this Python was started; PYTHONPATH is made anew.
+        *("PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"),
+        *("PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONNOUSERSITE", "VIRTUAL_ENV"),
+        # Threads and memory of numeric libraries.
+        *("OMP_NUM_THREADS", "ARROW_DEFAULT_MEMORY_POOL", "MALLOC_ARENA_MAX", "LD_PRELOAD"),
+    }
+)
+
+
+def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for such a process: what is allowed, and this one's ``sys.path``.
+
+    Args:
+        environ: of this process; None: ``os.environ``.
+    """
+    given = os.environ if environ is None else environ
+    kept = {name: given[name] for name in given if name in _ALLOWED or name.startswith("LC_")}
+    # The package may be a zip that Spark put on the path of this process.
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

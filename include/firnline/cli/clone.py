@@ -1,0 +1,85 @@
+"""``firnline clone``: a new table over copies of another one's parts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, command, open_target
+from firnline.cli.confirm import DryRunOption
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "clone",
+    [
+        "firnline clone flights s3://bucket/tests/flights --dry-run",
+        "firnline clone file:///data/events file:///data/copy",
+        "firnline clone flights flights-copy --history",
+    ],
+)
+def clone(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The table: a name, or its root URL.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The new one: a name, or a root URL.")
+    ],
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history", help="Also dead parts, log and transactions: states of the past, restore."
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Make a new table over copies of another one's parts.
+
+    TARGET lies in the same bucket or folder, and nothing may be there. The store copies the parts
+    by itself, and SOURCE is not written to. The clone holds what readers of SOURCE see now, deletes
+    that wait for a merge included.
+    """
+    from firnline.cli.progress import counting
+    from firnline.operations.clone import CloneOptions, run_clone
+
+    opened, made = open_target(source, settings), open_target(target, settings)
+    options = CloneOptions(history=history, dry_run=dry_run)
+    stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
+    with (
+        when_stopped(stopped, next_step="run the same command again: it goes on where it was"),
+        counting(f"cloning {opened.settings.name}", made.clock, silent=as_json) as tell,
+    ):
+        report = run_clone(
+            opened, made, options, identity(made), lambda p: tell(p.objects_done, p.objects)
+        )
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    plan, number = data["plan"], output.number
+    kept = (
+        f"{number(plan['logs'])} log files, {number(plan['others'])} transactions and certificates"
+    )
+    output.pairs(
+        [
+            ("table", data["table"]),
+            ("clone", data["target"]),
+            ("transaction", number(plan["seq"]) if plan["seq"] else "none yet"),
+            ("parts", f"{number(plan['parts'])}, {about_size(plan['bytes'])}"),
+            ("rows", number(plan["rows"])),
+            ("history", kept if plan["history"] else "none"),
+            ("copied", "nothing yet" if data["dry_run"] else f"{number(data['copied'])} objects"),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )

@@ -1,0 +1,130 @@
+"""``firnline properties``: what a table says of itself beside what the settings say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import (
+    JsonOption,
+    SettingsOption,
+    ShowsByDefault,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.merge import identity
+
+if TYPE_CHECKING:
+    from firnline.operations.properties import AppliedReport
+    from firnline.table import Table
+
+
+commands = typer.Typer()
+group = typer.Typer(cls=ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(
+    group, name="properties", help="What a table says of itself: key, layout, times to live."
+)
+
+
+@command(
+    group,
+    "show",
+    ["firnline properties flights", "firnline properties s3://lake/flights --json"],
+)
+def show(
+    table: TableArgument,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Properties of a table, and where the settings say something else.
+
+    What the table says is in force, whatever settings a process has; settings say what one wants
+    it to be.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    from firnline.operations import properties
+
+    output.show(properties.show(opened).to_json(), as_json, _render)
+
+
+@command(
+    group,
+    "apply",
+    ["firnline properties apply flights --dry-run", "firnline properties apply flights"],
+)
+def apply(
+    table: TableArgument,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Make a table say what the settings say, in one transaction; no part is touched.
+
+    Appends and runs that are under way go on by the properties of before: clean-up and sweep wait
+    for them as long as those allow.
+    """
+    opened = open_target(table, settings)
+    require_table(opened)
+    if not dry_run and not yes:
+        refuse_silence(f"change the properties of {opened.settings.name}", as_json)
+        plan = _run(opened, dry_run=True)
+        output.show(plan.to_json(), as_json, _render_applied)
+        if not plan.changes:
+            return
+        if not agreed("Go on?"):
+            output.line("Nothing was changed.")
+            raise typer.Exit(1)
+    output.show(_run(opened, dry_run=dry_run).to_json(), as_json, _render_applied)
+
+
+def _run(table: Table, *, dry_run: bool) -> AppliedReport:
+    from firnline.operations.properties import run_apply
+
+    return run_apply(table, identity(table), dry_run=dry_run)
+
+
+def _columns(*titles: str) -> list[output.Column]:
+    return [output.Column(title, wrap=place > 0) for place, title in enumerate(titles)]
+
+
+def _render(data: dict[str, Any]) -> None:
+    rows = [
+        (
+            one["name"],
+            one["table"] if one["table"] is not None else "",
+            one["settings"] if one["settings"] is not None else "",
+            "differs" if one["differs"] else "",
+        )
+        for one in data["properties"]
+    ]
+    output.table(_columns("property", "table", "settings", ""), rows)
+    if not data["said"]:
+        output.line()
+        output.line(
+            f"{data['table']} says nothing of itself yet: its next commit takes what the "
+            "settings say."
+        )
+    elif any(one["differs"] for one in data["properties"]):
+        output.line()
+        output.line(
+            f"The table's own are in force; `firnline properties apply {data['table']}` makes it "
+            "say what the settings say."
+        )
+
+
+def _render_applied(data: dict[str, Any]) -> None:
+    if not data["changes"]:
+        output.line(f"{data['table']} says what the settings say: nothing to do.")
+        return
+    rows = [(one["name"], one["table"], one["settings"]) for one in data["changes"]]
+    output.table(_columns("property", "from", "to"), rows)
+    if data["transaction"] is not None:
+        output.line()
+        output.line(f"Committed as transaction {data['transaction']}.")

@@ -1,0 +1,84 @@
+"""``firnline relocate``: the log of a table that was copied or renamed, for its new place."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.confirm import DryRunOption
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import requests_text
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "relocate",
+    [
+        "firnline relocate file:///data/renamed --dry-run",
+        "firnline relocate s3://bucket/copies/flights",
+        "firnline relocate flights --from lake/old/flights",
+    ],
+)
+def relocate(
+    table: TableArgument,
+    old: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="PREFIX",
+            help="Key prefix or root URL of where the table was; the log says it by itself.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Write a table's log for the place where it lies.
+
+    For a table that was copied or renamed by other tools: its log still names the objects of the
+    old place, and every command refuses it. TABLE is the new place. Parts stay as they are, the old
+    place is not looked at, and running it again completes a run that was stopped.
+    """
+    from firnline.cli.progress import counting
+    from firnline.operations.relocate import RelocateOptions, run_relocate
+
+    opened = open_target(table, settings)
+    options = RelocateOptions(old=old, dry_run=dry_run)
+    stopped = f"stopped; nobody takes what lies at {opened.settings.root} for a table yet"
+    with (
+        when_stopped(stopped, next_step="run the same command again"),
+        counting(f"relocating {opened.settings.name}", opened.clock, silent=as_json) as tell,
+    ):
+        report = run_relocate(opened, options, lambda p: tell(p.objects_done, p.objects))
+    output.show(report.to_json(), as_json, _render)
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_duration, about_size
+
+    plan, number = data["plan"], output.number
+    written = ", ".join(
+        f"{number(plan[kind])} {what}"
+        for kind, what in (
+            ("logs", "log files"),
+            ("transactions", "transactions"),
+            ("certificates", "certificates"),
+        )
+    )
+    output.pairs(
+        [
+            ("table", data["table"]),
+            ("from", plan["from"] or "(no prefix)"),
+            ("to", plan["to"] or "(no prefix)"),
+            ("to write" if data["dry_run"] else "written", written),
+            ("checkpoints", f"{number(plan['checkpoints'])} to delete, a cache of the log"),
+            ("live parts", f"{number(plan['parts'])}, {about_size(plan['bytes'])}"),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )

@@ -1,0 +1,243 @@
+"""Log files, transactions and certificates of a table that was copied or renamed.
+
+Pure: the bytes of an object in, which keys it names or its bytes for another place out. Only keys
+change, and the checksums over them. Lines are not decoded and encoded again where that can be
+avoided, and header fields stay as the JSON text that they are, so that nothing is lost of what
+this version does not know (docs/format.md, "Relocation").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.errors import ForeignPathError
+from firnline.log import birth, codec, txn_file
+from firnline.log.codec import UNREADABLE, check_seal, corrupt
+from firnline.log.records import LogContent
+from firnline.paths import TablePaths
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+_encode = msgspec.json.Encoder().encode
+
+
+class _Anywhere(TablePaths):
+    """Paths of a table whose prefix is not known yet: every key passes."""
+
+    def check_log(self, key: str) -> None:
+        pass
+
+    def check_parts(self, keys: Sequence[str], raw: bytes) -> None:
+        pass
+
+
+_ANYWHERE = _Anywhere("")
+_BIRTH = TablePaths("").birth
+"""How the key of a birth record ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The keys that a log file or transaction names."""
+
+    content: LogContent
+    """Of the log file, with its paths as they stand."""
+    logs: tuple[str, ...]
+    """Keys of log files: log tombstones, and where a transaction publishes its log file."""
+
+    @property
+    def nothing(self) -> bool:
+        """True when it names no key and fits any place."""
+        return not self.logs and not self.content.markers
+
+    def fits(self, paths: TablePaths) -> bool:
+        """Return True if every key lies under these paths."""
+        return all(key.startswith(paths.log_dir) for key in self.logs) and all(
+            marker.p.startswith(paths.data_dir) for marker in self.content.markers
+        )
+
+    def prefixes(self) -> frozenset[str]:
+        """Return the prefixes of the tables that all of the keys can be of; mostly one.
+
+        A log file has no folder below ``_log/``, so its key tells the prefix. The folders of a part
+        may be called ``_data`` too, where somebody keeps one table within another.
+        """
+        found: frozenset[str] | None = None
+        logs = {_log_prefixes(key) for key in self.logs}
+        folders = {marker.p.rpartition("/")[0] + "/" for marker in self.content.markers}
+        for prefixes in (*logs, *map(_data_prefixes, folders)):
+            found = prefixes if found is None else found & prefixes
+        return found or frozenset()
+
+
+def _log_prefixes(key: str) -> frozenset[str]:
+    folder = f"/{key}".rpartition("/")[0]
+    if not folder.endswith("/_log"):
+        return frozenset()
+    return frozenset([folder.removesuffix("/_log").removeprefix("/")])
+
+
+def _data_prefixes(folder: str) -> frozenset[str]:
+    segments = folder.split("/")
+    return frozenset("/".join(segments[:i]) for i, name in enumerate(segments) if name == "_data")
+
+
+def named_by_log(key: str, data: bytes) -> Named:
+    """Which keys a log file names, of whatever table. Raises LogCorruptError."""
+    content = codec.decode(key, data, _ANYWHERE)
+    return Named(content, tuple(stone.p for stone in content.tombstones))
+
+
+def named_by_txn(key: str, data: bytes) -> Named:
+    """Which keys a file under ``_txn/`` names, of whatever table. Raises LogCorruptError."""
+    if _is_birth(key):
+        return Named(LogContent(t=0, schema={}), (birth.decode(key, data).log,))
+    header, log_file = _txn_pieces(key, data)
+    inner = named_by_log(key, log_file)
+    return Named(inner.content, (_TEXT.decode(header["log"]), *inner.logs))
+
+
+def _is_birth(key: str) -> bool:
+    return key.endswith(_BIRTH)
+
+
+def _txn_pieces(key: str, data: bytes) -> tuple[dict[str, msgspec.Raw], bytes]:
+    pieces = data.split(b"\n", 2)
+    if len(pieces) < 3:
+        raise corrupt(key, 1, "the transaction's log file is missing")
+    check_seal(key, 2, *pieces)
+    try:
+        header = _OBJECT.decode(pieces[0])
+        _TEXT.decode(header["log"])
+    except (*UNREADABLE, KeyError) as error:
+        raise corrupt(key, 1, str(error)) from error
+    return header, pieces[2]
+
+
+def move_log(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
+    """A log file for another place.
+
+    Args:
+        key: of the object, for errors.
+        data: its bytes, which name keys of ``old`` and no others.
+        old: where the table was.
+        new: where it is.
+
+    Raises:
+        LogCorruptError: it does not read.
+        ForeignPathError: it names a key that is not of ``old``.
+    """
+    codec.decode(key, data, old)
+    moved = _move_lines(key, data, old, new)
+    codec.decode(key, moved, new)  # what cannot be read again is not written
+    return moved
+
+
+def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
+    header = codec.decode_header(key, data)
+    lines = data.split(b"\n")
+    logs, parts = _mover(old.log_dir, new.log_dir), _mover(old.data_dir, new.data_dir)
+    for number in range(header.tmb or header.f, header.f):
+        lines[number] = logs(lines[number])
+    for number in range(header.f, len(lines)):
+        if lines[number]:
+            lines[number] = parts(lines[number])
+    if header.ext is None:
+        return b"\n".join(lines)
+    return codec.seal(b"\n".join(lines[:2]), b"\n".join(lines[3:]))
+
+
+def _mover(old: str, new: str) -> Callable[[bytes], bytes]:
+    """Gives what moves one line, a JSON object whose ``p`` is a key under ``old``."""
+    start, put = (b'{"p":' + _encode(folder)[:-1] for folder in (old, new))
+
+    def move(line: bytes) -> bytes:
+        if line.startswith(start):
+            return put + line[len(start) :]
+        # Another client's way of writing JSON.
+        fields = _OBJECT.decode(line)
+        moved = _moved(_TEXT.decode(fields["p"]), old, new)
+        return _encode({**fields, "p": msgspec.Raw(_encode(moved))})
+
+    return move
+
+
+def _moved(key: str, old: str, new: str) -> str:
+    if not key.startswith(old):
+        raise ForeignPathError(
+            f"{key!r} is not an object under {old}",
+            next_step="look where it comes from: a table names objects of one place only",
+        )
+    return new + key.removeprefix(old)
+
+
+def move_txn(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
+    """A file under ``_txn/`` for another place; arguments and errors as ``move_log``."""
+    if _is_birth(key):
+        fields = _OBJECT.decode(data)
+        place = _moved(birth.decode(key, data).log, old.log_dir, new.log_dir)
+        return _encode({**fields, "log": msgspec.Raw(_encode(place))}) + b"\n"
+    header, log_file = _txn_pieces(key, data)
+    log = _moved(_TEXT.decode(header["log"]), old.log_dir, new.log_dir)
+    head = _encode({**header, "log": msgspec.Raw(_encode(log))})
+    moved = codec.seal(head, move_log(key, log_file, old, new))
+    txn_file.decode(key, moved, new)
+    return moved
+
+
+def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
+    """What an erase has left, for another place: the same bytes when it names no key of ``old``.
+
+    Keys of parts and of what remains are those of the new place, so that the erase can be completed
+    there. Name and root of the table stay: they say where the erase was made.
+
+    Raises LogCorruptError.
+    """
+    try:
+        plain = msgspec.json.decode(data)
+    except UNREADABLE as error:
+        raise corrupt(key, 1, str(error)) from error
+    if not isinstance(plain, dict):
+        raise corrupt(key, 1, "it is no JSON object")
+    folders = [(getattr(old, name), getattr(new, name)) for name in _DIRS]
+
+    def moved(text: Any) -> Any:  # noqa: ANN401 - JSON
+        for before, now in folders:
+            if isinstance(text, str) and text.startswith(before):
+                return now + text.removeprefix(before)
+        return text
+
+    changed = {
+        **plain,
+        **{name: _each(plain, name, moved) for name in ("failed",) if name in plain},
+        **{name: _entries(plain, name, moved) for name in ("parts", "remaining") if name in plain},
+    }
+    return data if changed == plain else _encode(changed)
+
+
+_DIRS = ("data_dir", "log_dir", "txn_dir", "checkpoint_dir", "erase_dir")
+
+
+def _each(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    found = plain[name]
+    return [moved(item) for item in found] if isinstance(found, list) else found
+
+
+def _entries(plain: dict[str, Any], name: str, moved: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    found = plain[name]
+    entries: Iterable[Any] = found if isinstance(found, list) else ()
+    changed = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            return found
+        new = dict(entry)
+        if "key" in new:
+            new["key"] = moved(new["key"])
+        if "objects" in new:
+            new["objects"] = _each(new, "objects", moved)
+        changed.append(new)
+    return changed if isinstance(found, list) else found

@@ -1,0 +1,102 @@
+"""What says that a run of Airflow completed: objects under ``_runs/``, one for each time.
+
+A transaction's header names the run that committed it, but not whether the run had more to commit;
+a run that completed without a transaction leaves none; and transactions are kept for days, runs of
+Airflow for years. So a run whose work must not be done twice leaves a record once it is complete:
+created once, never changed, never deleted. (docs/format.md, "Runs that completed")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from firnline.errors import LogCorruptError
+from firnline.log.codec import UNREADABLE
+from firnline.log.txn_file import RunIdentity
+from firnline.store.create import create
+from firnline.table import Table
+
+VERSION = 1
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One time that a run completed."""
+
+    version: int = VERSION
+    id: str
+    """UUIDv7 of this record."""
+    t: int
+    """Unix milliseconds."""
+    run: RunIdentity
+    again: str = ""
+    """Word that the run was told with ``again``; empty for a run that was told nothing."""
+    transactions: tuple[int, ...] = ()
+    """What it committed, over all its tries; empty where there was nothing to do."""
+
+
+def completed(table: Table, run: RunIdentity) -> tuple[RunRecord, ...]:
+    """Return the times that a run completed, oldest first.
+
+    Requests: 1 LIST, and 1 GET for each of them.
+
+    Raises:
+        LogCorruptError: a record does not read.
+    """
+    keys = [meta.key for meta in table.store.list(table.paths.run_dir(run.dag_id, run.run_id))]
+    found = [(key, _decode(key, data)) for key, data in table.store.get_many(keys) if data]
+    return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
+
+
+def record_completed(
+    table: Table, run: RunIdentity, again: str, transactions: Sequence[int], earlier: int
+) -> RunRecord:
+    """Record that a run completed. Returns the record that stands.
+
+    Requests: 1 PUT; 1 GET and 1 PUT besides for each record that another try wrote meanwhile.
+
+    Args:
+        table: on which it worked.
+        run: which run.
+        again: the word that it was told.
+        transactions: what it committed.
+        earlier: how often it had completed before.
+
+    Raises:
+        OutcomeUnknownError: nobody can say whether it was stored.
+    """
+    now = table.clock.now_ms()
+    record = RunRecord(
+        id=table.ids.uuid7(now), t=now, run=run, again=again, transactions=tuple(transactions)
+    )
+    data = msgspec.json.encode(record)
+    number = earlier
+    while True:
+        number += 1
+        key = table.paths.run_record(run.dag_id, run.run_id, number)
+        other = create(table.store, key, data)
+        if other is None:
+            return record
+        # Another try of the run, which somebody had given up, has ended at the same time.
+        theirs = _decode(key, other)
+        if theirs.again == again:
+            return theirs
+
+
+def _decode(key: str, data: bytes) -> RunRecord:
+    try:
+        record = msgspec.json.decode(data, type=RunRecord)
+    except UNREADABLE as error:
+        raise LogCorruptError(
+            f"the record {key} of a run that completed does not read: {error}",
+            next_step="restore the object from a backup, or delete it: then the run counts as "
+            "one that was never completed",
+        ) from None
+    if record.version != VERSION:
+        raise LogCorruptError(
+            f"the record {key} of a run has format version {record.version}, this firnline reads "
+            f"version {VERSION}",
+            next_step="upgrade firnline before you touch this table",
+        )
+    return record

@@ -1,0 +1,423 @@
+"""The judgement of a log: who lost what, who is told, and that a plain rebuild mends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from firnline.append import Appender
+from firnline.base import take_base
+from firnline.errors import LogCorruptError, LogLostError, UsageError
+from firnline.log.records import Marker
+from firnline.log.txn_file import Counts
+from firnline.moment import snapshot_at
+from firnline.operations.merge import MergeOptions, preview
+from firnline.operations.rebuild import RebuildOptions, run_rebuild
+from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
+from firnline.snapshot import read_snapshot
+from firnline.state.health import OLD_MS, require_table
+from firnline.stream import AppendStream
+from firnline.transaction import Change, commit
+from tests.support import histories
+from tests.support.beside import Beside
+from tests.support.histories import RUN, append, filled, lose_log, merge, rows_from, table_world
+from tests.support.log_tables import do_merge, put_append
+from tests.support.reading import visible_ids
+from tests.support.v1_client import V1Client
+from tests.support.world import World, make_world
+
+NOTES = {"v1-sees-deleted-rows", "log-clean-up-due", "part-gone-early"}
+
+
+def read(world: World) -> Counter[int]:
+    return visible_ids(world.table)
+
+
+def logs_of(world: World) -> list[str]:
+    """Log files of transactions, the oldest first."""
+    return sorted(k for k in world.store.objects if "/_log/" in k and "_m_0" in k)
+
+
+def verify(world: World) -> VerifyReport:
+    return run_verify(world.table, VerifyOptions())
+
+
+def rebuild(world: World) -> None:
+    world.clock.advance(1)
+    run_rebuild(world.table, RebuildOptions(), RUN)
+
+
+def refused(world: World) -> str:
+    """Everybody refuses with one sentence, and nothing is written; returns it."""
+    before = dict(world.store.objects)
+    told = set()
+    doings: list[Callable[[], object]] = [
+        lambda: snapshot_at(world.table),
+        lambda: read_snapshot(world.store, world.table.paths, everything=True),
+        lambda: AppendStream(world.table).start(None),
+        lambda: take_base(world.table),
+        lambda: preview(world.table, MergeOptions()),
+        lambda: Appender(world.table).append(rows_from(900)),
+    ]
+    for doing in doings:
+        with pytest.raises(LogLostError) as caught:
+            doing()
+        told.add(str(caught.value))
+    assert world.store.objects == before
+    (sentence,) = told
+    assert "`firnline rebuild`" in sentence
+    report = verify(world)
+    assert (report.healthy, report.findings[0].kind) == (False, "log-lost")
+    return sentence
+
+
+def mended(world: World, rows: Counter[int] | dict[int, int]) -> None:
+    """A plain rebuild brings everything back, and there is nothing more to rebuild."""
+    rebuild(world)
+    assert read(world) == rows
+    # The client of version 1 in these tests does not state the sizes of its objects.
+    assert not verify(world).kinds.keys() - {"part-size", *NOTES}
+    with pytest.raises(UsageError, match="is whole"):
+        rebuild(world)
+    append(world, 500)
+    assert read(world) == Counter(rows) + Counter(range(500, 506))
+
+
+def busy(tmp_path: Path) -> World:
+    """Three merges, each after appends, and appends behind them."""
+    world = table_world()
+    for number in range(3):
+        appends(world, 24 * number)
+        merge(world, tmp_path)
+    appends(world, 72)
+    assert len(logs_of(world)) == 3
+    return world
+
+
+def appends(world: World, first: int) -> None:
+    """Four of them, which is what a merge waits for."""
+    for number in range(4):
+        append(world, first + 6 * number)
+
+
+# --- log files deleted ----------------------------------------------------------------------------
+
+
+def test_where_the_newest_log_files_are_deleted_everybody_is_told_and_a_rebuild_mends_it(
+    tmp_path: Path,
+) -> None:
+    world = busy(tmp_path)
+    histories.delete_lazily(world, 5)
+    histories.clean_up(world)
+    right = read(world)
+    for key in logs_of(world)[-2:]:
+        del world.store.objects[key]
+    refused(world)
+    mended(world, right)
+
+
+def test_where_only_the_newest_log_file_is_deleted_readers_lose_nothing(tmp_path: Path) -> None:
+    # Published and deleted, or not published yet: nobody can tell, and it makes no difference.
+    world = busy(tmp_path)
+    merge(world, tmp_path)
+    right = read(world)
+    del world.store.objects[logs_of(world)[-1]]
+    assert read(world) == right
+    assert verify(world).kinds.get("txn-unpublished") == 1
+    assert len(logs_of(world)) == 3
+    assert take_base(world.table).seq == 4
+    assert len(logs_of(world)) == 4
+    assert read(world) == right
+
+
+def test_the_newest_log_file_and_what_it_had_folded_gone_is_a_lost_log(tmp_path: Path) -> None:
+    world = busy(tmp_path)
+    before = set(world.store.objects)
+    merge(world, tmp_path)
+    right = read(world)
+    content = read_snapshot(world.store, world.table.paths).contents[logs_of(world)[-1]]
+    folded = {stone.p for stone in content.tombstones if stone.t == content.t}
+    assert folded <= before
+    for key in [logs_of(world)[-1], *folded]:
+        del world.store.objects[key]
+    refused(world)
+    mended(world, right)
+
+
+def test_where_a_standing_log_file_is_deleted_what_it_buried_does_not_come_back() -> None:
+    world = make_world()
+    big = put_append(world, *(f"d={day}" for day in range(200)))
+    first = do_merge(world, big[:1])
+    do_merge(world, put_append(world))
+    before = read_snapshot(world.store, world.table.paths).live.keys()
+    del world.store.objects[first.header.log]
+    with pytest.raises(LogLostError, match="that of transaction 1 is gone"):
+        read_snapshot(world.store, world.table.paths)
+    with pytest.raises(LogLostError, match="that of transaction 1 is gone"):
+        Appender(world.table).append(rows_from(0))
+    assert verify(world).findings[0].kind == "log-lost"
+    del before
+
+
+def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path) -> None:
+    world = busy(tmp_path)
+    right = read(world)
+    lose_log(world)
+    refused(world)
+    with pytest.raises(LogLostError):
+        require_table(world.table)
+    mended(world, right)
+
+
+def test_after_one_append_to_a_lost_log_readers_are_refused_and_not_served_a_part(
+    tmp_path: Path,
+) -> None:
+    world = busy(tmp_path)
+    writer = Appender(world.table)
+    writer.append(rows_from(100))
+    right = read(world)
+    lose_log(world)
+    world.clock.advance(10)
+    writer.append(rows_from(200))  # it knows the columns, and did not look
+    refused(world)
+    mended(world, right + Counter(range(200, 206)))
+
+
+def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_parts_are_old() -> (
+    None
+):
+    world = filled()
+    right = read(world)
+    lose_log(world)
+    del world.store.objects[world.table.paths.birth]  # as of a table that was written before
+    with pytest.raises(UsageError, match="there is no table"):
+        snapshot_at(world.table)  # all of it may belong to an append that is under way
+    world.clock.advance(OLD_MS + 1_000)
+    assert "older than any append" in str(refused_without_snapshot(world))
+    rebuild(world)
+    assert read(world) == right
+
+
+def refused_without_snapshot(world: World) -> LogLostError:
+    with pytest.raises(LogLostError) as caught:
+        snapshot_at(world.table)
+    for doing in (
+        lambda: take_base(world.table),
+        lambda: Appender(world.table).append(rows_from(9)),
+    ):
+        with pytest.raises(LogLostError):
+            doing()
+    assert verify(world).findings[0].kind == "log-lost"
+    return caught.value
+
+
+def test_a_birth_record_says_that_there_was_a_log() -> None:
+    world = filled()
+    right = read(world)
+    assert world.table.paths.birth in world.store.objects
+    assert take_base(world.table).seq == 0
+    assert verify(world).kinds == {}
+    lose_log(world)
+    refused(world)
+    mended(world, right)
+
+
+def test_a_place_where_nobody_has_written_is_no_table_for_whoever_reads() -> None:
+    world = table_world()
+    for doing in (
+        lambda: snapshot_at(world.table),
+        lambda: AppendStream(world.table).start(None),
+        lambda: verify(world),
+        lambda: require_table(world.table),
+    ):
+        with pytest.raises(UsageError, match="there is no table at memory"):
+            doing()
+    append(world, 0)
+    require_table(world.table)
+    assert sum(read(world).values()) == 6
+
+
+def test_an_append_or_run_that_died_a_moment_ago_does_not_make_a_new_table_a_lost_one() -> None:
+    world = table_world()
+    left = world.table.paths.data_part("day=0", world.ids.uuid7(world.clock.now))
+    world.store.objects[left] = (b"rows", world.clock.now)
+    append(world, 0)
+    assert sum(read(world).values()) == 6
+
+
+# --- committed and not published ------------------------------------------------------------------
+
+
+def test_a_reader_sees_what_is_committed_and_not_published_and_writes_nothing() -> None:
+    world = make_world()
+    parts = put_append(world) + put_append(world)
+    log = do_merge(world, parts).header.log
+    del world.store.objects[log]
+    before, gets = dict(world.store.objects), world.store.counters.get
+    found = read_snapshot(world.store, world.table.paths)
+    assert (found.seq, found.unpublished) == (1, log)
+    assert found.live.keys().isdisjoint(parts)
+    assert world.store.objects == before
+    assert world.store.counters.get == gets + 3  # two appends, one transaction
+
+
+def test_a_reader_pays_one_list_more() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    put_append(world)
+    before = world.store.counters.as_dict()
+    read_snapshot(world.store, world.table.paths)
+    after = world.store.counters.as_dict()
+    assert (after["list"] - before["list"], after["get"] - before["get"]) == (2, 2)
+
+
+def test_a_commit_pays_no_list_more_than_a_reader() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    before = world.store.counters.list
+    take_base(world.table)
+    assert world.store.counters.list == before + 2
+
+
+def test_commits_between_the_two_listings_do_not_make_a_log_look_lost() -> None:
+    world = make_world()
+    put_append(world)
+
+    def rivals() -> None:
+        for _ in range(3):
+            do_merge(world, put_append(world))
+
+    store = Beside(world.store, what="list t/_txn", act=rivals)
+    assert read_snapshot(store, world.table.paths).seq == 3
+
+
+def test_a_first_append_between_the_two_listings_does_not_make_a_log_look_lost() -> None:
+    world = table_world()
+
+    def rival() -> None:
+        append(world, 0)
+
+    store = Beside(world.store, what="list t/_txn", act=rival)
+    assert len(read_snapshot(store, world.table.paths).live) == 2
+
+
+def on_an_empty_log(world: World) -> str:
+    """A first transaction that folded nothing; returns its part."""
+    key = world.table.paths.data_part("day=0", world.ids.uuid7(world.clock.now))
+    world.store.objects[key] = (b"rows", world.clock.now)
+    change = Change(
+        op="replace",
+        replaces=(),
+        adds=(Marker(p=key, b=4, t=0, n=1),),
+        columns={"id": "BIGINT"},
+        counts=Counts(parts_out=1, rows_out=1, rows_added=1),
+    )
+    commit(world.table, take_base(world.table), change, RUN)
+    return key
+
+
+def test_a_first_transaction_on_an_empty_log_that_nobody_published_is_seen_and_published() -> None:
+    world = table_world()
+    key = on_an_empty_log(world)
+    lose_log(world)
+    assert set(read_snapshot(world.store, world.table.paths).live) == {key}
+    assert set(take_base(world.table).snapshot.live) == {key}
+    assert len(logs_of(world)) == 1
+
+
+def test_with_parts_that_it_does_not_name_the_log_is_lost(tmp_path: Path) -> None:
+    world = table_world()
+    on_an_empty_log(world)
+    append(world, 0)
+    lose_log(world)
+    assert "does not name" in refused(world)
+    del tmp_path
+
+
+# --- clients of version 1 -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_after_a_clean_up_by_a_v1_client_no_deleted_row_is_shown_and_a_rebuild_mends_it(
+    tmp_path: Path, rewrite: bool
+) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    histories.delete_lazily(world, 3)
+    right = read(world)
+    assert set(right) == set(range(3, 30))
+    client = V1Client(world)
+    for _ in range(2):
+        new = client.append("day=7")
+        world.store.objects[new] = (histories.parquet_bytes(rows_from(700, 1)), world.clock.now)
+    merged = client.merge("day=7")
+    assert merged is not None
+    world.store.objects[merged] = (histories.parquet_bytes(rows_from(700, 2)), world.clock.now)
+    client.clean_up(rewrite=rewrite)
+    assert logs_of(world) == []
+    assert "maybe by the clean-up of a client of log version 1" in refused(world)
+    mended(world, right + Counter({700: 1, 701: 1}))
+    assert set(take_base(world.table).snapshot.deletes), "the delete is still pending"
+
+
+def test_a_v1_clean_up_of_a_first_transaction_is_a_lost_log_too(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    assert len(logs_of(world)) == 1
+    client = V1Client(world)
+    client.append("day=7")
+    client.append("day=7")
+    client.merge("day=7")
+    client.clean_up()
+    assert "transaction 1" in refused(world)
+
+
+def test_what_a_v1_client_has_merged_is_not_there_twice_after_a_rebuild(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    rows = read(world)
+    client = V1Client(world)
+    merged = client.merge("day=0")
+    assert merged is not None
+    ids = sorted(k for k in rows if k % 2 == 0)
+    made = rows_from(0, 2 * len(ids)).filter([k % 2 == 0 for k in range(2 * len(ids))])
+    world.store.objects[merged] = (histories.parquet_bytes(made), world.clock.now)
+    client.clean_up(rewrite=True)
+    refused(world)
+    report = run_rebuild(world.table, RebuildOptions(dry_run=True), RUN)
+    assert report.plan["missing"], "the parts that the client has deleted are told of"
+    mended(world, rows)
+
+
+# --- what does not read ---------------------------------------------------------------------------
+
+
+def test_a_transaction_that_does_not_read_and_is_not_published_is_an_error_of_its_own() -> None:
+    world = make_world()
+    log = do_merge(world, put_append(world)).header.log
+    del world.store.objects[log]
+    key = world.table.paths.txn(1)
+    data, at = world.store.objects[key]
+    world.store.objects[key] = (data[:-5], at)
+    with pytest.raises(LogCorruptError, match=r"_txn/0*1\.jsonl"):
+        read_snapshot(world.store, world.table.paths)
+    report = verify(world)
+    assert {"log-lost", "txn-unreadable"} <= report.kinds.keys()
+
+
+def test_the_second_look_is_paid_for_once() -> None:
+    world = make_world()
+    put_append(world)
+    for _ in range(3):
+        do_merge(world, put_append(world))
+    lose_log(world)
+    before = world.store.counters.list
+    with pytest.raises(LogLostError):
+        read_snapshot(replace(world.table).store, world.table.paths)
+    assert world.store.counters.list == before + 4

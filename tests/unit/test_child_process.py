@@ -1,0 +1,52 @@
+"""A process that works on a stranger's bytes gets nothing of the environment but what it needs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from firnline import footer_process
+from firnline.child_process import child_environment
+from firnline.kernel import query_process
+
+START = query_process._start
+"""The product's own; tests of this folder fork instead."""
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "hush",
+    "AWS_PROFILE": "prod",
+    "AIRFLOW_CONN_LAKE": "aws://a:hush@",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://a:hush@host/db",
+    "FIRNLINE_STORE_ACCESS": '{"secret_key": "hush"}',
+    "FIRNLINE_JOB_OPTIONS": "{}",
+    "DB_PWD": "hush",
+    "PYSPARK_GATEWAY_SECRET": "hush",
+    "HOME": "/home/hush",
+}
+NEEDED = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/scratch", "TZ": "UTC"}
+
+
+def test_what_is_not_listed_is_not_handed_on() -> None:
+    given = child_environment({**SECRETS, **NEEDED, "PYTHONPATH": "old"})
+    assert {**NEEDED, "PYTHONPATH": given["PYTHONPATH"]} == given
+    assert given["PYTHONPATH"].split(":") == [path for path in sys.path if path]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_neither_the_querys_nor_the_footers_process_sees_a_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    footers = footer_process._Process()
+    with tempfile.TemporaryFile() as told, START(told) as query:
+        for process in (query, footers._start()):
+            seen = Path(f"/proc/{process.pid}/environ").read_bytes()
+            assert b"hush" not in seen
+            assert b"AIRFLOW" not in seen
+            assert b"PYTHONPATH=" in seen
+        query.kill()
+    footers.close()
