@@ -189,7 +189,8 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     if not _published(table, header, draft.log_file, read_at_ms):
         return Committed(header, None)
     name = table.paths.parse_log(header.log)
-    item = LogObject(name, len(draft.log_file), table.clock.now_ms())
+    # When the store wrote it, only a listing says; this machine's clock may be behind.
+    item = LogObject(name, len(draft.log_file), max(header.t, table.clock.now_ms()))
     after = replace(
         base,
         snapshot=base.snapshot.with_log(item, draft.content),

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from firnline.append import Appender
 from firnline.clock import SystemClock
+from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.rebuild import run_rebuild
+from firnline.operations.remains import RebuildOptions
 from firnline.plan.delete import Mode
 from firnline.snapshot import read_snapshot
 from tests.support.cleanups import GRACE
@@ -185,7 +188,7 @@ def test_a_foreign_append_counts_as_written_after_the_transactions_before_it(
     assert ids_of(world) == [1, 2], "the delete does not hide what came after it"
 
 
-def test_a_foreign_clean_up_deletes_log_files_of_our_transactions() -> None:
+def test_a_foreign_clean_up_makes_the_log_lost_and_a_plain_rebuild_mends_it() -> None:
     world = make_world()
     client = V1Client(world)
     do_merge(world, put_append(world) + put_append(world))
@@ -199,3 +202,9 @@ def test_a_foreign_clean_up_deletes_log_files_of_our_transactions() -> None:
     assert ours
     assert ours.isdisjoint(world.store.objects)
     assert client.live() == live, "its own view is whole"
+    with pytest.raises(FirnlineError, match="lost") as refused:
+        read_snapshot(world.store, world.table.paths)
+    assert "firnline rebuild" in refused.value.next_step
+    run_rebuild(world.table, RebuildOptions(), RUN)
+    assert set(read_snapshot(world.store, world.table.paths).live) == live
+    agree(world, client)

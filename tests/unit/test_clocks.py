@@ -263,3 +263,18 @@ def test_a_rebuild_asks_about_no_part_for_a_transaction_that_is_dated_years_ahea
         del world.store.objects[key]
     run_rebuild(world.table, RebuildOptions(), RUN)
     assert set(snapshot(world).live) == before == at_now(world)
+
+
+def test_a_maintenance_clock_that_is_behind_dates_nothing_back() -> None:
+    """Two transactions of one run: of its own log file only a listing says when it was there."""
+    world = make_world()
+    keys = [*put_append(world), *put_append(world, "d=2")]
+    moment = world.clock.now
+    world.clock.advance(HOUR)
+    late = dataclasses.replace(world.clock, now=world.clock.now - 10 * DAY)
+    behind = dataclasses.replace(world, table=dataclasses.replace(world.table, clock=late))
+    first = do_merge(behind, keys[:1])
+    do_merge(behind, keys[1:], first.base)
+    state = snapshot(world)
+    assert not dated.recorded(state.other)
+    assert set(state.at(moment).live) == set(keys)
