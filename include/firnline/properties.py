@@ -134,12 +134,15 @@ def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
-def in_force(settings: TableSettings, table: Properties | None) -> TableSettings:
+def in_force(
+    settings: TableSettings, table: Properties | None, *, any_key: bool = False
+) -> TableSettings:
     """Return the settings with everything that the table says itself in place of theirs.
 
     Args:
         settings: what somebody wants.
         table: the properties in force; None for a table that has none yet.
+        any_key: also where the settings name another key, which then counts for nothing.
 
     Raises:
         PropertiesDifferError: the settings name another key or version.
@@ -147,7 +150,8 @@ def in_force(settings: TableSettings, table: Properties | None) -> TableSettings
     """
     if table is None or table == from_settings(settings):
         return settings
-    _refuse_other_identity(settings, table)
+    if not any_key:
+        _refuse_other_identity(settings, table)
     values: dict[str, Any] = {
         "append": settings.append.model_copy(update={"ttl": table.append_ttl}),
         "commit_ttl": table.commit_ttl,

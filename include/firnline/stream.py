@@ -27,6 +27,7 @@ from firnline.plan import stream as plan
 from firnline.plan import stream_parts as parts
 from firnline.plan.read import ReadOptions, ReadPlan
 from firnline.plan.stream import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
+from firnline.properties import current, in_force
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.state.health import no_table
 from firnline.table import Table
@@ -153,8 +154,11 @@ class AppendStream:
         snapshot = self._look()
         view = self._view(start, snapshot)
         markers: list[Marker] = []
-        settings, now = self.table.settings, self.table.clock.now_ms()
-        forgotten = parts.forgotten_before(view.folds, settings, now)
+        # Rows are delivered as they were appended: which of them wins is no matter here.
+        said = current(snapshot.properties)
+        settings = in_force(self.table.settings, said, any_key=True)
+        now = self.table.clock.now_ms()
+        forgotten = parts.forgotten_before(view.folds, snapshot, settings, now)
         if start.initial is not None:
             until = None if end.initial is None else end.initial.after
             found = self._initial(start, start.initial, view, snapshot)

@@ -102,8 +102,8 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
             of a table without primary key, a ``where`` that cannot be bound.
         PropertiesDifferError: with dedup, where the settings name another key than the table.
     """
-    if options.dedup is not False:
-        settings = in_force(settings, current(snapshot.properties))
+    said = current(snapshot.properties)
+    settings = in_force(settings, said, any_key=options.dedup is False)
     schema = snapshot.schema
     key = _key(snapshot, settings, options)
     where = None if options.where is None else bind(options.where, schema)

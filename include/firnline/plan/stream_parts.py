@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from firnline.errors import StreamBehindError
+from firnline.log.properties import PropertiesRecord
 from firnline.log.records import LogContent, Marker
 from firnline.plan.read import ReadOptions, ReadPlan, plan_read
 from firnline.plan.stream import ANEW, Folds, long
@@ -20,14 +21,35 @@ _RECORD = {"delete", "erase", "replace", "evolve"}
 """Operations that commit records without which parts of before cannot be read."""
 
 
-def forgotten_before(folds: Mapping[int, Folds], settings: TableSettings, now_ms: int) -> int:
+def forgotten_before(
+    folds: Mapping[int, Folds], snapshot: Snapshot, settings: TableSettings, now_ms: int
+) -> int:
     """Records of parts tombstoned at or before this time (unix ms) may be forgotten.
 
     Their parts are still there where nobody cleans up; rows that must not be seen are in them.
+
+    Args:
+        folds: of the transactions since the stream's offset.
+        snapshot: the newest state.
+        settings: in force.
+        now_ms: wall clock.
     """
     if not any(one.op in _RECORD for one in folds.values()):
         return 0
-    return now_ms - settings.append.ttl - settings.cleanup.grace
+    shortest = now_ms - settings.append.ttl - settings.cleanup.grace
+    return max([shortest, *_by_properties_of_before(folds, snapshot.properties)])
+
+
+def _by_properties_of_before(
+    folds: Mapping[int, Folds], records: Sequence[PropertiesRecord]
+) -> Iterator[int]:
+    """What was forgotten by the shorter times of before a change, as long ago as the change."""
+    for seq in (seq for seq, one in folds.items() if one.op == "properties"):
+        older = [record for record in records if record.seq < seq]
+        newer = next(record for record in records if record.seq >= seq)
+        changed = newer.t if newer.seen is None else newer.seen
+        # Of one that nobody goes by any more the times are not known: anything may be forgotten.
+        yield changed - (older[-1].values.append_ttl + older[-1].values.grace if older else 0)
 
 
 def of_append(

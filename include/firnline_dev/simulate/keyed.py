@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from firnline.log.records import Marker
 from firnline.snapshot import Snapshot
 from firnline_dev.simulate.kinds import is_tombstone
+from firnline_dev.simulate.world import Violation
 
 Row = tuple[int, str, str]
 """Its number, partition, user; the key is the user."""
@@ -95,6 +96,8 @@ class Keyed:
         places = self.places()
         best: dict[Key, int] = {}
         for k, p, u in rows:
+            if k not in places:
+                raise Violation(f"rows lost: no part holds {k}, which nobody took away")
             if (p, u) not in best or places[k] > places[best[p, u]]:
                 best[p, u] = k
         return best
