@@ -132,10 +132,9 @@ def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
     known = dated.listed(remains.log.listing) | dated.recorded(remains.other)
     dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
     now = max(table.clock.now_ms(), history.newest_at)
-    late = min(t, now + dated.FAR_MS)
-    found = {at: known.get(at, at if at <= late else now) for at in dates | {history.newest_t}}
+    found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
     found[t] = max(now, *(seen + 1 for seen in found.values()))
-    return {dated.record(at, seen) for at, seen in found.items() if at > seen + dated.FAR_MS}
+    return {dated.record(at, seen) for at, seen in found.items() if at > seen}
 
 
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:

@@ -261,8 +261,8 @@ def _dates_are_forgotten() -> None:
 
 
 MUTATIONS: dict[str, Mutation] = {
-    "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 5),
-    "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 5),
+    "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 27),
+    "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 27),
     "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
     "no conflict check": Mutation(_no_conflict_check, 6),
     "append reads its sequence from the log": Mutation(_append_q_from_log, 0),

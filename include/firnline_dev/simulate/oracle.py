@@ -180,6 +180,7 @@ class Oracle:
         for key in self.committed.keys() - self.published:
             self.published.add(key)
             self.ledger.published_at[self.committed[key][0].seq] = self.world.step
+        self.forgive_past(self.world.now)
         snapshot = self.snapshot()
         for path, marker in snapshot.live.items():
             for k, p, u in self.part_rows[path]:
