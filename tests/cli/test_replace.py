@@ -128,9 +128,18 @@ def test_wrong_use_is_one_sentence_and_changes_nothing(
     assert data == set(before)
 
 
-def test_without_a_column_of_times_one_has_to_be_named(firnline: Firnline, root: str) -> None:
-    shown = firnline("replace", root, "--nothing", *INTERVAL, "--yes")
+def test_without_a_column_of_times_one_has_to_be_named(firnline: Firnline, tmp_path: Path) -> None:
+    plain = f"file://{tmp_path}/plain"
+    assert firnline("append", plain, file(tmp_path, range(6))).code == 0
+    shown = firnline("replace", plain, "--nothing", *INTERVAL, "--yes")
     assert shown.sentence.endswith("name no column of times; name the column (--column)")
+
+
+def test_a_root_url_takes_the_column_of_the_table_s_own_order(
+    firnline: Firnline, root: str
+) -> None:
+    shown = firnline("replace", root, "--nothing", *INTERVAL, "--yes", "--json")
+    assert shown.data["counts"]["rows_deleted"] == 6
 
 
 def test_where_nobody_can_be_asked_yes_is_needed(firnline: Firnline, root: str) -> None:

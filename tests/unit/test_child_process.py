@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def test_what_is_not_listed_is_not_handed_on() -> None:
     assert given["PYTHONPATH"].split(":") == [path for path in sys.path if path]
 
 
+def environment_of(pid: int) -> bytes:
+    """Of a process, once it runs its own program; before that it has none to be read."""
+    for _ in range(2_000):
+        seen = Path(f"/proc/{pid}/environ").read_bytes()
+        if seen:
+            return seen
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} never began")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_neither_the_querys_nor_the_footers_process_sees_a_secret(
     monkeypatch: pytest.MonkeyPatch,
@@ -44,7 +55,7 @@ def test_neither_the_querys_nor_the_footers_process_sees_a_secret(
     footers = footer_process._Process()
     with tempfile.TemporaryFile() as told, START(told) as query:
         for process in (query, footers._start()):
-            seen = Path(f"/proc/{process.pid}/environ").read_bytes()
+            seen = environment_of(process.pid)
             assert b"hush" not in seen
             assert b"AIRFLOW" not in seen
             assert b"PYTHONPATH=" in seen

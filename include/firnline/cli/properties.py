@@ -34,7 +34,7 @@ commands.add_typer(
 @command(
     group,
     "show",
-    ["firnline properties flights", "firnline properties s3://lake/flights --json"],
+    ["firnline properties show flights", "firnline properties show s3://lake/flights --json"],
 )
 def show(
     table: TableArgument,

@@ -33,6 +33,7 @@ _OTHERS = {
     *("--conn-login", "--conn-password", "--subdir", "--dag-run-conf", "--from-date", "--to-date"),
     *("--max-active-runs", "--reprocess-behavior", "--run-backwards", "--remote"),
     *(
+        "--approved-by",
         "--dag-id",
         "--run-id",
         "--try-number",
