@@ -19,6 +19,8 @@ REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
 TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
+# Seeds that no run before has played: by the commit, so that a failure can be played again.
+FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
 
 STORE ?= file
 
@@ -55,11 +57,13 @@ unit:
 
 test: check servers ## check, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
 	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_OF_A_TEST) --corpus
+	$(BIN)/python -m firnline_dev.simulate --seeds 100 --from $(FAR_FROM_0)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
 	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_IN_FULL) --corpus
+	$(BIN)/python -m firnline_dev.simulate --seeds 2000 --from $(FAR_FROM_0)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 mutations: setup servers ## Mistakes in the product that the tests have to catch, and what catches them

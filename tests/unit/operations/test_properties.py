@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from firnline import checkpoint
 from firnline.append import Appender
 from firnline.base import take_base
 from firnline.clock import SystemClock
@@ -308,6 +309,15 @@ def test_folds_and_clean_ups_carry_them(tmp_path: Path) -> None:
     world = changed_and_merged(tmp_path)
     found = said(world)
     assert (found.append_ttl, found.grace, found.primary_key) == (3 * HOUR, HOUR, ("id",))
+
+
+def test_a_checkpoint_carries_them(tmp_path: Path) -> None:
+    world = changed_and_merged(tmp_path)
+    by_log = read_snapshot(world.store, world.table.paths)
+    checkpoint.write(world.table, by_log)
+    by_checkpoint = read_snapshot(world.store, world.table.paths, checkpoint_above=0)
+    assert by_checkpoint.covered
+    assert by_checkpoint.properties == by_log.properties
 
 
 def test_a_rebuild_finds_them_in_what_is_left(tmp_path: Path) -> None:
