@@ -101,7 +101,8 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
     The next transaction writes it down.
     """
     item = snapshot.listing[key]
-    if not dated.listed({key: item}) or item.name.t in dated.recorded(rest.other):
+    seen = dated.listed({key: item}).get(item.name.t)
+    if seen is None or dated.recorded(rest.other).get(item.name.t, seen + 1) <= seen:
         return False
     return item.name.t >= snapshot.purged or item.name.t in snapshot.dates_used()
 
