@@ -128,8 +128,10 @@ def fold(
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
     """Without dates that are over; all parts count, not only those that are folded."""
-    used = snapshot.dates_used() if dated.recorded(lines) else frozenset()
-    return (line for line in lines if not dated.is_over(line, purged, used))
+    best = dated.recorded(lines)
+    used = snapshot.dates_used() if best else frozenset()
+    kept = (line for line in lines if not dated.is_corrected(line, best))
+    return (line for line in kept if not dated.is_over(line, purged, used))
 
 
 def _stones(

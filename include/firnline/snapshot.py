@@ -340,7 +340,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
     times = tuple(sorted(known))
-    ahead = dated.listed(log.listing) | dated.recorded(other)
+    ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
     return Snapshot(

@@ -364,7 +364,7 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     also where this machine's clock is behind.
     """
     known = dated.recorded(snapshot.other)
-    found = {at: seen for at, seen in snapshot.dated.items() if at not in known}
+    found = {at: seen for at, seen in snapshot.dated.items() if known.get(at) != seen}
     names = (item.name.t for item in snapshot.listing.values())
     after = max((snapshot.dated.get(at, at) + 1 for at in names), default=0)
     if t > max(now, after) + dated.FAR_MS:

@@ -131,7 +131,7 @@ def test_the_log_of_a_table_with_a_date_years_ahead_does_not_grow() -> None:
     state = snapshot(world)
     assert len(keys_under(world, "_log")) <= 7
     assert len(state.log_tombstones) <= 6
-    assert len(state.other) <= 8
+    assert len(state.other) <= 12, "those of the last grace, some of them corrected once"
     check(world, state.live)
 
 

@@ -79,6 +79,18 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     return found
 
 
+def known(listing: Mapping[str, LogObject], lines: Iterable[bytes]) -> dict[int, int]:
+    """Return date -> when it took effect, by what is listed and what is recorded.
+
+    The earlier of both: the clock of who wrote the record may have been ahead, and by the store's
+    clock things take effect in the order of transactions.
+    """
+    found = recorded(lines)
+    for t, seen in listed(listing).items():
+        found[t] = min(seen, found.get(t, seen))
+    return found
+
+
 def is_over(line: bytes, purged: int, used: Container[int]) -> bool:
     """Return True for a record that nobody needs.
 
@@ -92,6 +104,12 @@ def is_over(line: bytes, purged: int, used: Container[int]) -> bool:
     """
     one = _read(line)
     return one is not None and one.t < purged and one.t not in used
+
+
+def is_corrected(line: bytes, best: Mapping[int, int]) -> bool:
+    """Return True for a record for which an earlier time is known (``recorded``)."""
+    one = _read(line)
+    return one is not None and best.get(one.t, one.at) < one.at
 
 
 def _read(line: bytes) -> _Dated | None:

@@ -129,7 +129,7 @@ def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
     What nobody says any more when it took effect had done so by now.
     """
     plan, history = remains.plan, remains.history
-    known = dated.listed(remains.log.listing) | dated.recorded(remains.other)
+    known = dated.known(remains.log.listing, remains.other)
     dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
     now = max(table.clock.now_ms(), history.newest_at)
     found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}

@@ -147,7 +147,7 @@ class _State(StateColumns):
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
         rows, changes = split(records)
-        ahead = dated.listed(log.listing) | dated.recorded(txns.other)
+        ahead = dated.known(log.listing, txns.other)
         return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:

@@ -101,7 +101,8 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
     The next transaction writes it down.
     """
     item = snapshot.listing[key]
-    if not dated.listed({key: item}) or item.name.t in dated.recorded(rest.other):
+    seen = dated.listed({key: item}).get(item.name.t)
+    if seen is None or dated.recorded(rest.other).get(item.name.t, seen + 1) <= seen:
         return False
     return item.name.t >= snapshot.purged or item.name.t in snapshot.dates_used()
 
@@ -110,7 +111,8 @@ def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> boo
     """Return True when an extension record stands nowhere else, and somebody may need it."""
     missing = {line for line in lines if line not in rest.other}
     if missing:
-        used = snapshot.dates_used()
+        used, best = snapshot.dates_used(), dated.recorded(rest.other)
+        missing = {line for line in missing if not dated.is_corrected(line, best)}
         missing = {ln for ln in missing if not dated.is_over(ln, snapshot.purged, used)}
     # A later batch of the same query stands for those before it.
     return bool(missing) and not missing.isdisjoint(without_superseded(rest.other | missing))
