@@ -67,7 +67,7 @@ def _no_commit_ttl() -> None:
 
 
 def _no_append_ttl() -> None:
-    put(append_log, "_latest_ms", lambda *_: (sys.maxsize, sys.maxsize))
+    put(append_log, "_latest_ms", lambda *_, **__: (sys.maxsize, sys.maxsize))
 
 
 def _raw_carry() -> None:
