@@ -191,7 +191,8 @@ def read_past(stage: Stage) -> None:
     The oracle has every log file that there ever was.
     """
     began = stage.world.step
-    time_ms = stage.r.randint(stage.oracle.past_from, stage.world.now + TICK)
+    newest = max(stage.oracle.past_from, stage.world.now + TICK)
+    time_ms = stage.r.randint(stage.oracle.past_from, newest)
     stage.actor.tell(f"begins: as of {time_ms}")
     past = read_snapshot(stage.table.store, stage.table.paths).at(time_ms)
     if not past.live.keys() <= stage.world.objects.keys():
