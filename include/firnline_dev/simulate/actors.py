@@ -219,6 +219,8 @@ def find_nothing(stage: Stage) -> None:
 
 def wait_for_nothing(stage: Stage) -> None:
     """The grace is over for all there is, whatever it is dated; and what is there is there now."""
+    if not stage.oracle.landed:
+        return  # there is no table
     world, table = stage.world, stage.table
     cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
     # Who began by other properties may go on by them for a while.

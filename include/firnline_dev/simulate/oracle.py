@@ -176,7 +176,7 @@ class Oracle:
         """The log was lost: of before, a rebuild knows the rows, but not when each came."""
         # When what is dated far ahead took effect says a transaction, by a clock that may be ahead;
         # the log file whose last-modified time said it better is gone.
-        self.past_from = time_ms + (AHEAD if self.world.mix.ahead else 0)
+        self.past_from = time_ms + AHEAD
 
     def adopt(self) -> None:
         """After a rebuild an append that failed before its log file may be part of the table."""
