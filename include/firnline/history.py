@@ -124,7 +124,7 @@ def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[
 
     Requests: those of ``run_report``.
     """
-    after = table.paths.txn(since_seq) if since_seq else None
+    after = table.paths.txn(since_seq)  # 0 is the birth record
     keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
     return [
         header

@@ -101,10 +101,12 @@ def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a table with four parts in each of d=1 and d=2, to be copied."""
     folder = tmp_path_factory.mktemp("laid") / "events"
     rows = three_rows(folder.with_name("rows.parquet"))
+    text = f"tables:\n  events: {{root: 'file://{folder}', sort_by: [id]}}\n"
+    named = ["--settings", str(settings_file(folder.parent, text))]
     for partition in ("d=1", "d=2"):
         for _ in range(PARTS):
             with redirect_stdout(io.StringIO()):
-                assert run(["append", f"file://{folder}", str(rows), "--partition", partition]) == 0
+                assert run(["append", "events", str(rows), "--partition", partition, *named]) == 0
     return folder
 
 

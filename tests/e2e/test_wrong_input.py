@@ -24,7 +24,7 @@ from firnline.store.retry import RetryPolicy
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.e2e.conftest import PARTS, T_MS, Place, parquet
 from tests.e2e.resigning import forgetful
-from tests.support.cli import Outcome, content_of, program
+from tests.support.cli import Outcome, content_of, program, settings_file
 from tests.support.programs import run_program
 
 Firnline = Callable[..., Outcome]
@@ -103,11 +103,13 @@ def test_an_unknown_column_names_the_setting_and_the_columns(
 ) -> None:
     place.configure("sort_by: [nope]")
     with unchanged(place.folder):
-        shown = firnline("merge", "events", "--settings", place.settings)
+        shown = firnline("properties", "apply", "events", "--yes", "--settings", place.settings)
         refused(shown, 2, "'nope'", "sort_by", "id, v")
-        place.configure("partition_by: [nope]")
-        shown = firnline("append", "events", rows, "--settings", place.settings)
-        refused(shown, 2, "nope", "partition_by")
+    new = place.root.replace("events", "new")
+    text = f"tables: {{new: {{root: '{new}', partition_by: [nope]}}}}"
+    settings = settings_file(place.settings.parent, text)
+    shown = firnline("append", "new", rows, "--settings", settings)
+    refused(shown, 2, "nope", "partition_by")
 
 
 def test_a_partition_that_does_not_exist_is_wrong_usage(firnline: Firnline, place: Place) -> None:

@@ -77,9 +77,10 @@ def test_a_check_costs_the_log_four_listings_and_deep_a_get_for_each_part(
     report = verify(table, deep=False)
     assert (report.kinds, report.checked.live_parts) == ({}, 4)
     log_files = APPENDS + 2
-    assert spent(report.requests) == {"get": log_files + 1, "list": 4}
+    # The log files, the transaction, the birth record.
+    assert spent(report.requests) == {"get": log_files + 2, "list": 4}
     deep = verify(table)
-    assert spent(deep.requests) == {"get": log_files + 1 + 4, "list": 4}
+    assert spent(deep.requests) == {"get": log_files + 2 + 4, "list": 4}
     assert deep.checked.footer_rows == 2 * (APPENDS + 1)
 
 
@@ -116,8 +117,8 @@ def test_a_lost_log_is_rebuilt(store_root: StoreRoot, tmp_path: Path) -> None:
         m.p: (m.b, m.n, m.q, m.stats()) for m in before.live.values()
     }
     assert ids(table, tmp_path) == Counter(range(2 * (APPENDS + 1)))
-    # The transaction, the two parts that nobody names, the probe of the store.
-    assert spent(report.requests) == {"get": 4, "put": 4, "list": 3, "delete": 1}
+    # The transaction, the birth record, the two parts that nobody names, the probe of the store.
+    assert spent(report.requests) == {"get": 5, "put": 4, "list": 3, "delete": 1}
     assert verify(table).healthy
     with pytest.raises(UsageError, match="is whole: it reads"):
         run_rebuild(table, RebuildOptions(), RUN)
@@ -134,7 +135,7 @@ def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_
         table.store.put_file(f"{folder}/{number}=ü.parquet", path)
     table = opened(store_root, **SETTINGS)
     report = run_import(table, ImportOptions(source=f"{store_root.url}/in put"))
-    assert spent(report.requests) == {"get": files, "put": files + 1, "list": 4}
+    assert spent(report.requests) == {"get": files, "put": files + 2, "list": 4}
     # Footers: at most the last 64 KiB of each file, and of the rows nothing but those.
     assert size > 400_000
     assert report.requests["bytes_in"] <= files * 65_536

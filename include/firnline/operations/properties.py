@@ -20,7 +20,6 @@ from firnline.operations.effort import Effort
 from firnline.operations.report import Report
 from firnline.properties import (
     FIELDS,
-    IDENTITY,
     Difference,
     as_text,
     differences,
@@ -29,8 +28,9 @@ from firnline.properties import (
     stated,
     waits,
 )
-from firnline.settings import settings_for_root
+from firnline.settings import TableSettings, settings_for_root
 from firnline.snapshot import Snapshot
+from firnline.sql_types import fold_name
 from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.transaction import Change, commit
@@ -276,11 +276,26 @@ def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties
             "would lie in two partitions, and both would be seen",
             next_step="make a new table with that partition_by and append the rows there",
         )
-    for field in IDENTITY:
-        columns = getattr(after, field) or ()
-        for column in (columns,) if isinstance(columns, str) else columns:
-            if column not in snapshot.schema:
+    known = {fold_name(column) for column in snapshot.schema}
+    for field, columns in _named(after).items():
+        for column in columns:
+            if fold_name(column) not in known:
                 raise UsageError(
-                    f"table {name} has no column {column!r}, which {field} would name",
+                    f"table {name} has no column {column!r}, which {field} would name; it has "
+                    f"{', '.join(snapshot.schema)}",
                     next_step="correct the settings",
                 )
+
+
+def _named(after: Properties) -> dict[str, list[str]]:
+    """Property -> columns that it names."""
+    made = in_force(TableSettings.model_validate({"name": "t", "root": "memory://t"}), after)
+    return {
+        "primary_key": list(made.primary_key),
+        "version": [made.version] if made.version else [],
+        "deleted": [made.deleted] if made.deleted else [],
+        "partition_by": [field.column for field in made.partition_by],
+        "sort_by": [field.column for field in made.sort_by],
+        "cluster_by": [] if made.cluster_by is None else list(made.cluster_by.columns),
+        "statistics": list(after.statistics),
+    }
