@@ -1,6 +1,6 @@
 """Switches each condition of modules off, one at a time, and names those that nothing misses.
 
-python -m tests.mutations.conditions MODULE ... [--tests PATH ...] [--seeds N] [--all]
+python -m tests.mutations.conditions MODULE ... [--seeds N] [--shown FILE] [--all]
 
 MODULE is a file of the package without its ending: ``plan/cleanup``. Exit code 1 when a condition
 survives that ``tests.mutations.survivors`` does not judge.
@@ -22,6 +22,7 @@ import hypothesis
 import pytest
 
 from firnline_dev.bootstrap import REPO
+from tests.mutations.catalogue import SOURCES
 from tests.mutations.forked import Runs, Tests, loaded
 from tests.mutations.survivors import SURVIVORS
 from tests.mutations.switches import Switch, exchange, switches_of
@@ -51,6 +52,18 @@ class Module:
         """Its name as Python imports it."""
         return "firnline." + self.name.replace("/", ".")
 
+    @property
+    def tests(self) -> frozenset[str]:
+        """Files of tests that mirror it, and those that catch its mutations."""
+        named = {
+            test
+            for each in SOURCES
+            if each.file.endswith(f"firnline/{self.name}.py")
+            for test in each.caught_by
+        }
+        folder, _, stem = self.name.rpartition("/")
+        return frozenset({f"tests/unit/{folder}/test_{stem}.py".replace("//", "/"), *named})
+
     @classmethod
     def of(cls, name: str) -> Module:
         """From its file."""
@@ -64,10 +77,10 @@ def main(arguments: Sequence[str]) -> int:
     modules = [Module.of(name.removesuffix(".py")) for name in given.modules]
     tests = given.tests or [*_TESTS, *(f"--ignore=tests/unit/{name}" for name in _OTHERS)]
     judged = {} if given.all else {(s.module, s.switch): s.why for s in SURVIVORS}
-    loop = _Loop(modules, given.seeds, judged)
+    loop = _Loop(modules, given.seeds, judged, given.shown, given.seconds)
     with tempfile.TemporaryDirectory(prefix="firnline-conditions-", dir=_memory()) as place:
         os.environ["TMPDIR"] = tempfile.tempdir = place
-        words = ["-q", "-s", f"--basetemp={place}/pytest", *tests]
+        words = ["-q", "-s", "--tb=native", f"--basetemp={place}/pytest", *tests]
         pytest.main(words, plugins=[loop])
     return loop.told()
 
@@ -81,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as plan/cleanup")
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="instead of the unit tests")
     parser.add_argument("--seeds", type=int, default=20, help="of the simulation; 0: none")
+    parser.add_argument("--shown", type=Path, help="keeps what tests run, for next time")
+    parser.add_argument("--seconds", type=float, default=60, help="of tests for a condition")
     parser.add_argument("--all", action="store_true", help="also those that are judged already")
     return parser
 
@@ -93,8 +108,14 @@ class _Loop:
     """Takes the place of pytest's own loop over the tests."""
 
     def __init__(
-        self, modules: Sequence[Module], seeds: int, judged: Mapping[tuple[str, str], str]
+        self,
+        modules: Sequence[Module],
+        seeds: int,
+        judged: Mapping[tuple[str, str], str],
+        shown: Path | None,
+        limit: float,
     ) -> None:
+        self._shown, self._limit = shown, limit
         self._modules, self._seeds, self._judged = modules, seeds, judged
         self._tried: Counter[str] = Counter()
         self._survived: Counter[str] = Counter()
@@ -110,7 +131,7 @@ class _Loop:
         """Run the tests once as they are, and then those that run a condition, for each of them."""
         loaded()
         runs = Runs([item for item in session.items if _is_quick(item)])
-        tests = runs.traced({str(module.path) for module in self._modules})
+        tests = runs.traced({str(module.path) for module in self._modules}, self._shown)
         print(f"{len(tests.seconds)} tests, {sum(tests.seconds.values()):.0f} s", flush=True)
         for nodeid in tests.failed:
             print(f"  fails without any change, and is left out: {nodeid}", flush=True)
@@ -127,7 +148,7 @@ class _Loop:
         self._tried[module.name] += 1
         code = switch.compiled(module.source, str(module.path))
         target = importlib.import_module(module.imported)
-        wanted = tests.of(str(module.path), switch.lines)
+        wanted = tests.of(str(module.path), switch.lines, switch.around, module.tests, self._limit)
         by = runs.caught(wanted, lambda: exchange(target, switch.owner, code), self._seeds)
         if by:
             tests.caught(by)

@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -25,6 +27,9 @@ from firnline_dev.simulate.run import Finding, play_seeds
 
 _LIMIT_SECONDS = 60
 """Of one test; one that takes longer has noticed."""
+_BEST = 10
+_QUICK = 0.1
+"""Seconds of a test that comes first because it has caught much."""
 _OUTSIDE = ("firnline.airflow", "firnline.spark", "firnline.cli")
 
 
@@ -38,11 +43,41 @@ class Tests:
     failed: list[str] = field(default_factory=list)
     _catches: Counter[str] = field(default_factory=Counter)
 
-    def of(self, path: str, lines: range) -> list[str]:
-        """Return those that run one of the lines; first what has caught most, then the quick."""
+    def of(
+        self, path: str, lines: range, around: range, own: Container[str], limit: float
+    ) -> list[str]:
+        """Return those that run one of the lines of a condition, the most promising first.
+
+        A few that have caught most, and those of the files that are the module's own; then in turn
+        those that run what few run of the function around it, the quickest of each other file, and
+        the quickest of all. As many as take ``limit`` seconds.
+        """
         wanted = {(path, line) for line in lines}
-        found = (nodeid for nodeid, ran in self.lines.items() if not wanted.isdisjoint(ran))
-        return sorted(found, key=lambda nodeid: (-self._catches[nodeid], self.seconds[nodeid]))
+        found = [nodeid for nodeid, ran in self.lines.items() if not wanted.isdisjoint(ran)]
+        found.sort(key=lambda nodeid: self.seconds[nodeid])
+        quick = [each for each, _ in self._catches.most_common() if self.seconds[each] < _QUICK]
+        best = [nodeid for nodeid in quick[:_BEST] if nodeid in found]
+        ran = Counter(spot for nodeid in found for spot in self.lines[nodeid])
+        inside = {(path, line) for line in around}
+
+        def rare(nodeid: str) -> int:
+            return min(ran[spot] for spot in self.lines[nodeid] & inside)
+
+        files: Counter[str] = Counter()
+        place: dict[str, int] = {}
+        for nodeid in found:
+            name = nodeid.partition("::")[0]
+            place[nodeid] = files[name]
+            files[name] += 1
+        first = [nodeid for nodeid in found if self.seconds[nodeid] < _QUICK]
+        turns = zip(
+            sorted(first, key=rare), sorted(first, key=place.__getitem__), first, strict=True
+        )
+        mine = [nodeid for nodeid in found if nodeid.partition("::")[0] in own]
+        others = (nodeid for turn in turns for nodeid in turn)
+        ordered = dict.fromkeys([*best, *mine, *others, *found])
+        took = accumulate(self.seconds[nodeid] for nodeid in ordered)
+        return [nodeid for nodeid, total in zip(ordered, took, strict=True) if total < limit]
 
     def caught(self, nodeid: str) -> None:
         """It has caught one more."""
@@ -64,9 +99,20 @@ class Runs:
     def __init__(self, items: Sequence[pytest.Item]) -> None:
         self._items = {item.nodeid: item for item in items}
 
-    def traced(self, paths: Collection[str]) -> Tests:
-        """Run all tests once and note which lines of the files each of them runs."""
-        return _in_a_fork(lambda: self._traced(paths))  # type: ignore[no-any-return]
+    def traced(self, paths: Collection[str], kept: Path | None) -> Tests:
+        """Run all tests once and note which lines of the files each of them runs.
+
+        Args:
+            paths: of the files.
+            kept: what an earlier run has noted, of the same tests and files; made by the first.
+        """
+        if kept is not None and kept.exists():
+            found: Tests = pickle.loads(kept.read_bytes())
+            return found
+        found = _in_a_fork(lambda: self._traced(paths))
+        if kept is not None:
+            kept.write_bytes(pickle.dumps(found))
+        return found
 
     def _traced(self, paths: Collection[str]) -> Tests:
         tests = Tests()

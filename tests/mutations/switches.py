@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 _STRICT: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -26,6 +26,8 @@ class Switch:
     """Qualified name of the outermost function around it."""
     lines: range
     """Of the condition."""
+    around: range
+    """Lines of that function."""
     text: str
     """``what it was -> what it is``."""
     path: _Path
@@ -53,32 +55,44 @@ def switches_of(source: str) -> Iterator[Switch]:
     when it is imported, and is left alone.
     """
     found: set[tuple[_Path, str]] = set()
-    for owner, path, node, values in _conditions(ast.parse(source), (), "", in_function=False):
+    tree = ast.parse(source)
+    for owner, path, node, values in _conditions(tree, (), "", in_function=False):
         for new in _switched(node, values):
             text = f"{ast.unparse(node)} -> {ast.unparse(new)}"
             if (path, text) not in found:
                 found.add((path, text))
-                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                yield Switch(owner, lines, text, path, ast.copy_location(new, node))
+                around = _lines(_function_around(tree, path))
+                yield Switch(owner, _lines(node), around, text, path, ast.copy_location(new, node))
 
 
 def _conditions(
     node: ast.AST, path: _Path, owner: str, *, in_function: bool
 ) -> Iterator[tuple[str, _Path, ast.expr, tuple[bool, ...]]]:
     """Each (owner, path, expression, what it may become)."""
-    for name, place, child in _children(node):
+    for name, place, child in () if isinstance(node, ast.Assert) else _children(node):
         below = (*path, (name, place))
         inside, owned = in_function, owner
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not inside:
             owned = f"{owner}.{child.name}" if owner else child.name
             inside = not isinstance(child, ast.ClassDef)
-        is_test = (name == "test" and not isinstance(node, ast.Assert)) or (
-            name == "ifs" and isinstance(node, ast.comprehension)
-        )
+        is_test = name == "test" or (name == "ifs" and isinstance(node, ast.comprehension))
         condition = is_test or isinstance(child, (ast.BoolOp, ast.Compare))
         if inside and condition and isinstance(child, ast.expr):
             yield owned, below, child, _values(node, child, is_test=is_test)
         yield from _conditions(child, below, owned, in_function=inside)
+
+
+def _lines(node: Any) -> range:  # of anything that stands somewhere
+    return range(node.lineno, node.end_lineno + 1)
+
+
+def _function_around(tree: ast.AST, path: _Path) -> ast.AST:
+    node: Any = tree
+    for name, place in path:
+        node = _child(node, name, place)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+    return cast("ast.AST", node)
 
 
 def _values(above: ast.AST, node: ast.expr, *, is_test: bool) -> tuple[bool, ...]:
