@@ -243,6 +243,21 @@ def test_the_newest_transactions_log_file_stays_even_if_a_v1_client_folded_it() 
     assert newest not in {d.key for d in plan(world).logs}
 
 
+def test_it_stays_also_where_others_hold_all_that_it_says() -> None:
+    """Without it an older transaction would be the log's newest, and this one published again."""
+    world = make_world()
+    keys = put_append(world, *(f"d={day}" for day in range(60)))
+    do_merge(world, keys[:1])
+    do_merge(world, put_append(world, "d=1"))
+    state = snapshot(world)
+    older, newest = sorted(k for k, item in state.listing.items() if item.name.seq)
+    assert older not in state.log_tombstones, "it states the properties too"
+    fold_by_somebody(world, newest, list(state.contents[newest].markers))
+    world.clock.advance(2 * GRACE)
+    assert newest in snapshot(world).log_tombstones
+    assert newest not in {d.key for d in plan(world).logs}
+
+
 def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
     return ObjectMeta(world.table.paths.txn(seq), 10, world.clock.now - age_ms)
 
