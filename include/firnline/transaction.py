@@ -234,7 +234,7 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
 def _refuse_other_properties(base: Base, planned_by: Properties | None, change: Change) -> None:
     """What was planned by one key or layout must not be committed under another."""
     found, then = base.properties, planned_by
-    if found is None or then is None or change.properties is not None:
+    if found is None or then is None:
         return
     changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(then, name)]
     if changed:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tests.mutations.catalogue import AREAS, RULES
 from tests.mutations.model import SIMULATION, Mutation
+from tests.mutations.survivors import SURVIVORS, Survivor
 
 _HEAD = """# What the tests must notice
 
@@ -38,13 +39,29 @@ each rule (`--corpus`). What each looks like is in
 | rule that is switched off | seed |
 | --- | --- |
 """
+_SURVIVORS = """
+## Conditions that nothing misses
+
+`python -m tests.mutations.conditions MODULE ...` switches each condition of a module off, one at a
+time ([testing.md](testing.md#conditions-that-nothing-misses)). Of the modules that decide what is
+live, dead, deleted or committed these are left, and why none of them has to be missed.
+
+| module | condition -> what it may become | why |
+| --- | --- | --- |
+"""
 
 
 def markdown() -> str:
     """Return the page."""
     sections = [_section(title, mutations) for title, mutations in AREAS.items()]
     rules = "".join(f"| {rule.name} | {rule.seed:,} |\n" for rule in RULES)
-    return f"{_HEAD}{''.join(sections)}{_RULES}{rules}"
+    survivors = "".join(_survivor(each) for each in SURVIVORS)
+    return f"{_HEAD}{''.join(sections)}{_RULES}{rules}{_SURVIVORS}{survivors}"
+
+
+def _survivor(each: Survivor) -> str:
+    switch = each.switch.replace("|", "\\|")
+    return f"| {each.module} | `{switch}` | {each.why} |\n"
 
 
 def _section(title: str, mutations: Iterable[Mutation]) -> str:

@@ -265,6 +265,56 @@ def test_a_committer_that_slept_between_two_puts_of_its_commit_does_not_send_the
     check(world, 10)
 
 
+def test_a_put_that_never_arrived_is_sent_again_as_long_as_there_is_time() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change = merge_change(world, keys, base)
+    store = Sleeping(world.store, clock=world.clock, what="/_txn/", ms=world.settings.commit_ttl)
+    assert commit(replace_store(world.table, store), base, change, RUN).header.seq == 1
+    assert store.lost == [world.table.paths.txn(1)]
+    check(world, 10)
+
+
+def test_a_part_that_one_delete_says_nothing_of_keeps_those_before_that_it_is_free_of() -> None:
+    """Also where an older one was undone by a restore, and would hide its rows once more."""
+    world = make_world()
+    (key,) = put_append(world)
+    for name in ("one", "two"):
+        where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
+        change = Change(
+            op="delete",
+            replaces=(),
+            adds=(),
+            counts=Counts(),
+            deletes=(Delete(name, 0, 0, where, ("*",)),),
+            clean=(key,),
+        )
+        commit(world.table, take_base(world.table), change, RUN)
+    seen = read_snapshot(world.store, world.table.paths)
+    assert seen.skipped
+    assert not seen.pending_deletes(seen.live[key], "d=1")
+
+
+def test_a_delete_commits_beside_a_merge_of_parts_that_it_says_nothing_of() -> None:
+    world = make_world()
+    (key,) = put_append(world)
+    base = take_base(world.table)
+    do_merge(world, [key])
+    where = msgspec.Raw(b'{"op":"is_null","column":"v"}')
+    change = Change(
+        op="delete",
+        replaces=(),
+        adds=(),
+        counts=Counts(),
+        deletes=(Delete("one", 0, 0, where, ("*",)),),
+        clean=(key,),
+    )
+    assert commit(world.table, base, change, RUN).header.seq == 2
+    assert key not in snapshot(world).live
+    check(world, 10)
+
+
 def test_a_late_publisher_leaves_publishing_to_others() -> None:
     world = make_world()
     committed = do_merge(world, put_append(world))

@@ -318,5 +318,5 @@ def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
         p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
     }
     pending = min((t for p, t in open_tombs.items() if p not in confirmed), default=None)
-    done = (t for p, t in open_tombs.items() if p in confirmed)
-    return max((t for t in done if pending is None or t < pending), default=snapshot.purged)
+    done = (t for t in open_tombs.values() if pending is None or t < pending)
+    return max(done, default=snapshot.purged)

@@ -17,7 +17,7 @@ import msgspec
 
 from firnline.errors import UsageError
 from firnline.log.parts_view import Totals, summed
-from firnline.log.records import Delete, Marker, with_unknown
+from firnline.log.records import Delete, Marker
 from firnline.plan.since import Since, refuse_deleted, refuse_foreign, refuse_impossible
 from firnline.snapshot import Snapshot
 
@@ -34,9 +34,9 @@ class Copied:
     """Deletes that do not apply to the copy."""
 
     def marker(self, snapshot: Snapshot, key: str) -> Marker:
-        """Of the copy, under its name."""
+        """Of the copy, under its name; what this version does not know stays."""
         old = self.source
-        new = msgspec.structs.replace(
+        return msgspec.structs.replace(
             old,
             p=key,
             tmb=None,
@@ -44,7 +44,6 @@ class Copied:
             d=self.d or None,
             o=old.t if old.o is None else old.o,
         )
-        return with_unknown(new, old.unknown()) if old.unknown() else new
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,6 +364,17 @@ def beside(world: World, scratch: Path, act: Callable[[], object]) -> Any:
     return slow
 
 
+def test_an_append_that_lands_after_what_a_merge_puts_together_is_no_reason_to_plan_again(
+    tmp_path: Path,
+) -> None:
+    world = world_of(merge={"min_inputs": 2})
+    put(world, up(1, "a"))
+    put(world, up(1, "c"))
+    engine = beside(world, tmp_path, lambda: put(world, up(1, "d")))
+    assert run_merge(world.table, engine, MergeOptions(), RUN).replans == 0
+    assert names(world) == {1: "d"}
+
+
 @pytest.mark.parametrize("others", ["ac", "a"])
 def test_an_append_of_the_same_millisecond_as_what_a_merge_or_delete_replaces_keeps_its_place(
     others: str, tmp_path: Path

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from firnline.base import take_base
 from firnline.errors import InvariantError, LogCorruptError
 from firnline.log import codec
+from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker
 from firnline.log.sinks import sink_record
@@ -23,6 +24,7 @@ from firnline.plan.cleanup import (
     plan_cleanup,
     purge_horizon,
 )
+from firnline.properties import from_settings
 from firnline.snapshot import build, read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.transaction import Change, commit
@@ -157,6 +159,26 @@ def test_a_log_file_whose_schema_or_records_nobody_else_carries_stays() -> None:
         assert plan(world).logs == ()
 
 
+@pytest.mark.parametrize(
+    ("seq", "ttl", "stays"), [(0, "6h", True), (0, "7h", True), (1, "7h", False)]
+)
+def test_a_log_file_that_alone_says_what_the_table_is_stays_until_that_is_superseded(
+    seq: int, ttl: str, stays: bool
+) -> None:
+    """Two first appends may say different things, and only the birth record who is right."""
+    world = make_world(append={"ttl": "6h"})
+    own = PropertiesRecord(0, 1, from_settings(world.settings))
+    other = PropertiesRecord(seq, 1, from_settings(make_world(append={"ttl": ttl}).settings))
+    content = LogContent(t=1, schema=SCHEMA, properties=[own])
+    log = put_log(world, content, "0000000000001_w-1.jsonl")
+    fold_by_somebody(world, log, [])
+    if own != other:
+        content = LogContent(t=2, schema=SCHEMA, properties=[other])
+        put_log(world, content, "0000000000002_w-1.jsonl")
+    world.clock.advance(60 * DAY)
+    assert [d.key for d in plan(world).logs] == ([] if stays else [log])
+
+
 def test_a_dead_part_that_only_the_buried_log_file_lists_dead_keeps_it() -> None:
     world = make_world()
     (key,) = put_append(world)
@@ -238,6 +260,21 @@ def test_the_newest_transactions_log_file_stays_even_if_a_v1_client_folded_it() 
     client.append("d=1")
     newest = next(k for k, item in snapshot(world).listing.items() if item.name.seq == 1)
     client.merge("d=1")
+    world.clock.advance(2 * GRACE)
+    assert newest in snapshot(world).log_tombstones
+    assert newest not in {d.key for d in plan(world).logs}
+
+
+def test_it_stays_also_where_others_hold_all_that_it_says() -> None:
+    """Without it an older transaction would be the log's newest, and this one published again."""
+    world = make_world()
+    keys = put_append(world, *(f"d={day}" for day in range(60)))
+    do_merge(world, keys[:1])
+    do_merge(world, put_append(world, "d=1"))
+    state = snapshot(world)
+    older, newest = sorted(k for k, item in state.listing.items() if item.name.seq)
+    assert older not in state.log_tombstones, "it states the properties too"
+    fold_by_somebody(world, newest, list(state.contents[newest].markers))
     world.clock.advance(2 * GRACE)
     assert newest in snapshot(world).log_tombstones
     assert newest not in {d.key for d in plan(world).logs}

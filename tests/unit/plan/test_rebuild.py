@@ -106,6 +106,8 @@ def test_one_whose_input_was_replaced_by_a_later_transaction_neither() -> None:
     late, early = named("a", tmb=101 * HOUR), named("b", tmb=99 * HOUR)
     assert piles(plan(history(late, first=5), merged("m", "a", q=1))) == {"out": {"m"}}
     assert piles(plan(history(early, first=5), merged("m", "b", q=1))) == {"ask": {"m"}}
+    first = named("a", tmb=100 * HOUR)
+    assert piles(plan(history(first, first=5), merged("m", "a", q=1))) == {"out": {"m"}}
 
 
 def test_one_whose_inputs_are_live_and_gone_is_asked_about() -> None:
@@ -202,6 +204,33 @@ def test_all_parts_of_an_append_have_one_time() -> None:
         for size, name in enumerate(names)
     ]
     assert {m.t for m in plan(history(), *parts).live} == {9}
+
+
+def test_included_merges_have_times_of_their_own() -> None:
+    names = ["00000000-0001-7000-8000-000000000001", "00000000-0009-7000-8000-000000000002"]
+    found = plan(history(first=5), *map(merged, names), choice=Choice(include=("*",)))
+    assert [m.t for m in found.live] == [1, 9]
+
+
+def test_a_part_that_does_not_say_when_its_rows_were_inserted_came_when_it_was_written() -> None:
+    name = "00000000-0009-7000-8000-000000000002"
+    (found,) = plan(history(newest=0), footer(name, writer="w", append="id")).live
+    assert found.order() == (9, 9)
+
+
+def test_a_live_part_whose_object_is_gone_is_missing_and_not_live() -> None:
+    found = plan(history(named("a"), named("b")), gone=("a",))
+    assert (found.missing, [m.p for m in found.live], found.named) == ((key("a"),), [key("b")], 1)
+
+
+def test_an_object_that_was_named_before_the_append_began_is_no_copy_of_its_part() -> None:
+    """A copy has a later name than what it was made of, and that one than its append."""
+    alike = "00000000-0005-7000-8000-000000000001"
+    new = footer("b", writer="w", append="id", o=(6, 6), q=0)
+    for began, pile in ((5, "ask"), (6, "live")):
+        about = replace(new, part=replace(new.part, o=(began, began)))
+        old = replace(named(alike, tmb=7), q=0)
+        assert piles(plan(history(old, newest=0), about)) == {pile: {"b"}}
 
 
 def test_a_dead_part_is_forgotten_only_when_it_is_gone_and_confirmed_deleted() -> None:
