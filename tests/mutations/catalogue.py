@@ -10,6 +10,7 @@ from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.moving import MOVING
+from tests.mutations.sources.properties import PROPERTIES
 from tests.mutations.sources.protocol import PROTOCOL
 from tests.mutations.sources.spark import SPARK
 from tests.mutations.sources.store import STORE
@@ -17,6 +18,7 @@ from tests.mutations.sources.store import STORE
 AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
+    "Properties of a table": PROPERTIES,
     "Moving tables": MOVING,
     "The store": STORE,
     "The command line": CLI,

@@ -19,9 +19,12 @@ from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
 from firnline.airflow.ttl import TtlWork
 from firnline.airflow.work import InTaskWork
+from firnline.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
 from firnline.history import history
-from firnline.settings import TableSettings
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.properties import run_apply
+from firnline.settings import SortField, TableSettings
 from firnline.table import Table, open_table
 from tests.dags.filled import fill, live_keys
 from tests.support.airflow_context import run_context
@@ -61,6 +64,30 @@ def test_a_plan_hands_on_its_figures_and_says_them(
         figures = plan.execute(run_context(TTL, {"dry_run": False}))
     assert (figures["seq"], figures["parts"], figures["dry_run"]) == (0, 2, False)
     assert "goes: day=2020-01-01: 2 parts, 100 rows" in caplog.messages
+
+
+def test_a_plan_makes_the_table_say_what_the_settings_say_where_that_is_harmless(
+    table: Table, settings: TableSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_apply(table, RunIdentity(run_id="by hand"))
+    wanted = settings.model_copy(update={"sort_by": (SortField(column="k"),)})
+    plan, _ = tasks(TTL, wanted)
+    with caplog.at_level(logging.INFO):
+        plan.execute(run_context(TTL, {"dry_run": False}))
+    assert take_base(table).table.settings.sort_by == wanted.sort_by
+    assert "t: sort_by is now k, as the settings say (it was -)" in caplog.messages
+    assert [header.op for header in history(table)] == ["properties", "properties"]
+
+
+def test_a_plan_ends_where_the_settings_say_something_else_than_the_table(
+    table: Table, settings: TableSettings
+) -> None:
+    run_apply(table, RunIdentity(run_id="by hand"))
+    cleanup = settings.cleanup.model_copy(update={"grace": 3_600_000})
+    plan, _ = tasks(TTL, settings.model_copy(update={"cleanup": cleanup}))
+    with pytest.raises(AirflowFailException, match="`firnline properties apply t`"):
+        plan.execute(run_context(TTL, {"dry_run": False}))
+    assert (len(history(table)), len(live_keys(table))) == (1, 4)
 
 
 def test_a_dry_run_ends_with_its_plan(table: Table, settings: TableSettings) -> None:

@@ -264,6 +264,24 @@ def test_an_append_that_began_by_the_longer_ttl_lands_and_its_deleted_rows_stay_
     assert seen(under(world)) == [1, *range(3, 9)]
 
 
+def test_a_sweep_waits_for_appends_that_began_by_a_longer_ttl() -> None:
+    world = world_of(append={"ttl": "7d"}, orphan_grace="8d")
+    append(world.table, 1)
+    short = under(world, append={"ttl": "1h"}, commit_ttl="1h", orphan_grace="1d")
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield from rows(*range(2, 300)).to_batches()
+        run_apply(short, RUN)
+        world.clock.advance(4 * DAY)
+        assert run_sweep(short, SweepOptions(), RUN).deleted == 0
+        yield from rows(300).to_batches()
+
+    settings = world.settings.append.model_copy(update={"part_bytes": 1, "buffer": 1})
+    eager = replace(world.table, settings=world.settings.model_copy(update={"append": settings}))
+    Appender(eager).append(slowly())
+    assert seen(under(world)) == list(range(1, 301))
+
+
 def test_what_was_planned_by_another_key_is_not_committed() -> None:
     world = world_of(primary_key=["id"])
     append(world.table, 1, v=1)

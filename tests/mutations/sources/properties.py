@@ -1,0 +1,82 @@
+"""Mistakes in who goes by which properties of a table."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+_TESTS = ("tests/unit/operations/test_properties.py",)
+
+PROPERTIES = (
+    Mutation(
+        name="a fold forgets deletes by the newest properties alone",
+        file="include/firnline/transaction.py",
+        old="        delete_cutoff=now - others.late_append,",
+        new="        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,",
+        breaks="Rows of a delete come back by an append that began by a longer append.ttl.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="clean-up goes by the newest grace alone",
+        file="include/firnline/plan/cleanup.py",
+        old="    parts = _dead_parts(snapshot, others.grace, now_ms)",
+        new="    parts = _dead_parts(snapshot, policy.grace, now_ms)",
+        breaks="A reader who began by a longer grace loses its parts.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="a sweep goes by the newest properties alone",
+        file="include/firnline/operations/sweep.py",
+        old="    others = waits(base.snapshot.properties, table.settings, began)",
+        new="    others = waits((), table.settings, began)",
+        breaks="An append by a longer append.ttl is acknowledged, and its parts are gone.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="the first append of a table looks for no rival",
+        file="include/firnline/commit/append_log.py",
+        old="    found = birth.look_again(table)",
+        new="    found = None",
+        breaks="A table has rows that were written by another key than its own.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="the first append of a table goes by its own ttl",
+        file="include/firnline/commit/append_log.py",
+        old="    ttl = min(ttl, birth.LONGEST_MS, ttl if found is None else found.append_ttl)",
+        new="    ttl = min(ttl, ttl if found is None else found.append_ttl)",
+        breaks="A sweep by other settings deletes its parts right before it is acknowledged.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="a change of the key does not end what was planned before",
+        file="include/firnline/transaction.py",
+        old="        _refuse_other_properties(base, planned_by, change)",
+        new="        _ = planned_by",
+        breaks="Parts that were merged by another key are committed.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="settings of another key are not refused",
+        file="include/firnline/properties.py",
+        old="    if not any_key:",
+        new="    if not any_key and table is None:",
+        breaks="Who names another key is not told that it counts for nothing.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="what the log says of the table goes with its log file",
+        file="include/firnline/transaction.py",
+        old="        properties=said,",
+        new="        properties=said[:0] if base.seq else said,",
+        breaks="After a clean-up the settings of whoever comes decide what is deleted.",
+        caught_by=_TESTS,
+    ),
+    Mutation(
+        name="a downgrade forgets what the table said",
+        file="include/firnline/operations/downgrade.py",
+        old="        if properties is not None and history:",
+        new="        if properties is not None and not history:",
+        breaks="A table that firnline comes back to has other times to live than before.",
+        caught_by=_TESTS,
+    ),
+)
