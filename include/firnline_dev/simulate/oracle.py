@@ -63,6 +63,8 @@ class Oracle:
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     landed_ms: dict[str, int] = field(default_factory=dict)
+    committed_ms: dict[str, int] = field(default_factory=dict)
+    """Log file of a transaction -> when that was committed, by the store's clock."""
     """The same by the store's clock, unix ms."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
     """By the key of the log file."""
@@ -118,7 +120,7 @@ class Oracle:
             # Committed is visible: readers look at the newest transaction.
             self.contents[header.log] = content
             self.landed[header.log] = self.world.step
-            self.landed_ms[header.log] = self.world.now
+            self.landed_ms[header.log] = self.committed_ms[header.log] = self.world.now
             self.times.follow(header)
             self.ledger.late_ms = self.times.least_late
             self._apply(header, content)
@@ -147,7 +149,7 @@ class Oracle:
         if key in self.published:
             return "publishes what had been published already"
         self.published.add(key)
-        self.landed_ms[key] = self.world.now  # until then what ``_txn/`` says counts
+        self.landed_ms[key] = self.world.now
         self.ledger.published_at[name.seq] = self.world.step
         return f"publishes transaction {name.seq}"
 
@@ -228,12 +230,18 @@ class Oracle:
         What is dated before that time may still become visible after it.
         """
         steps = {since_step, *(step for step in self.landed.values() if step > since_step)}
-        return [self._past_rows(time_ms, step) for step in sorted(steps)]
+        # When a transaction that is dated far ahead took effect says its file under ``_txn/`` until
+        # its log file is there.
+        return [
+            self._past_rows(time_ms, step, seen)
+            for step in sorted(steps)
+            for seen in (self.landed_ms, self.landed_ms | self.committed_ms)
+        ]
 
-    def _past_rows(self, time_ms: int, step: int) -> set[int]:
+    def _past_rows(self, time_ms: int, step: int, seen: Mapping[str, int]) -> set[int]:
         paths = self.world.paths
         known = {key: content for key, content in self.contents.items() if self.landed[key] <= step}
-        listing = {key: LogObject(paths.parse_log(key), 0, self.landed_ms[key]) for key in known}
+        listing = {key: LogObject(paths.parse_log(key), 0, seen[key]) for key in known}
         ever = replace(build(paths, LogRead(listing, known)), purged=-1)
         return set(self.shown_by(ever.at(time_ms)))
 
