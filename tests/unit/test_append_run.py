@@ -15,15 +15,19 @@ from firnline.errors import (
     AppendExpiredError,
     CommitUnknownError,
     FirnlineError,
+    OutcomeUnknownError,
     PartSchemaError,
     SchemaConflictError,
     ScratchFullError,
     StoreUnavailableError,
     UsageError,
 )
+from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.reading import scan
 from firnline.snapshot import read_snapshot
 from tests.support.appends import TABLE, breakable, clock_of, down, keys, make, unknown
-from tests.support.world import Sleeping, make_world
+from tests.support.histories import clean_up, merge
+from tests.support.world import FaultyStore, Sleeping, World, make_world
 
 
 @pytest.mark.parametrize(
@@ -181,3 +185,31 @@ def test_parts_that_cannot_be_deleted_do_not_hide_the_error(
 def test_a_scratch_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(ScratchFullError, match="nosuch"):
         Appender(make(), scratch=tmp_path / "nosuch").append(TABLE)
+
+
+def test_a_log_file_that_was_folded_and_deleted_meanwhile_is_not_put_again(tmp_path: Path) -> None:
+    world = make_world(cleanup={"grace": "1m"}, merge={"min_inputs": 2}, sort_by=["a"])
+    Appender(world.table).append(pa.table({"a": [1]}))
+    world.clock.advance(10)
+
+    class LosesTheAnswer(FaultyStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            super().put_new(key, data)
+            if "/_log/" in key and "_m_" not in key:
+                merge(world, tmp_path)
+                for _ in range(3):
+                    clean_up(world)  # an hour is more than this grace, and less than append.ttl
+                assert key not in world.store.objects
+                raise OutcomeUnknownError("no answer", next_step="read it back")
+
+    with pytest.raises(CommitUnknownError):
+        Appender(replace(world.table, store=LosesTheAnswer(world.store))).append(
+            pa.table({"a": [2]})
+        )
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+    assert ids(world) == [1, 2]
+
+
+def ids(world: World) -> list[int]:
+    """Rows that readers see."""
+    return sorted(scan(world.table).to_arrow().column("a").to_pylist())

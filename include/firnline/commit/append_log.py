@@ -56,6 +56,8 @@ def publish_append(
             f"the {what} took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
             next_step=f"{what} less at once, or raise append.ttl; nothing was published",
         )
+    # Once it was there it may have been folded and deleted after the grace, and must not come back.
+    latest = min(latest, table.clock.elapsed_ms() + table.settings.cleanup.grace // 2)
     try:
         found = create(
             table.store,

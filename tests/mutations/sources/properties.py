@@ -48,6 +48,14 @@ PROPERTIES = (
         caught_by=_TESTS,
     ),
     Mutation(
+        name="an append is put again however long ago its first put was",
+        file="include/firnline/commit/append_log.py",
+        old="elapsed_ms() + table.settings.cleanup.grace // 2)",
+        new="elapsed_ms() + 2 * ttl)",
+        breaks="A log file that was folded and deleted comes back, and names parts that are gone.",
+        caught_by=("tests/unit/test_append_run.py",),
+    ),
+    Mutation(
         name="a change of the key does not end what was planned before",
         file="include/firnline/transaction.py",
         old="        _refuse_other_properties(base, planned_by, change)",
