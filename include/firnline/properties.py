@@ -232,7 +232,7 @@ def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: 
     Args:
         records: of the snapshot.
         settings: in force.
-        now_ms: wall clock.
+        now_ms: wall clock; 0 where all count that ever were.
     """
     found = [record.values for record in needed(records, now_ms)]
     return Waits(

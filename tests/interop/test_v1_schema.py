@@ -75,11 +75,13 @@ def test_a_wider_type_stops_version_1_until_clean_up_unless_old_types_go_at_once
     world = make_world()
     client = V1Client(world)
     ours(world, 1, 2)
+    world.clock.advance(GRACE)
     if how == "schema fix":
         theirs(client, 3)
         fix(world, tmp_path)
     else:
         ours(world, 3)
+        world.clock.advance(GRACE)
         wide = SchemaFixOptions(evolution=Evolution(widen={"id": "BIGINT"}))
         run_schema_fix(world.table, engine_of(world, tmp_path), wide, RUN)
     with pytest.raises(ValueError, match="id: INTEGER and BIGINT"):
@@ -98,6 +100,7 @@ def test_a_wider_type_stops_version_1_until_clean_up_unless_old_types_go_at_once
 def test_a_reader_that_listed_an_old_type_before_it_goes_lists_again(tmp_path: Path) -> None:
     world = make_world()
     ours(world, 1)
+    world.clock.advance(GRACE)
     theirs(V1Client(world), 2)
     fix(world, tmp_path)
     before = read_snapshot(world.store, world.table.paths)
@@ -120,6 +123,7 @@ def test_a_stream_that_has_not_read_an_old_type_is_told_that_it_is_behind(tmp_pa
     stream = AppendStream(world.table)
     offset = stream.start("now")
     ours(world, 2)
+    world.clock.advance(GRACE)
     theirs(V1Client(world), 3)
     fix(world, tmp_path)
     clean_up(world, old_types=True)

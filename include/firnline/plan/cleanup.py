@@ -244,7 +244,8 @@ def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
             since = dated.since(t, seen[key], now_ms)
-            due = now_ms if key in early else since + grace
+            # Its writer repeats the put for half the grace: it must not come back.
+            due = snapshot.listing[key].modified_ms + grace if key in early else since + grace
             found.append(_Buried(key, snapshot.listing[key].size, t, since, due))
     return _in_order(found)
 

@@ -192,6 +192,8 @@ class Oracle:
                 if k not in self.ledger.born:
                     self.ledger.add(k, (marker.q or 0, p, u), self.world.step, marker.t)
                     self.stats["rows of failed appends found"] += 1
+                    if self.keyed is not None:
+                        self.keyed.there.setdefault(k, self.world.now)
         if self.keyed is not None:
             self.keyed.adopt(snapshot)
 
