@@ -10,6 +10,9 @@ import pytest
 
 from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
+from firnline.fold import choose
+from firnline.log import codec
+from firnline.log.records import LogContent
 from firnline.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.histories import (
@@ -147,3 +150,13 @@ def test_which_transaction_a_foreign_part_came_after_is_known_when_that_one_is_f
     assert 1 not in [item.name.seq for item in state.listing.values()]
     assert foreign in state.live
     assert state.sequence_of(state.parts[foreign]) == 1
+
+
+def test_log_files_without_a_part_stand_beside_those_that_are_emptied() -> None:
+    world = make_world()
+    keys = put_append(world)
+    do_merge(world, keys)
+    t = world.clock.now + 1
+    key = world.table.paths.append_log(t, f"w-{world.ids.uuid7(t)}")
+    world.store.put_new(key, codec.encode(LogContent(t=t, schema={"v": "INTEGER"})))
+    assert choose(snapshot(world), 10, purged=t)
