@@ -24,6 +24,11 @@ LENGTH_BYTES = 4
 """Before every message: how many bytes it has, big-endian."""
 
 
+# Made before there are threads: several that meet a type for the first time at once end the process
+# (msgspec looks at its fields without a lock).
+_ANSWER = msgspec.json.Decoder(FooterFacts).decode
+
+
 class FooterRequest(msgspec.Struct, frozen=True):
     """One message to the process, as MessagePack; the answer is a FooterFacts as JSON."""
 
@@ -38,7 +43,7 @@ def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> Foot
     message = msgspec.msgpack.encode(FooterRequest(task, wanted, tail))
     answer, code = _PROCESS.ask(message)
     if answer is not None:
-        return msgspec.json.decode(answer, type=FooterFacts)
+        return _ANSWER(answer)
     ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     error = PartUnreadableError(
         f"{task.key} has a damaged footer: the process that parsed it ended with {ended}",

@@ -10,6 +10,9 @@ import pytest
 
 from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
+from firnline.fold import choose
+from firnline.log import codec
+from firnline.log.records import LogContent
 from firnline.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.histories import (
@@ -104,6 +107,21 @@ def test_a_log_file_that_is_gone_is_forgotten_once_it_was_folded_before_any_list
         assert (gone in now.log_tombstones) is kept
 
 
+def test_one_that_was_folded_by_a_clock_that_is_behind_is_remembered_as_long() -> None:
+    """A listing of several pages may have begun before, and show it alone."""
+    world = make_world()
+    (key,) = put_append(world)
+    (gone,) = log_files(world)
+    folded = do_merge(world, [key]).header.log
+    world.clock.advance(3 * world.settings.cleanup.grace)
+    world.store.objects[folded] = (world.store.objects[folded][0], world.clock.now)
+    del world.store.objects[gone]
+    do_merge(world, list(snapshot(world).live) + put_append(world, *["d=1"] * 10))
+    now = read_snapshot(world.store, world.table.paths)
+    assert len(now.contents) == 1
+    assert gone in now.log_tombstones
+
+
 def test_a_base_that_is_hours_old_keeps_what_may_have_been_folded_since() -> None:
     world = make_world(commit_ttl="6h", cleanup={"grace": "1h"})
     torn, late = torn_base(world, lasts_ms=world.settings.cleanup.grace + 1)
@@ -147,3 +165,15 @@ def test_which_transaction_a_foreign_part_came_after_is_known_when_that_one_is_f
     assert 1 not in [item.name.seq for item in state.listing.values()]
     assert foreign in state.live
     assert state.sequence_of(state.parts[foreign]) == 1
+
+
+def test_log_files_without_a_part_stand_beside_those_that_are_emptied() -> None:
+    world = make_world()
+    keys = put_append(world)
+    (appended,) = log_files(world)
+    do_merge(world, keys)
+    del world.store.objects[appended]  # clean-up has passed, but for the part
+    t = world.clock.now + 1
+    key = world.table.paths.append_log(t, f"w-{world.ids.uuid7(t)}")
+    world.store.put_new(key, codec.encode(LogContent(t=t, schema={"v": "INTEGER"})))
+    assert choose(snapshot(world), 10, purged=t)

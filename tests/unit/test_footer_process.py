@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 
 from firnline.footer_process import parse_elsewhere
@@ -33,3 +36,24 @@ def test_a_footer_that_makes_arrow_abort_is_an_error_and_the_next_one_is_read() 
         assert "SIGABRT" in str(facts.error)
         assert facts.next_step
         assert parse_elsewhere(FooterTask("k", 1), WANTED, WHOLE).rows == 2
+
+
+def test_threads_that_get_their_first_answers_at_once_do_not_end_their_own_process() -> None:
+    """Nothing is learned of the type of an answer then: msgspec does that without a lock."""
+    program = """if True:
+        from msgspec import _utils, json
+        from firnline import footer_process
+        from firnline.footers import FooterFacts, FooterTask, FooterWanted
+
+        facts = json.encode(FooterFacts(key="k", bytes=1, rows=2))
+
+        def look(*_):
+            raise SystemExit("a type is looked at")
+
+        _utils._eval_type = look
+        footer_process._PROCESS.ask = lambda message: (facts, 0)
+        print(footer_process.parse_elsewhere(FooterTask("k", 1), FooterWanted(), b"").rows)
+    """
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")

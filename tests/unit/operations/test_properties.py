@@ -214,6 +214,18 @@ def test_the_birth_record_decides_where_first_appends_say_different_things(tmp_p
     assert said(world).append_ttl == 2 * HOUR
 
 
+@pytest.mark.parametrize(("born", "beside"), [("2h", "3h"), ("3h", "2h")])
+def test_it_decides_too_what_a_rebuild_takes_over(born: str, beside: str) -> None:
+    world = world_of(append={"ttl": born})
+    append(world.table, 1)
+    birth = world.store.objects.pop(world.table.paths.birth)
+    append(under(world, append={"ttl": beside}), 2)
+    world.store.objects[world.table.paths.birth] = birth
+    run_rebuild(under(world), RebuildOptions(force=True), RUN)
+    assert said(world).append_ttl == int(born[0]) * HOUR
+    assert len(read_snapshot(world.store, world.table.paths).properties) == 1
+
+
 # --- a change while others are under way ----------------------------------------------------------
 
 

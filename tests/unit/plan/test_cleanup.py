@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firnline.base import take_base
 from firnline.errors import InvariantError, LogCorruptError
-from firnline.log import codec
+from firnline.log import codec, dated
 from firnline.log.properties import PropertiesRecord
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker
@@ -20,6 +20,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.plan.cleanup import (
     TXN_AGE_MS,
     CleanupPlan,
+    Doomed,
     old_transactions,
     plan_cleanup,
     purge_horizon,
@@ -179,6 +180,77 @@ def test_a_log_file_that_alone_says_what_the_table_is_stays_until_that_is_supers
     assert [d.key for d in plan(world).logs] == ([] if stays else [log])
 
 
+AHEAD = 3650 * DAY
+
+
+@pytest.mark.parametrize(
+    ("past", "said", "stays"),
+    [(-1, "", True), (0, "", True), (1, "", False), (1, "part", True), (-1, "record", False)],
+)
+def test_a_log_file_dated_years_ahead_stays_until_others_say_when_it_was_there(
+    past: int, said: str, stays: bool
+) -> None:
+    """Clients of version 1, who have folded it, do not write that down."""
+    world = make_world()
+    t = world.clock.now + AHEAD
+    part = Marker(part_key(world), b=100, t=t, n=10, q=0)
+    markers = [part] if said == "part" else []
+    log = put_log(world, LogContent(t=t, schema=SCHEMA, markers=markers), f"{t}_w-1.jsonl")
+    other = [dated.record(t, world.clock.now)] if said == "record" else []
+    fold_by_somebody(world, log, markers, other=other)
+    world.clock.advance(2 * GRACE)
+    state = replace(snapshot(world), purged=t + past)
+    made = plan_cleanup(state, [], world.settings, world.clock.now)
+    assert [d.key for d in made.logs] == ([] if stays else [log])
+
+
+@pytest.mark.parametrize(("past", "stays"), [(-1, True), (0, False)])
+def test_a_log_file_that_alone_lists_a_part_dead_stays_until_that_is_deleted(
+    past: int, stays: bool
+) -> None:
+    world = make_world()
+    dead = Marker(part_key(world), b=100, t=1, tmb=2, n=10, q=0)
+    log = put_log(world, LogContent(t=2, schema=SCHEMA, markers=[dead]), "0000000000002_w-1.jsonl")
+    fold_by_somebody(world, log, [])
+    world.clock.advance(2 * GRACE)
+    state = replace(snapshot(world), purged=2 + past)
+    made = plan_cleanup(state, [], world.settings, world.clock.now)
+    assert [d.key for d in made.logs] == ([] if stays else [log])
+
+
+def test_a_log_file_goes_with_the_only_mention_of_a_column_that_was_dropped() -> None:
+    world = make_world()
+    log = put_log(
+        world, LogContent(t=1, schema={**SCHEMA, "x": "INTEGER"}), "0000000000001_w-1.jsonl"
+    )
+    fold_by_somebody(world, log, [])
+    world.clock.advance(2 * GRACE)
+    assert plan(world).logs == ()
+    state = replace(snapshot(world), schema=SCHEMA)
+    made = plan_cleanup(state, [], world.settings, world.clock.now)
+    assert [d.key for d in made.logs] == [log]
+
+
+def test_old_types_go_at_once_and_nothing_else_does() -> None:
+    world, _ = merged()
+    listing = list(world.store.list(world.table.paths.txn_dir))
+    state = snapshot(world)
+    now = world.clock.now
+    assert plan_cleanup(state, listing, world.settings, now, old_types=True).logs == ()
+    wider = replace(state, schema={**SCHEMA, "v": "BIGINT"})
+    made = plan_cleanup(wider, listing, world.settings, now, old_types=True)
+    assert {d.key for d in made.logs} == set(state.log_tombstones)
+
+
+def test_there_is_something_to_do_also_where_only_transactions_or_the_horizon_go() -> None:
+    world, keys = merged()
+    world.clock.advance(2 * GRACE)
+    nothing = replace(plan(world), parts=(), logs=(), transactions=(), gone=())
+    assert nothing.nothing_to_do
+    assert not replace(nothing, gone=(keys[0],)).nothing_to_do
+    assert not replace(nothing, transactions=(Doomed("t/_txn/1", 1),)).nothing_to_do
+
+
 def test_a_dead_part_that_only_the_buried_log_file_lists_dead_keeps_it() -> None:
     world = make_world()
     (key,) = put_append(world)
@@ -325,6 +397,30 @@ def test_a_transaction_whose_log_file_nobody_folded_stays_however_old() -> None:
     plan = plan_cleanup(state, listing, world.settings, world.clock.now)
     kept = {world.table.paths.txn(seq) for seq in (log.seq, *range(51, 151))}
     assert {m.key for m in listing} - {d.key for d in plan.transactions} == kept
+
+
+def test_one_goes_once_its_log_file_is_folded_and_its_parts_are_deleted_or_may_be() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    put_append(world)
+    do_merge(world, list(snapshot(world).live))
+    world.clock.advance(20 * DAY)
+    listing = [meta(world, seq, 15 * DAY) for seq in range(1, 151)]
+    state = replace(snapshot(world), seq=150)
+    going = plan_cleanup(state, listing, world.settings, world.clock.now).transactions
+    assert world.table.paths.txn(1) in {d.key for d in going}
+
+
+def test_transactions_stay_for_a_part_that_clients_of_version_1_take_for_live() -> None:
+    """A rebuild of a lost log would know nothing of its end."""
+    world, keys = merged()
+    t = world.clock.now + 1
+    copy = msgspec.structs.replace(snapshot(world).parts[keys[0]], tmb=None)
+    put_log(world, LogContent(t=t, schema=SCHEMA, markers=[copy]), f"{t}_w-9.jsonl")
+    world.clock.advance(20 * DAY)
+    listing = [meta(world, seq, 15 * DAY) for seq in range(1, 151)]
+    state = replace(snapshot(world), seq=150)
+    assert plan_cleanup(state, listing, world.settings, world.clock.now).transactions == ()
 
 
 def test_what_is_no_transaction_is_named_and_not_deleted() -> None:
