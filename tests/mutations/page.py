@@ -43,8 +43,8 @@ _SURVIVORS = """
 ## Conditions that nothing misses
 
 `python -m tests.mutations.conditions MODULE ...` switches each condition of a module off, one at a
-time ([testing.md](testing.md#conditions-that-nothing-misses)). These are missed by no test, and need
-not be.
+time ([testing.md](testing.md#conditions-that-nothing-misses)). No test misses these, and none has
+to.
 
 | module | condition -> what it may become | why |
 | --- | --- | --- |
