@@ -43,8 +43,8 @@ _SURVIVORS = """
 ## Conditions that nothing misses
 
 `python -m tests.mutations.conditions MODULE ...` switches each condition of a module off, one at a
-time ([testing.md](testing.md#conditions-that-nothing-misses)). Of the modules that decide what is
-live, dead, deleted or committed these are left, and why none of them has to be missed.
+time ([testing.md](testing.md#conditions-that-nothing-misses)). No test misses these, and none has
+to.
 
 | module | condition -> what it may become | why |
 | --- | --- | --- |

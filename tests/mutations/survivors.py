@@ -15,4 +15,328 @@ class Survivor:
     why: str
 
 
-SURVIVORS: tuple[Survivor, ...] = ()
+SURVIVORS: tuple[Survivor, ...] = (
+    Survivor(
+        "transaction",
+        "change.mend is not None -> True",
+        "a conflict is refused before the commit as well",
+    ),
+    Survivor("transaction", "isinstance(error, StoreError) -> False", "wording"),
+    Survivor(
+        "transaction",
+        (
+            "base is None or not change.checkpoint or least is None or (len(base.snapshot"
+            ".parts) <= least) -> base is None or not change.checkpoint or least is None"
+        ),
+        "`write_when_due` looks again: only Arrow is imported for nothing",
+    ),
+    Survivor(
+        "transaction",
+        "len(base.snapshot.parts) <= least -> len(base.snapshot.parts) < least",
+        "`write_when_due` looks again",
+    ),
+    Survivor(
+        "transaction",
+        (
+            "base is None or not change.checkpoint or least is None or (len(base.snapshot"
+            ".parts) <= least) -> base is None or least is None or len(base.snapshot.part"
+            "s) <= least"
+        ),
+        "speed: clean-up writes one checkpoint more",
+    ),
+    Survivor("transaction", "written.warning -> True", "only logged"),
+    Survivor("transaction", "age > ttl -> age >= ttl", "the very millisecond"),
+    Survivor(
+        "transaction",
+        "found is None or then is None -> then is None",
+        "a table that says what it is does not cease to while a change is committed",
+    ),
+    Survivor(
+        "transaction",
+        "m.o is not None -> True",
+        "new rows have no time yet, and 0 is that of no append",
+    ),
+    Survivor(
+        "transaction",
+        "not table.settings.primary_key or not spans -> not table.settings.primary_key",
+        "speed: one LIST more",
+    ),
+    Survivor(
+        "transaction",
+        (
+            "change.properties or base.properties or from_settings(table.settings) -> cha"
+            "nge.properties or from_settings(table.settings)"
+        ),
+        "the settings in force say the same",
+    ),
+    Survivor("fold", "item.name.key not in kept -> True", "only sizes are counted twice"),
+    Survivor(
+        "fold",
+        "item.size > TIER * gathered -> item.size >= TIER * gathered",
+        "size of the log only",
+    ),
+    Survivor("fold", "gone -> True", "speed"),
+    Survivor("fold", "gone -> False", "speed"),
+    Survivor(
+        "fold",
+        "2 * left_out >= len(markers) -> 2 * left_out > len(markers)",
+        "size of the log only",
+    ),
+    Survivor(
+        "fold", "left_out and 2 * left_out >= len(markers) -> left_out", "size of the log only"
+    ),
+    Survivor(
+        "fold",
+        "m.tmb is not None and m.tmb <= purged -> m.tmb is not None",
+        "it only chooses what is folded; what is left out is decided in `_carried`",
+    ),
+    Survivor("fold", "dated.recorded(lines) -> True", "speed"),
+    Survivor("fold", "i.name.seq -> True", "a tombstone has the time of a transaction"),
+    Survivor("fold", "folded > cutoff -> folded >= cutoff", "the very millisecond"),
+    Survivor(
+        "fold",
+        "marker.q is not None or not snapshot.times -> not snapshot.times",
+        ("without transactions the sequence is 0, written or not; one that is known is itself"),
+    ),
+    Survivor(
+        "fold",
+        "marker.q is not None or not snapshot.times -> marker.q is not None",
+        ("without transactions the sequence is 0, written or not; one that is known is itself"),
+    ),
+    Survivor(
+        "fold",
+        "marker.q is not None or not snapshot.times -> False",
+        ("without transactions the sequence is 0, written or not; one that is known is itself"),
+    ),
+    Survivor(
+        "fold",
+        (
+            "visible_since(snapshot, delete.id) > cutoff -> visible_since(snapshot, delet"
+            "e.id) >= cutoff"
+        ),
+        "the very millisecond",
+    ),
+    Survivor(
+        "plan/cleanup_logs", "going -> True", "a round with nothing finds nothing, and ends it"
+    ),
+    Survivor("plan/cleanup_logs", "missing -> True", "speed"),
+    Survivor(
+        "plan/cleanup_logs",
+        (
+            "bool(missing) and (not missing.isdisjoint(without_superseded(rest.other | mi"
+            "ssing))) -> not missing.isdisjoint(without_superseded(rest.other | missing))"
+        ),
+        "of nothing everything is said",
+    ),
+    Survivor(
+        "plan/cleanup_logs", "snapshot.conflict -> False", "clean-up is refused on a conflict"
+    ),
+    Survivor(
+        "plan/cleanup",
+        "b.due <= now_ms and b.key in revived -> b.key in revived",
+        "only what is told",
+    ),
+    Survivor(
+        "plan/cleanup",
+        "b.due <= now_ms -> b.due < now_ms",
+        "only what is told, for the very millisecond",
+    ),
+    Survivor("plan/cleanup", "b.due > now_ms -> b.due >= now_ms", "the very millisecond"),
+    Survivor(
+        "plan/cleanup",
+        (
+            "bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb"
+            " -> bool(taken_parts and left_parts)"
+        ),
+        "speed: one LIST more",
+    ),
+    Survivor("plan/cleanup", "timed -> True", "only what is told"),
+    Survivor(
+        "plan/cleanup",
+        "marker.tmb is not None and marker.p in dead -> marker.tmb is not None",
+        "what is noted of other parts is not read",
+    ),
+    Survivor("plan/cleanup", "m.tmb is not None -> True", "for the type: they are dead"),
+    Survivor(
+        "plan/cleanup",
+        "meta.modified_ms < cutoff_ms -> meta.modified_ms <= cutoff_ms",
+        "the very millisecond",
+    ),
+    Survivor(
+        "plan/restore",
+        "m.t > since.t -> m.t >= since.t",
+        "what came with a transaction was there after it",
+    ),
+    Survivor("plan/restore", "', '.join(list(parts)[:5]) or 'none' -> 'none'", "wording"),
+    Survivor(
+        "plan/restore",
+        "', '.join(list(parts)[:5]) or 'none' -> ', '.join(list(parts)[:5])",
+        "wording",
+    ),
+    Survivor("plan/restore", "self.d or None -> self.d", "no deletes, written or not"),
+    Survivor("plan/rebuild", "None in rows -> False", "only what is told"),
+    Survivor("plan/rebuild", "n is not None -> True", "for the type"),
+    Survivor(
+        "plan/rebuild",
+        "verdict == 'live' and facts.key in replaced -> facts.key in replaced",
+        "wording: what is out stays out",
+    ),
+    Survivor("plan/rebuild", "marker.tmb or 0 -> marker.tmb", "for the type: it is dead"),
+    Survivor(
+        "plan/rebuild",
+        "m.tmb is not None and m.p in objects -> m.p in objects",
+        "for the type: they are dead",
+    ),
+    Survivor(
+        "plan/rebuild",
+        "part is None -> True",
+        "an append or a part of ours is asked about nowhere else",
+    ),
+    Survivor(
+        "plan/rebuild",
+        (
+            "part is None or part.append or self.paths.may_be_another_tables(facts.key) -"
+            "> part is None or part.append"
+        ),
+        "wording: it is asked about in any case",
+    ),
+    Survivor("plan/rebuild", "part.table or '(no prefix)' -> '(no prefix)'", "wording"),
+    Survivor("plan/rebuild", "part.table or '(no prefix)' -> part.table", "wording"),
+    Survivor(
+        "plan/rebuild", "m.tmb or 0 -> m.tmb", "for the type: those alive were handled before"
+    ),
+    Survivor(
+        "plan/rebuild",
+        (
+            "self.history.newest and latest < self.history.newest_at -> latest < self.his"
+            "tory.newest_at"
+        ),
+        "without a transaction its time is 0",
+    ),
+    Survivor(
+        "plan/rebuild",
+        "latest < self.history.newest_at -> latest <= self.history.newest_at",
+        "the very millisecond",
+    ),
+    Survivor(
+        "plan/rebuild_copies",
+        "part is None or not part.append -> part is None",
+        "merged parts are judged without it",
+    ),
+    Survivor(
+        "plan/rebuild_copies",
+        (
+            "isinstance(one, int) and isinstance(other, int) and (one != other) -> isinst"
+            "ance(other, int) and one != other"
+        ),
+        "both are of one column's type",
+    ),
+    Survivor(
+        "plan/rebuild_copies",
+        (
+            "isinstance(one, int) and isinstance(other, int) and (one != other) -> isinst"
+            "ance(one, int) and one != other"
+        ),
+        "both are of one column's type",
+    ),
+    Survivor(
+        "plan/keys",
+        "new.o is not None -> True",
+        "new rows have no time yet, and 0 is that of no part",
+    ),
+    Survivor(
+        "plan/keys",
+        "span[0] < span[1] -> span[0] <= span[1]",
+        "no other part lies within one millisecond",
+    ),
+    Survivor("plan/keys", "span[0] < span[1] -> True", "no other part lies within one millisecond"),
+    Survivor(
+        "plan/keys", "not settings.primary_key or not since -> not settings.primary_key", "speed"
+    ),
+    Survivor(
+        "plan/keys", "place(marker) < last -> place(marker) <= last", "no two parts have one place"
+    ),
+    Survivor(
+        "plan/keys",
+        (
+            "below and marker.t in since and (marker.p not in planned.parts) -> below and"
+            " marker.t in since"
+        ),
+        "what a later transaction brought was not there",
+    ),
+    Survivor("plan/keys", "place(m) < last -> place(m) <= last", "no two parts have one place"),
+    Survivor("plan/keys", "left -> True", "of nothing nothing is kept back, and that ends it"),
+    Survivor(
+        "plan/keys",
+        "place(m) < place(part) -> place(m) <= place(part)",
+        "no two parts have one place",
+    ),
+    Survivor(
+        "plan/keys",
+        (
+            "version is not None and _above(theirs, stats, version, schema) -> _above(the"
+            "irs, stats, version, schema)"
+        ),
+        "no column has no name",
+    ),
+    Survivor(
+        "plan/keys",
+        (
+            "known is None or key is None or known[2] or (known[0] is None) or (known[1] "
+            "is None) -> known is None or known[2] or known[0] is None or (known[1] is No"
+            "ne)"
+        ),
+        "statistics are only of types that have an order",
+    ),
+    Survivor(
+        "plan/keys",
+        (
+            "known is None or key is None or known[2] or (known[0] is None) or (known[1] "
+            "is None) -> known is None or key is None or known[2] or (known[0] is None)"
+        ),
+        "a column has both bounds or none",
+    ),
+    Survivor(
+        "plan/keys",
+        (
+            "known is None or key is None or known[2] or (known[0] is None) or (known[1] "
+            "is None) -> known is None or key is None or known[2] or (known[1] is None)"
+        ),
+        "a column has both bounds or none",
+    ),
+    Survivor(
+        "operations/restore", "on_progress or (lambda _: None) -> lambda _: None", "only progress"
+    ),
+    Survivor(
+        "operations/restore", "on_progress or (lambda _: None) -> on_progress", "only progress"
+    ),
+    Survivor("operations/restore", "folders[source] or '-' -> folders[source]", "wording"),
+    Survivor("operations/restore", "done % _TELL_EVERY == 0 -> True", "only progress"),
+    Survivor("operations/restore", "done % _TELL_EVERY == 0 -> False", "only progress"),
+    Survivor("operations/restore", "not times -> False", "speed"),
+    Survivor(
+        "operations/remains",
+        "facts.part is not None or not known.columns -> not known.columns",
+        "a part of ours holds no column of its path but the table's",
+    ),
+    Survivor(
+        "operations/remains",
+        (
+            "on_progress is not None and len(footers) % _TELL_EVERY == 0 -> len(footers) "
+            "% _TELL_EVERY == 0"
+        ),
+        "only progress",
+    ),
+    Survivor(
+        "operations/remains",
+        ("on_progress is not None and len(footers) % _TELL_EVERY == 0 -> on_progress is not None"),
+        "only progress",
+    ),
+    Survivor(
+        "operations/remains",
+        "on_progress is not None and len(footers) % _TELL_EVERY == 0 -> False",
+        "only progress",
+    ),
+    Survivor("operations/remains", "on_progress is not None -> False", "only progress"),
+    Survivor("operations/remains", "len(footers) % _TELL_EVERY == 0 -> False", "only progress"),
+)

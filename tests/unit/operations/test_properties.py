@@ -358,6 +358,16 @@ def test_a_rebuild_finds_them_in_what_is_left(tmp_path: Path) -> None:
     assert said(world) == before
 
 
+def test_a_rebuild_waits_too_for_who_began_by_older_ones() -> None:
+    world = world_of(append={"ttl": "3h"})
+    append(world.table, 1)
+    run_apply(under(world, append={"ttl": "1h"}), RUN)
+    lose_log(world)
+    run_rebuild(under(world), RebuildOptions(), RUN)
+    kept = read_snapshot(world.store, world.table.paths).properties
+    assert sorted(r.values.append_ttl for r in kept) == [HOUR, 3 * HOUR]
+
+
 def test_a_rebuild_of_a_table_without_transactions_finds_them_in_the_birth_record() -> None:
     world = world_of(append={"ttl": "2h"}, **KEYED)
     append(world.table, 1, v=1)

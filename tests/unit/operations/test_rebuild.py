@@ -496,6 +496,20 @@ def test_columns_that_only_the_path_of_a_foreign_part_has_are_no_columns_of_the_
     assert ("d" in state(world).schema) == (others == "v1 alone")
 
 
+def test_its_number_is_above_those_that_parts_came_after(tmp_path: Path) -> None:
+    """Else what deletes the next transactions bring would not hide their rows."""
+    world = filled(1)
+    merge(world, tmp_path)
+    merge(world, tmp_path)
+    histories.drop(world, "day=0")
+    append(world, 6)
+    newest = state(world).seq
+    assert newest > 0
+    for key in [k for k in world.store.objects if "/_txn/" in k or "/_log/" in k]:
+        del world.store.objects[key]
+    assert rebuild(world, include=("*",)).transactions == (newest + 1,)
+
+
 def test_what_is_left_of_a_log_says_how_far_clean_up_went(tmp_path: Path) -> None:
     world = filled()
     merge(world, tmp_path)
@@ -522,6 +536,33 @@ def test_of_two_transactions_that_give_a_column_another_type_the_newer_one_count
     lose_log(world)
     rebuild(world)
     assert state(world).schema == {"v": "VARCHAR"}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folded_it(
+    wrong: bool,
+) -> None:
+    """Then it may say what a repair of the schema has corrected since."""
+    world = make_world()
+    do_merge(world, put_append(world, schema={"v": "VARCHAR" if wrong else "INTEGER"}))
+    left = {k for k in world.store.objects if "/_log/" in k and "_m_" not in k} if wrong else set()
+
+    def mend(snapshot: Snapshot) -> Mended:
+        standing = snapshot.contents.keys() - snapshot.log_tombstones.keys()
+        return Mended(tuple(standing), {"v": "INTEGER"})
+
+    for _ in range(2):
+        change = Change("schema-fix", (), (), Counts(), mend=mend)
+        commit(world.table, take_base(world.table), change, RUN)
+    if not wrong:
+        before = set(world.store.objects)
+        put_append(world, schema={"v": "INTEGER", "new": "VARCHAR"})
+        left = world.store.objects.keys() - before
+    for key in [k for k in world.store.objects if "/_log/" in k and k not in left]:
+        del world.store.objects[key]
+    rebuild(world)
+    new = {} if wrong else {"new": "VARCHAR"}
+    assert state(world).schema == {"v": "INTEGER", **new}
 
 
 def test_an_object_that_is_no_part_is_left_out() -> None:

@@ -33,7 +33,7 @@ def part(
     name: str, first: int, last: int | None = None, d: int = 1, t: int | None = None, **stats: Any
 ) -> Marker:
     order = (first, first if last is None else last)
-    bounds = stats_json({column: tuple(value) for column, value in stats.items()})  # type: ignore[misc]  # (min, max, nulls)
+    bounds = stats_json({column: tuple(value) for column, value in stats.items()})
     at = order[1] if t is None else t
     return Marker(p=f"t/_data/d={d}/{name}.parquet", b=1, t=at, n=1, q=0, o=order, s=bounds)
 
