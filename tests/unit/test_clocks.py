@@ -265,7 +265,6 @@ def test_a_rebuild_asks_about_no_part_for_a_transaction_that_is_dated_years_ahea
     assert set(snapshot(world).live) == before == at_now(world)
 
 
-<<<<<<< HEAD
 def test_a_maintenance_clock_that_is_behind_dates_nothing_back() -> None:
     """Two transactions of one run: of its own log file only a listing says when it was there."""
     world = make_world()
@@ -279,7 +278,8 @@ def test_a_maintenance_clock_that_is_behind_dates_nothing_back() -> None:
     state = snapshot(world)
     assert not dated.recorded(state.other)
     assert set(state.at(moment).live) == set(keys)
-=======
+
+
 def test_a_rebuild_writes_down_that_what_is_dated_years_ahead_is_there() -> None:
     """Else its parts would be of the future, and clean-up would wait years for what is dead."""
     world = make_world()
@@ -298,4 +298,3 @@ def test_a_rebuild_writes_down_that_what_is_dated_years_ahead_is_there() -> None
     near = {t for t in dates if t < world.clock.now + HOUR}
     assert near
     assert near.isdisjoint(dated.recorded(after.other)), "these say it themselves"
->>>>>>> survivors
