@@ -227,6 +227,7 @@ def test_an_object_that_was_named_before_the_append_began_is_no_copy_of_its_part
     """A copy has a later name than what it was made of, and that one than its append."""
     alike = "00000000-0005-7000-8000-000000000001"
     new = footer("b", writer="w", append="id", o=(6, 6), q=0)
+    assert new.part is not None
     for began, pile in ((5, "ask"), (6, "live")):
         about = replace(new, part=replace(new.part, o=(began, began)))
         old = replace(named(alike, tmb=7), q=0)
