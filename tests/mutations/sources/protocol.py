@@ -304,4 +304,28 @@ PROTOCOL = (
         breaks="TTL drops the newest row of a key, and an older one is seen.",
         caught_by=("tests/unit/plan/test_keys.py",),
     ),
+    Mutation(
+        name="an append counts as published where somebody else's log file stands",
+        file="include/firnline/commit/append_log.py",
+        old="    if found is not None:\n        raise TransactionError(",
+        new='    if found == b"":\n        raise TransactionError(',
+        breaks="Rows of an acknowledged append are nowhere.",
+        caught_by=("tests/unit/commit/test_append_log.py",),
+    ),
+    Mutation(
+        name="all new objects go with some of them",
+        file="include/firnline/commit/outputs.py",
+        old="list(self._keys if keys is None else keys)",
+        new="list(self._keys)",
+        breaks="Parts that wait for another put are deleted, and then named by it.",
+        caught_by=("tests/unit/commit/test_outputs.py",),
+    ),
+    Mutation(
+        name="a log beside which somebody commits is lost at the second look",
+        file="include/firnline/state/health.py",
+        old='        return judge(self.store, self.paths, shown, before).state == "lost"',
+        new="        return True",
+        breaks="Readers of a busy table are told that its log is lost.",
+        caught_by=("tests/unit/state/test_health.py",),
+    ),
 )
