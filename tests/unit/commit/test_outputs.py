@@ -234,3 +234,15 @@ def test_a_store_that_fails_meanwhile_does_not_hide_what_ended_the_run(
     with pytest.raises(SystemExit), Outputs(replace(world.table, store=store), ["a"]):
         raise SystemExit
     assert "left to the orphan sweep" in caplog.text
+
+
+def test_of_objects_that_wait_for_two_puts_only_those_of_the_one_are_deleted() -> None:
+    world = make_world()
+    for key in ("a", "b"):
+        world.store.put_new(key, b"rows")
+    with Outputs(world.table, ["a", "b"]) as new:
+        new.delete(["a"])
+        assert world.store.objects.keys() == {"b"}
+        before = world.store.counters.delete
+        new.delete([])
+        assert world.store.counters.delete == before, "no request for nothing"

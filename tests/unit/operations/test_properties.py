@@ -38,6 +38,7 @@ from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.transaction import Change, commit
 from tests.support.histories import clean_up, lose_log
+from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
 
@@ -201,17 +202,30 @@ def test_of_two_appends_that_begin_a_table_with_two_keys_one_is_refused() -> Non
     assert said(world).primary_key == ("v",)
 
 
-def test_the_birth_record_decides_where_first_appends_say_different_things(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["2h", "3h"])
+def test_the_birth_record_decides_where_first_appends_say_different_things(
+    first: str, tmp_path: Path
+) -> None:
     world = world_of(append={"ttl": "2h"})
-    append(world.table, 1)
-    born = world.store.objects.pop(world.table.paths.birth)
-    append(under(world, append={"ttl": "3h"}), 2)  # both began at once
-    world.store.objects[world.table.paths.birth] = born
+    records: dict[str, tuple[bytes, int]] = {}
+    for ttl in (first, "3h" if first == "2h" else "2h"):  # both began at once
+        append(under(world, append={"ttl": ttl}), 1 + len(records))
+        records[ttl] = world.store.objects.pop(world.table.paths.birth)
+    world.store.objects[world.table.paths.birth] = records["2h"]
     assert len(read_snapshot(world.store, world.table.paths).properties) == 2
     assert said(world).append_ttl == 2 * HOUR
     append(under(world), 3)
     merge(under(world), tmp_path)
     assert said(world).append_ttl == 2 * HOUR
+
+
+def test_no_append_writes_a_birth_record_of_a_table_with_transactions_or_without_fencing() -> None:
+    world = world_of()
+    do_merge(world, put_append(world, schema={"id": "BIGINT", "v": "BIGINT"}))
+    pooled = world_of(locking="pool-only")
+    for each in (world, pooled):
+        append(each.table, 1)
+        assert each.table.paths.birth not in each.store.objects
 
 
 @pytest.mark.parametrize(("born", "beside"), [("2h", "3h"), ("3h", "2h")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
 from firnline.snapshot import read_snapshot
 from firnline.state.health import OLD_MS, require_table
+from firnline.store.base import ObjectMeta
 from firnline.stream import AppendStream
 from firnline.transaction import Change, commit
 from tests.support import histories
@@ -28,7 +29,7 @@ from tests.support.histories import RUN, append, filled, lose_log, merge, rows_f
 from tests.support.log_tables import do_merge, put_append
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import FaultyStore, World, make_world
 
 NOTES = {"v1-sees-deleted-rows", "log-clean-up-due", "part-gone-early"}
 
@@ -293,6 +294,23 @@ def test_commits_between_the_two_listings_do_not_make_a_log_look_lost() -> None:
 
     store = Beside(world.store, what="list t/_txn", act=rivals)
     assert read_snapshot(store, world.table.paths).seq == 3
+
+
+def test_nor_do_commits_between_the_two_listings_of_every_reading() -> None:
+    world = make_world()
+    put_append(world)
+
+    class Rivals(FaultyStore):
+        rounds = 0
+
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            if prefix.endswith("_txn/") and self.rounds < 3:
+                self.rounds += 1
+                for _ in range(2):
+                    do_merge(world, put_append(world))
+            yield from super().list(prefix, start_after)
+
+    assert read_snapshot(Rivals(world.store), world.table.paths).seq == 6
 
 
 def test_a_first_append_between_the_two_listings_does_not_make_a_log_look_lost() -> None:
