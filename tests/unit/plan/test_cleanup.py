@@ -232,7 +232,10 @@ def test_a_log_file_goes_with_the_only_mention_of_a_column_that_was_dropped() ->
 
 
 def test_old_types_go_at_once_and_nothing_else_does() -> None:
-    world, _ = merged()
+    world = make_world()
+    keys = [key for _ in range(3) for key in put_append(world)]
+    world.clock.advance(GRACE)
+    do_merge(world, keys)
     listing = list(world.store.list(world.table.paths.txn_dir))
     state = snapshot(world)
     now = world.clock.now
@@ -240,6 +243,14 @@ def test_old_types_go_at_once_and_nothing_else_does() -> None:
     wider = replace(state, schema={**SCHEMA, "v": "BIGINT"})
     made = plan_cleanup(wider, listing, world.settings, now, old_types=True)
     assert {d.key for d in made.logs} == set(state.log_tombstones)
+
+
+def test_an_old_type_in_a_log_file_whose_writer_may_still_put_it_again_waits() -> None:
+    world, _ = merged()
+    wider = replace(snapshot(world), schema={**SCHEMA, "v": "BIGINT"})
+    assert plan_cleanup(wider, [], world.settings, world.clock.now, old_types=True).logs == ()
+    world.clock.advance(GRACE)
+    assert len(plan_cleanup(wider, [], world.settings, world.clock.now, old_types=True).logs) == 3
 
 
 def test_there_is_something_to_do_also_where_only_transactions_or_the_horizon_go() -> None:

@@ -226,11 +226,6 @@ def test_a_live_part_whose_object_is_gone_is_missing_and_not_live() -> None:
 def test_an_object_that_was_named_before_the_append_began_is_no_copy_of_its_part() -> None:
     """A copy has a later name than what it was made of, and that one than its append."""
     alike = "00000000-0005-7000-8000-000000000001"
-<<<<<<< HEAD
-    new = footer("b", writer="w", append="id", o=(6, 6), q=0)
-    assert new.part is not None
-=======
->>>>>>> survivors
     for began, pile in ((5, "ask"), (6, "live")):
         about = footer("b", writer="w", append="id", o=(began, began), q=0)
         old = replace(named(alike, tmb=7), q=0)
