@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from firnline_dev.simulate.mutations import MUTATIONS
+from firnline_dev.simulate.mutations import MUTATIONS, RARE, breaking
 from firnline_dev.simulate.run import Finding, Played, play_seed, play_seeds
 from firnline_dev.simulate.shrink import shrink
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     if isinstance(found, Finding):
         print(f"VIOLATION in seed {found.seed}, step {found.step}: {found.what}")
         if given.broken is not None:
-            MUTATIONS[given.broken].switch_off()
+            breaking(given.broken)()
         _show(play_seed(found.seed), whole=given.trace)
         return 1
     seeds = sum(map(len, chunks))
@@ -56,7 +56,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trace", action="store_true", help="the whole seed, not a short one")
-    parser.add_argument("--break", dest="broken", choices=sorted(MUTATIONS), help="a rule")
+    parser.add_argument(
+        "--break", dest="broken", choices=sorted({*MUTATIONS, *RARE}), help="a rule"
+    )
     return parser.parse_args(arguments)
 
 
@@ -70,7 +72,7 @@ def chunks_of(first: int, seeds: int, *, corpus: bool, broken: str | None = None
         broken: the rule that is; of the corpus its own seed comes first.
     """
     row = range(first, first + seeds)
-    own = [MUTATIONS[broken].seed] if corpus and broken is not None else []
+    own = [MUTATIONS[broken].seed] if corpus and broken in MUTATIONS else []
     others = {mutation.seed for mutation in MUTATIONS.values() if corpus} - {*row, *own}
     return [
         *(range(seed, seed + 1) for seed in [*own, *sorted(others)]),
@@ -95,7 +97,7 @@ def _show(played: Played, *, whole: bool) -> None:
 def _all(chunks: Sequence[range], jobs: int, broken: str | None) -> Finding | Counter[str]:
     total: Counter[str] = Counter()
     progress = _Progress(sum(map(len, chunks)))
-    start_worker = None if broken is None else MUTATIONS[broken].switch_off
+    start_worker = None if broken is None else breaking(broken)
     with ProcessPoolExecutor(jobs, initializer=start_worker) as pool:
         sent = {pool.submit(play_seeds, seeds.start, len(seeds)): len(seeds) for seeds in chunks}
         for future in as_completed(sent):

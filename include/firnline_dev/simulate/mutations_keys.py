@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -124,16 +125,14 @@ def _names_are_for_ever() -> None:
 
 
 MORE: dict[str, Mutation] = {
-    "key tombstones are forgotten at once": Mutation(_tombstones_go_at_once, 11),
+    "key tombstones are forgotten at once": Mutation(_tombstones_go_at_once, 12),
     "key tombstones are forgotten while older parts stay": Mutation(_tombstones_go_by_age, 19),
     "nobody looks for late appends": Mutation(_no_late_appends, 1149),
     "a restore asks for no rival": Mutation(_restore_beside_restore, 120),
     "a restore goes back past the grace": Mutation(_restore_past_the_grace, 5),
     "a restore leaves deletes in force": Mutation(_restore_undoes_no_delete, 27),
     "copies of a restore count as inserted now": Mutation(_copies_are_new, 5),
-    "a restore knows pending deletes only": Mutation(_restore_knows_pending_deletes_only, 4_163),
-    "a restore leaves records of erases to others": Mutation(_restore_forgets_erases, 15_629),
-    "nobody looks for what a restore put beneath": Mutation(_no_look_beneath, 18_090),
+    "a restore knows pending deletes only": Mutation(_restore_knows_pending_deletes_only, 4300),
     "a rebuild takes copies for appended parts": Mutation(_rebuild_takes_copies, 33),
     "a merge reads columns as they lie in the parts": Mutation(_columns_as_they_lie, 144),
     "records of changed columns go by age alone": Mutation(_changes_go_by_age, 175),
@@ -143,3 +142,9 @@ MORE: dict[str, Mutation] = {
     "a checkpoint forgets deletes": Mutation(_checkpoint_without_deletes, 23),
 }
 """Name of the rule that is broken -> what breaks it, and a seed that finds it."""
+
+MORE_RARE: dict[str, Callable[[], None]] = {
+    "a restore leaves records of erases to others": _restore_forgets_erases,
+    "nobody looks for what a restore put beneath": _no_look_beneath,
+}
+"""See ``mutations.RARE``."""
