@@ -299,7 +299,7 @@ RARE: dict[str, Callable[[], None]] = {
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
     **MORE_RARE,
 }
-"""Rules that need a rare world: no seed is known that finds them as the worlds are now. Unit tests do."""
+"""Rules that need a rare world: no seed is known that finds them; unit tests do."""
 
 
 def breaking(rule: str) -> Callable[[], None]:
