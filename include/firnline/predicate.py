@@ -108,6 +108,8 @@ class GreaterEqual(Compare, frozen=True, tag=">="):
 Predicate = (
     And | Or | Not | IsNull | In | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual
 )
+# Made before there are threads, as in ``footer_process``.
+_TREE: Callable[[bytes | str | msgspec.Raw], Predicate] = msgspec.json.Decoder(Predicate).decode
 
 COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
     "=": Equal,
@@ -122,7 +124,7 @@ COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
 def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
     """Read a tree. Raises UsageError; columns and literals are checked by ``bind``."""
     try:
-        tree: Predicate = msgspec.json.decode(data, type=Predicate)
+        tree = _TREE(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"the predicate does not read: {error}",

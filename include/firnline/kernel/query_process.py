@@ -60,6 +60,10 @@ class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Class and text of DuckDB's error."""
 
 
+# Made before there are threads, as in ``footer_process``.
+_ANSWER = msgspec.json.Decoder(QueryAnswer).decode
+
+
 class QueryEndedError(Exception):
     """The process was killed because ``stopped`` said so; never leaves the kernel."""
 
@@ -139,7 +143,7 @@ def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | No
         said = told.read().decode(errors="replace")
     if process.returncode != 0:
         raise _died(process.returncode, said, request.memory)
-    return msgspec.json.decode(out, type=QueryAnswer)
+    return _ANSWER(out)
 
 
 def _start(told: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -23,6 +23,9 @@ from firnline.store.access import StoreAccess
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Made before there are threads, as in ``footer_process``.
+_RESULT = msgspec.json.Decoder(KernelResult).decode
+
 HEARTBEAT_S = 1.0
 JOBS = 32
 """Spark jobs under way: what does not fit the cluster waits in Spark's own queue."""
@@ -111,9 +114,7 @@ class SparkEngine:
         kernel = KernelFunction(tasks, self.root, access, self.scratch)
         numbers = self.session.range(0, len(tasks), 1, numPartitions=1)
         found = numbers.mapInArrow(kernel, RESULT_SCHEMA).toArrow()
-        return [
-            msgspec.json.decode(text, type=KernelResult) for text in found["result"].to_pylist()
-        ]
+        return [_RESULT(text) for text in found["result"].to_pylist()]
 
     def _tag(self, tag: str) -> None:
         """Mark the jobs of this thread as ours."""
