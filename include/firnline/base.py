@@ -138,9 +138,11 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     """Create the log file of a committed transaction; True when it stands there afterwards.
 
     A publisher later than half the grace after it read the transaction leaves it to others: the
-    log file may have been published, folded and deleted since, and must not come back.
+    log file may have been published, folded and deleted since, and must not come back. The grace is
+    the table's, by which clean-up goes: whoever comes for the first time knows it from the header.
     """
-    half = table.settings.cleanup.grace // 2
+    said = header.properties
+    half = (table.settings.cleanup.grace if said is None else said.grace) // 2
 
     def in_time() -> bool:
         return table.clock.elapsed_ms() - read_at_ms <= half

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
@@ -19,11 +19,13 @@ from firnline.errors import (
     OutcomeUnknownError,
     RowCountMismatchError,
     SchemaConflictError,
+    SnapshotUnstableError,
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
 from firnline.log.records import Delete, LogContent
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -39,7 +41,7 @@ from tests.support.log_tables import (
     v1_live,
 )
 from tests.support.v1_client import V1Client
-from tests.support.world import Fault, FaultyStore, Sleeping, World, make_world
+from tests.support.world import Fault, FaultyStore, SetClock, Sleeping, World, make_world
 
 GRACE = 86_400_000
 RUN = RunIdentity(dag_id="merge__t", run_id="r1", try_number=1, user="ada")
@@ -325,6 +327,33 @@ def test_a_late_publisher_leaves_publishing_to_others() -> None:
     world.clock.advance(world.settings.cleanup.grace // 2 + 1)
     assert not publish(world.table, header, log_file, read_at)
     assert committed.header.log not in world.store.objects
+
+
+def test_a_publisher_goes_by_the_grace_of_the_table_and_not_by_that_of_its_settings() -> None:
+    """Clean-up goes by the table's: the log file may be folded and deleted after that."""
+    world = make_world(cleanup={"grace": "1m"})
+    committed = do_merge(world, put_append(world))
+    del world.store.objects[committed.header.log]
+    bare = settings_for_root(world.settings.root)
+    assert bare.cleanup.grace > world.settings.cleanup.grace
+    slow = replace(world.table, settings=bare, store=Slow(world.store, clock=world.clock))
+    with pytest.raises(SnapshotUnstableError):
+        take_base(slow)
+    assert committed.header.log not in world.store.objects
+    assert take_base(replace(world.table, settings=bare)).seq == 1
+    assert committed.header.log in world.store.objects
+
+
+@dataclass
+class Slow(FaultyStore):
+    """The machine sleeps for 31 s after each GET of a transaction."""
+
+    clock: SetClock = field(default_factory=SetClock)
+
+    def get(self, key: str) -> bytes:
+        data = super().get(key)
+        self.clock.advance(31_000 if "/_txn/" in key else 0)
+        return data
 
 
 def test_a_publisher_that_slept_between_two_puts_of_a_log_file_does_not_send_the_second() -> None:

@@ -332,7 +332,8 @@ class _Run:
     def _with_log(self, plan: ClonePlan, scene: _Scene) -> None:
         """Log files as they are, so that nobody takes it for a table, and then relocate."""
         self._copy_parts(plan, scene)
-        clock, half = self.target.clock, self.target.settings.cleanup.grace // 2
+        clock, grace = self.target.clock, self.target.settings.cleanup.grace
+        half = (grace if plan.grace is None else plan.grace) // 2
         checked = clock.elapsed_ms()
         self._refuse_superseded(plan)
 

@@ -166,6 +166,7 @@ def _plan(
         checkpoints=tuple(k for k in checkpoints if paths.checkpoint_seq(k) is not None),
         parts=len(live),
         bytes=sum(live.values()),
+        grace=seen.grace,
     )
 
 
@@ -202,6 +203,7 @@ def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress
                     next_step="run it again; nothing depends on a checkpoint",
                 )
     old = TablePaths(plan.old)
+    half = (table.settings.cleanup.grace if plan.grace is None else plan.grace) // 2
     total = len(plan.erases) + len(plan.transactions) + len(plan.logs)
     log, txn = (
         (relocation.named_by_log, relocation.move_log),
@@ -223,17 +225,20 @@ def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress
         if done % _TELL_EVERY == 0:
             tell(RelocateProgress(objects=total, objects_done=done))
 
-    for _ in each(plan.erases, partial(_rewrite, table, relocation.move_certificate, old)):
+    for _ in each(plan.erases, partial(_rewrite, table, relocation.move_certificate, old, half)):
         one_more()
     for keys, (named, move) in steps:
-        for _ in each(keys, partial(_rewrite, table, move, old, named=named)):
+        for _ in each(keys, partial(_rewrite, table, move, old, half, named=named)):
             one_more()
 
 
 def _rewrite(
-    table: Table, move: Move, old: TablePaths, key: str, *, named: Named | None = None
+    table: Table, move: Move, old: TablePaths, within: int, key: str, *, named: Named | None = None
 ) -> None:
-    """One object: fetched, and written for the new place unless somebody was quicker."""
+    """One object: fetched, and written for the new place unless somebody was quicker.
+
+    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
+    """
     read_at = table.clock.elapsed_ms()
     try:
         data = table.store.get(key)
@@ -247,7 +252,7 @@ def _rewrite(
     moved = move(key, data, old, table.paths)
     if moved == data:
         return
-    if table.clock.elapsed_ms() - read_at > table.settings.cleanup.grace // 2:
+    if table.clock.elapsed_ms() - read_at > within:
         # Somebody else may have done all of it since, and clean-up deleted the object.
         raise SnapshotUnstableError(
             f"this run stood still for longer than half the grace before it could write {key}",

@@ -52,6 +52,8 @@ class ClonePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the live parts."""
     transaction: bytes = b""
     """Without the history: the file to create under ``_txn/``."""
+    grace: int | None = None
+    """The least ``cleanup.grace`` that the source's log names, ms; None: it names none."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals."""
@@ -240,4 +242,5 @@ def with_history(
         # One that was committed since is in no part of the state.
         others=[k[start:] for k in (*(t for t in transactions if t <= upto), *certificates)],
         rows=_rows(source.live.values()),
+        grace=min((record.values.grace for record in source.properties), default=None),
     )

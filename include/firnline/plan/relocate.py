@@ -35,6 +35,8 @@ class RelocationPlan:
     parts: int
     """Live parts; all are there."""
     bytes: int
+    grace: int | None = None
+    """The least ``cleanup.grace`` that the log names, ms; None: it names none."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals."""
@@ -78,6 +80,8 @@ class Seen:
     alive: dict[str, int] = field(default_factory=dict)
     """Key of a part as it is named -> bytes."""
     dead: set[str] = field(default_factory=set)
+    grace: int | None = None
+    """The least ``cleanup.grace`` among the table's properties, ms."""
 
     def take(self, key: str, named: Named, *, parts: bool = True) -> None:
         """Add an object.
@@ -92,6 +96,8 @@ class Seen:
         if named.content.x is not None:
             self.newest = max(self.newest, named.content.x.seq)
             self.folded.update(_name(stone.p) for stone in named.content.tombstones)
+        for record in named.content.properties:
+            self.grace = min(record.values.grace, self.grace or record.values.grace)
         for marker in named.content.markers if parts else ():
             self.alive[marker.p] = marker.b
             if marker.tmb is not None:

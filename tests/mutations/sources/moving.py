@@ -26,8 +26,8 @@ MOVING = (
     Mutation(
         name="a relocation that slept writes all the same",
         file="include/firnline/operations/relocate.py",
-        old="elapsed_ms() - read_at > table.settings.cleanup.grace // 2",
-        new="elapsed_ms() - read_at < 0",
+        old="elapsed_ms() - read_at > within:",
+        new="elapsed_ms() - read_at < 0:",
         breaks="A log file that clean-up has deleted comes back, and parts with it.",
         caught_by=("tests/unit/operations/test_relocate.py",),
         unit=True,

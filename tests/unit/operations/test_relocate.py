@@ -28,7 +28,7 @@ from firnline.operations.relocate import (
     run_relocate,
 )
 from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.settings import TableSettings
+from firnline.settings import TableSettings, settings_for_root
 from firnline.snapshot import Snapshot, read_snapshot
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, merge, state
@@ -377,9 +377,13 @@ def test_progress_is_told() -> None:
     assert [(p.objects_done, p.objects) for p in told] == [(100, 230), (200, 230)]
 
 
-def test_a_run_that_stood_still_brings_no_log_file_back() -> None:
-    """It fetched one, slept for days, and clean-up has deleted that one since."""
-    world = make_world()
+@pytest.mark.parametrize("by_root", [False, True])
+def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
+    """It fetched one, slept for days, and clean-up has deleted that one since.
+
+    How long it may sleep the table says, whatever the settings are.
+    """
+    world = make_world(cleanup={"grace": "10m"})
     do_merge(world, put_append(world) + put_append(world))
     copy = copied(sized(world))
     store = copy.store
@@ -399,5 +403,6 @@ def test_a_run_that_stood_still_brings_no_log_file_back() -> None:
     sleepy = Sleepy(store.clock)
     sleepy.objects = store.objects
     with pytest.raises(Exception, match="stood still"):
-        run_relocate(replace(copy.table, store=sleepy), RelocateOptions())
+        settings = settings_for_root(copy.settings.root) if by_root else copy.settings
+        run_relocate(replace(copy.table, store=sleepy, settings=settings), RelocateOptions())
     assert state(copy).live
