@@ -82,11 +82,11 @@ def read_remains(
     columns = _columns(log, txns, state, table.paths)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
     state.schema = columns.columns
-    wanted = FooterWanted(columns=state.types_in_parts(), stats=table.settings.statistics_columns)
-    footers = _footers(table, unnamed, wanted, on_progress)
-    choice = Choice(options.include, options.exclude)
     said = _properties(log, txns)
     settings = in_force(table.settings, current(said))
+    wanted = FooterWanted(columns=state.types_in_parts(), stats=settings.statistics_columns)
+    footers = _footers(table, unnamed, wanted, on_progress)
+    choice = Choice(options.include, options.exclude)
     # An object may have been written whenever, by properties that nobody goes by any more.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)

@@ -19,6 +19,7 @@ from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, 
 from firnline.operations.relocate import RelocateOptions, run_relocate
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.settings import settings_for_root
 from firnline.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from tests.support import histories
@@ -188,6 +189,17 @@ def test_appends_alone_come_back_from_their_footers(tmp_path: Path) -> None:
     assert sum(ids_of(world).values()) == 24
     orders = {p: m.order() for p, m in state(world).live.items()}
     assert orders == {p: (m.t, m.t) for p, m in before.live.items()}
+
+
+def test_by_a_root_alone_a_table_is_rebuilt_with_the_statistics_that_it_asks_for() -> None:
+    world = filled()
+    before = state(world)
+    assert any(marker.stats() for marker in before.live.values())
+    lose_log(world)
+    world.clock.advance(1)
+    bare = replace(world.table, settings=settings_for_root(world.settings.root))
+    run_rebuild(bare, RebuildOptions(), RUN)
+    assert_same(before, state(world), world)
 
 
 def test_an_orphan_of_a_merge_that_never_committed_kills_no_live_part(tmp_path: Path) -> None:
