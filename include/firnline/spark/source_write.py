@@ -167,6 +167,7 @@ class Writer(DataSourceArrowWriter):
         if self._replaces is None:
             publish(table, [m for m in messages if isinstance(m, Written)])
             return
+        table = table.under(self._begun.properties)
         age = table.clock.now_ms() - self._begun.at_ms
         new = replace(gathered(messages), delete=self._parts.delete, since=self._begun.q)
         if age > table.settings.commit_ttl:

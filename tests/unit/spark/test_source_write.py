@@ -15,7 +15,7 @@ import pytest
 import firnline
 from firnline.append import Appender
 from firnline.base import take_base
-from firnline.errors import FirnlineError, SchemaConflictError
+from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError
 from firnline.operations.evolve_lazily import LazyOptions, run_lazily
 from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
 from firnline.plan.evolve import Evolution
@@ -101,6 +101,26 @@ def test_a_column_that_somebody_else_brought_meanwhile_is_looked_at_before_the_c
     with pytest.raises(SchemaConflictError, match="run the write again"):
         writer.commit([written])
     assert read_snapshot(table.store, table.paths).schema["new"] == "DOUBLE"
+
+
+def test_a_replace_that_took_longer_than_the_tables_commit_ttl_is_not_committed(
+    tmp_path: Path,
+) -> None:
+    """The settings, here those of a root alone, may allow more: a sweep goes by the table."""
+    root = StoreRoot("file", f"file://{tmp_path}/tables", {})
+    table = open_table(root, partition_by=[], sort_by=[], commit_ttl="1m")
+    Appender(table).append(pa.table({"x": [0]}))
+    target = opened({"path": table.settings.root}, "{}")
+    assert target.settings.commit_ttl > table.settings.commit_ttl
+    options = {"replacecolumn": "x", "replacestart": "0", "replaceend": "9", "mode": "lazy"}
+    writer = Writer(target, {}, replaces=interval_of(options))
+    before = parts(table)
+    written = sent(writer).write(rows(2))
+    writer._begun = replace(writer._begun, at_ms=writer._begun.at_ms - 61_000)
+    with pytest.raises(CommitExpiredError, match="longer than commit_ttl"):
+        writer.commit([written])
+    assert seen(table, "x") == [0]
+    assert parts(table) == before
 
 
 def test_what_a_write_begins_from_is_of_one_moment(tmp_path: Path) -> None:
