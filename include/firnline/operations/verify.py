@@ -7,7 +7,7 @@ command line and the DAG.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -129,20 +129,22 @@ def run_verify(
     """
     run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
-    snapshot = run.read(log)
+    snapshot = run.read(LogRead(log.listing, log.contents))
     run.table = run.in_force(snapshot)
     txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
     now = table.clock.now_ms()
     check_log(run.found, log, snapshot.log_tombstones, now)
     others = waits(snapshot.properties, run.table.settings, now)
     check_leftovers(run.found, snapshot, others.grace, now)
-    state = _state(table, run, log, txns)
-    check_transactions(
-        run.found, txns, snapshot, table.paths, now, unpublished=state == "unpublished"
-    )
+    newest = _judge(table, run, log, txns).unpublished
+    check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
+    if newest is not None and run.readable:
+        # What readers see, of which every part has to be there.
+        seen = health.with_newest(table.paths, LogRead(log.listing, log.contents), newest)
+        snapshot = run.read(seen)
     counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
         run.found,
@@ -161,14 +163,14 @@ def run_verify(
     )
 
 
-def _state(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.State:
-    """What state the log is in. Raises UsageError where there never was one."""
+def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:
+    """Judge the log, and tell of one that is lost. Raises UsageError where there never was one."""
     try:
         found = health.of_survey(table, log, txns)
     except (LogCorruptError, ForeignPathError) as error:
         # The transaction without a log file does not read: that it is broken is told of already.
         check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
-        return "lost"
+        return health.Health("lost", error.message)
     if found.state == "never written" and not log.strange:
         lost = health.old_objects(table)
         if not lost:
@@ -176,7 +178,7 @@ def _state(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.S
     else:
         lost = health.confirmed_lost(table, found)
     check_lost(run.found, table.paths, lost)
-    return "lost" if lost else found.state
+    return health.Health("lost", lost) if lost else found
 
 
 class UnhealthyTableError(FindingsError):
@@ -209,12 +211,12 @@ class _Run:
     readable: bool = True
     """Whether the log files that read give one state."""
 
-    def read(self, log: LogSurvey) -> Snapshot:
+    def read(self, log: LogRead) -> Snapshot:
         """The state that the readable log files give, without what contradicts."""
         contents = log.contents
         while True:
             try:
-                found = build(self.table.paths, LogRead(log.listing, contents), tolerant=True)
+                found = build(self.table.paths, replace(log, contents=contents), tolerant=True)
             except LogCorruptError as error:
                 self._contradiction("log-conflict", error)
                 contents = _first_only(contents)

@@ -264,7 +264,7 @@ class Watch:
         self._txns = txns
         self.health = health = judge(self.store, self.paths, shown, txns)
         if health.unpublished is not None:
-            return _with(self.paths, log, health.unpublished)
+            return with_newest(self.paths, log, health.unpublished)
         if health.state != "lost":
             return log
         if health.missing & self._missing or (not health.missing and self._is_final(shown, txns)):
@@ -295,8 +295,8 @@ def _beside(store: Store, look: Callable[[], Transactions]) -> Future[Transactio
     return found
 
 
-def _with(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead:
-    """The log as it is once the newest transaction is published: committed it is."""
+def with_newest(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead:
+    """Return the log as it is once the newest transaction is published: committed it is."""
     key = newest.header.log
     item = LogObject(paths.parse_log(key), len(newest.log_file), newest.modified_ms)
     return replace(

@@ -402,7 +402,8 @@ def test_a_run_that_stood_still_brings_no_log_file_back(by_root: bool) -> None:
 
     sleepy = Sleepy(store.clock)
     sleepy.objects = store.objects
+    settings = settings_for_root(copy.settings.root) if by_root else copy.settings
+    table = replace(copy.table, store=sleepy, settings=settings)
     with pytest.raises(Exception, match="stood still"):
-        settings = settings_for_root(copy.settings.root) if by_root else copy.settings
-        run_relocate(replace(copy.table, store=sleepy, settings=settings), RelocateOptions())
+        run_relocate(table, RelocateOptions())
     assert state(copy).live

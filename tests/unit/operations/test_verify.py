@@ -20,6 +20,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
 from firnline.operations.verify import VerifyOptions, VerifyReport, refuse_findings, run_verify
 from firnline.part_metadata import PartMetadata
+from firnline.snapshot import read_snapshot
 from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, merge, state
@@ -250,6 +251,20 @@ def test_an_unpublished_transaction_is_a_note(tmp_path: Path) -> None:
     assert dead
     report = verify(world)
     assert (report.kinds, report.healthy) == ({"txn-unpublished": 1}, True)
+    seen = read_snapshot(world.store, world.table.paths)
+    assert len(seen.live) == report.checked.live_parts == 2
+    assert report.checked.dead_parts == len(seen.parts) - 2
+
+
+def test_a_part_of_an_unpublished_transaction_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    """Readers see the transaction, and miss the part."""
+    world = filled()
+    world.clock.advance(1)
+    histories.dies_at(world, "put t/_log/", "before", lambda store: merge(world, tmp_path, store))
+    lost = min(read_snapshot(world.store, world.table.paths).live)
+    del world.store.objects[lost]
+    report = verify(world)
+    assert (report.kinds, report.healthy) == ({"txn-unpublished": 1, "part-missing": 1}, False)
 
 
 def test_a_lost_log_file_is_seen_by_what_the_transactions_name(tmp_path: Path) -> None:
