@@ -78,7 +78,8 @@ def read_remains(
             next_step="correct the name or the root",
         )
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
-    state = _State.of(log, txns, deletes.values())
+    other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
+    state = _State.of(log, txns, deletes, other)
     columns = _columns(log, txns, state, table.paths)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
     state.schema = columns.columns
@@ -101,7 +102,7 @@ def read_remains(
         history=history,
         schema=columns.columns,
         deletes=deletes,
-        other=frozenset(txns.other.union(*(c.other for c in log.contents.values()))),
+        other=other,
         properties=said,
         plan=plan,
     )
@@ -142,13 +143,21 @@ class _State(StateColumns):
     _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, log: LogSurvey, txns: TxnSurvey, records: Iterable[Delete]) -> Self:
+    def of(
+        cls,
+        log: LogSurvey,
+        txns: TxnSurvey,
+        records: Mapping[str, Delete],
+        other: Iterable[bytes],
+    ) -> Self:
         """Without the columns, which follow from it."""
         names = (item.name for item in log.listing.values())
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
-        rows, changes = split(records)
-        ahead = dated.known(log.listing, txns.other)
+        # As in a snapshot: a record outlives log file and object of its transaction.
+        times |= {(record.t, record.seq) for record in records.values()}
+        rows, changes = split(records.values())
+        ahead = dated.known(log.listing, other)
         return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:

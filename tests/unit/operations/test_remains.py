@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,11 +10,14 @@ import pytest
 
 from firnline.append import Appender
 from firnline.base import take_base
+from firnline.log import codec, dated
+from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
-from firnline.operations.rebuild import RebuildOptions, RebuildReport, run_rebuild
-from firnline.snapshot import Snapshot
+from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.snapshot import Snapshot, read_snapshot
 from firnline.transaction import Change, Mended, commit
 from tests.support import histories
+from tests.support.evolving import lazily, put, schema_of, world_of
 from tests.support.histories import RUN, append, filled, lose_log, merge, state
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
@@ -119,3 +123,90 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     rebuild(world)
     new = {} if wrong else {"new": "VARCHAR"}
     assert state(world).schema == {"v": "INTEGER", **new}
+
+
+# --- parts of clients that do not say which transactions they came after --------------------------
+
+
+def lost_foreign_part(world: World) -> dict[str, str]:
+    """A part of version 1 whose log file is lost, with a column by its old name; the schema."""
+    rows = pa.table({"id": pa.array([9], pa.int32()), "note": ["n9"]})
+    V1Client(world).append_rows("d=1", rows, {"id": "INTEGER", "note": "VARCHAR"})
+    there = schema_of(world)
+    assert there["note"] == "VARCHAR", "it came after the change, and the column is one of its own"
+    del world.store.objects[max(k for k in world.store.objects if "_v1-host" in k)]
+    return there
+
+
+def remarked(world: World, number: int) -> None:
+    put(world, {"id": pa.array([number], pa.int32()), "remark": ["r"], "gone": [number]})
+
+
+@pytest.mark.parametrize("left", ["log", "transactions", "both"])
+def test_a_foreign_part_has_its_own_columns_if_it_came_after_a_change_of_the_schema(
+    left: str,
+) -> None:
+    """By what is left of the log or of the transactions, and whatever was appended in between."""
+    world = world_of(2, partition=".*")
+    lazily(world, rename={"note": "remark"})
+    remarked(world, 2)
+    there = lost_foreign_part(world)
+    if left == "transactions":
+        lose_log(world)
+    elif left == "log":
+        del world.store.objects[world.table.paths.txn(1)]
+    rebuild(world, force=True)
+    assert schema_of(world) == there
+
+
+def test_a_change_of_the_schema_says_itself_when_it_was_where_its_transaction_is_gone() -> None:
+    world = world_of(2, partition=".*")
+    lazily(world, rename={"note": "remark"})
+    there = lost_foreign_part(world)
+    remarked(world, 2)
+    lazily(world, widen={"id": "BIGINT"})
+    before = read_snapshot(world.store, world.table.paths).changes
+    for key in [k for k in world.store.objects if "_m_00000000000000000001" in k]:
+        del world.store.objects[key]
+    del world.store.objects[world.table.paths.txn(1)]
+    rebuild(world, force=True)
+    assert read_snapshot(world.store, world.table.paths).changes == before
+    assert schema_of(world) == {**there, "id": "BIGINT"}
+
+
+# --- dates that are far ahead ---------------------------------------------------------------------
+
+HOUR = 3_600_000
+YEARS = 10 * 365 * 24 * HOUR
+
+
+def test_a_date_that_was_far_ahead_says_nothing_of_appends_once_it_is_over_either() -> None:
+    """Else any append of the hours in between would be older than its time to live."""
+    world = make_world()
+    for ahead in (0, 20 * HOUR):
+        clock = replace(world.clock, now=world.clock.now + ahead)
+        Appender(replace(world.table, clock=clock)).append(pa.table({"id": [1]}))
+    do_merge(world, list(state(world).live))
+    world.clock.advance(HOUR)
+    Appender(world.table).append(pa.table({"id": [2]}))
+    before = set(state(world).live)
+    lose_log(world)
+    world.clock.advance(20 * HOUR)
+    assert not preview(world.table, RebuildOptions()).undecided
+    rebuild(world)
+    assert set(state(world).live) == before
+
+
+def test_a_tombstone_that_is_dated_years_ahead_and_of_which_nobody_says_more_is_there_by_now() -> (
+    None
+):
+    """A client of version 1 drops the record that said so when it folds the log."""
+    world = make_world()
+    (path,) = put_append(world)
+    t = world.clock.now + YEARS
+    folded = LogContent(t=t + 5, schema={}, markers=[Marker(p=path, b=100, t=5, tmb=t, n=10)])
+    lose_log(world)
+    world.store.put_new(f"t/_log/{t + 5}_m_v1.jsonl", codec.encode(folded))
+    put_append(world)
+    rebuild(world, force=True)
+    assert dated.recorded(state(world).other)[t] <= world.clock.now
