@@ -13,7 +13,15 @@ import pytest
 
 from firnline.append import Appender
 from firnline.base import take_base
-from firnline.errors import CommitConflictError, FindingsError, LogCorruptError, UsageError
+from firnline.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FindingsError,
+    LogCorruptError,
+    StoreUnavailableError,
+    UsageError,
+)
+from firnline.history import history
 from firnline.log.records import Marker
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
 from firnline.operations.relocate import RelocateOptions, run_relocate
@@ -38,7 +46,7 @@ from tests.support.log_tables import v1_live
 from tests.support.moving import copied
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
-from tests.support.world import Crashed, MemoryStore, World
+from tests.support.world import Crashed, MemoryStore, World, make_world
 
 
 def rebuild(world: World, **options: object) -> RebuildReport:
@@ -518,6 +526,75 @@ def test_a_rival_that_commits_first_wins() -> None:
     with pytest.raises(CommitConflictError, match="somebody else committed"):
         run_rebuild(table, RebuildOptions(), RUN)
     assert not [k for k in world.store.objects if "/_log/" in k]
+
+
+class WithoutLog(MemoryStore):
+    """A store that answers nothing to puts under ``_log/``."""
+
+    def put_new(self, key: str, data: bytes) -> None:
+        if "/_log/" in key:
+            raise StoreUnavailableError(f"no answer to put {key}", next_step="try again")
+        super().put_new(key, data)
+
+
+def test_one_that_is_committed_and_not_published_is_told_of_and_mended_by_the_next() -> None:
+    world = filled()
+    lose_log(world)
+    store = WithoutLog(world.clock)
+    store.objects = world.store.objects
+    with pytest.raises(CommitUnknownError, match="committed, and its log file is not published"):
+        run_rebuild(replace(world.table, store=store), RebuildOptions(), RUN)
+    assert not [k for k in world.store.objects if "/_log/" in k]
+    rebuild(world)
+    assert ids_of(world) == dict.fromkeys(range(24), 1)
+
+
+def test_where_nothing_can_be_live_no_empty_log_is_written() -> None:
+    world = filled(1)
+    lose_log(world)
+    for key in [k for k in world.store.objects if "/_data/" in k]:
+        world.store.objects[key] = (b"no longer Parquet", world.clock.now)
+    before = dict(world.store.objects)
+    with pytest.raises(UsageError, match="nothing that is left of table t can be live"):
+        rebuild(world)
+    assert world.store.objects == before
+
+
+def test_where_all_that_is_left_is_undecided_somebody_decides(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    merged = state(world).live.keys()
+    for key in world.store.objects.keys() - merged:
+        del world.store.objects[key]
+    before = dict(world.store.objects)
+    with pytest.raises(FindingsError, match="2 objects of table t may be live or left over"):
+        rebuild(world)
+    assert world.store.objects == before
+
+
+def test_the_history_says_how_many_parts_and_rows_came_back(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    lose_log(world)
+    rebuild(world)
+    counts = history(world.table)[0].counts
+    assert (counts.parts_in, counts.parts_out) == (4, 4)
+    assert (counts.rows_in, counts.rows_out) == (30, 30)
+
+
+def test_a_table_whose_client_does_not_count_rows_is_rebuilt() -> None:
+    world = make_world()
+    part = V1Client(world).append("d=1")
+    assert rebuild(world, force=True).plan["rows"] is None
+    assert state(world).live.keys() == {part}
+    assert history(world.table)[0].counts.rows_out == 0
+
+
+def test_a_pool_only_table_is_not_probed() -> None:
+    world = filled(locking="pool-only")
+    lose_log(world)
+    assert rebuild(world).requests["put"] == 2, "the transaction"
 
 
 def test_named_parts_cost_no_request(tmp_path: Path) -> None:
