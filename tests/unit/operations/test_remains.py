@@ -5,23 +5,41 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from firnline.append import Appender
 from firnline.base import take_base
 from firnline.log import codec, dated
+from firnline.log.properties import PropertiesRecord
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
+from firnline.operations import remains
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.properties import from_settings
 from firnline.snapshot import Snapshot, read_snapshot
+from firnline.survey import LogSurvey, TxnSurvey
 from firnline.transaction import Change, Mended, commit
 from tests.support import histories
-from tests.support.evolving import lazily, put, schema_of, world_of
+from tests.support.evolving import (
+    AFTER,
+    CHANGED,
+    columns_of,
+    lazily,
+    put,
+    rows_are,
+    rows_of,
+    schema_of,
+    world_of,
+)
 from tests.support.histories import RUN, append, filled, lose_log, merge, state
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
+
+HOUR = 3_600_000
+YEARS = 10 * 365 * 24 * HOUR
 
 
 def rebuild(world: World, *, force: bool = False, include: tuple[str, ...] = ()) -> RebuildReport:
@@ -82,6 +100,23 @@ def test_what_is_left_of_a_log_says_how_far_clean_up_went(tmp_path: Path) -> Non
     assert state(world).purged >= before
 
 
+def test_where_the_history_has_a_gap_no_state_before_it_is_told_any_more() -> None:
+    """But nothing that exists counts as deleted."""
+    world = filled(1)
+    histories.drop(world, "day=0")
+    (first,) = {m.tmb for m in state(world).parts.values() if m.tmb is not None}
+    histories.drop(world, "day=1")
+    second = max(m.tmb or 0 for m in state(world).parts.values())
+    there = {key for key in world.store.objects if "day=0" in key}
+    lose_log(world)
+    del world.store.objects[world.table.paths.txn(1)]
+    assert preview(world.table, RebuildOptions()).purged == first - 1
+    for key in there:
+        del world.store.objects[key]
+    rebuild(world)
+    assert state(world).purged == second - 1
+
+
 def test_of_two_transactions_that_give_a_column_another_type_the_newer_one_counts() -> None:
     world = make_world()
     do_merge(world, put_append(world, schema={"v": "INTEGER"}))
@@ -125,6 +160,26 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     assert state(world).schema == {"v": "INTEGER", **new}
 
 
+@pytest.mark.parametrize("others", [[], [2]])
+def test_what_appends_say_that_the_table_is_counts_where_no_birth_record_says_otherwise(
+    others: list[int],
+) -> None:
+    """Transactions of later do not: who began by the properties of then may be under way."""
+    world = make_world()
+    said = from_settings(world.settings)
+
+    def record(seq: int, ttl: int) -> PropertiesRecord:
+        return PropertiesRecord(seq, seq, msgspec.structs.replace(said, append_ttl=ttl))
+
+    first, later = record(0, HOUR), [record(seq, 2 * HOUR) for seq in others]
+    content = LogContent(t=1, schema={}, markers=[], properties=[first])
+    log = LogSurvey({}, {"t/_log/1_a.jsonl": content}, {}, ())
+    assert remains._properties(log, TxnSurvey(properties=later)) == (first, *later)
+    born = record(0, 3 * HOUR)
+    found = remains._properties(log, TxnSurvey(properties=[born, *later]))
+    assert found == (born, *later)
+
+
 # --- parts of clients that do not say which transactions they came after --------------------------
 
 
@@ -159,6 +214,19 @@ def test_a_foreign_part_has_its_own_columns_if_it_came_after_a_change_of_the_sch
     assert schema_of(world) == there
 
 
+def test_columns_that_are_dropped_or_renamed_by_now_do_not_come_back_by_parts_of_before(
+    tmp_path: Path,
+) -> None:
+    """Of an append that began before the change and landed after it."""
+    world = world_of(2)
+    put(world, columns_of(2), beside=lambda: lazily(world, **CHANGED))
+    assert schema_of(world) == AFTER
+    lose_log(world)
+    rebuild(world)
+    assert schema_of(world) == AFTER
+    rows_are(world, rows_of(3))
+
+
 def test_a_change_of_the_schema_says_itself_when_it_was_where_its_transaction_is_gone() -> None:
     world = world_of(2, partition=".*")
     lazily(world, rename={"note": "remark"})
@@ -175,9 +243,6 @@ def test_a_change_of_the_schema_says_itself_when_it_was_where_its_transaction_is
 
 
 # --- dates that are far ahead ---------------------------------------------------------------------
-
-HOUR = 3_600_000
-YEARS = 10 * 365 * 24 * HOUR
 
 
 def test_a_date_that_was_far_ahead_says_nothing_of_appends_once_it_is_over_either() -> None:

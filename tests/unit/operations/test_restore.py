@@ -401,6 +401,29 @@ def test_an_append_beside_it_is_no_reason_to_plan_again() -> None:
     assert ids(world) == Counter([*range(24), *range(100, 106)])
 
 
+def test_what_somebody_brings_to_other_partitions_is_no_reason_to_plan_again(
+    tmp_path: Path,
+) -> None:
+    world = filled()
+    drop(world, "day=0")
+    store = Beside(world.store, what="put t/_txn", act=lambda: merge(world, tmp_path))
+    asked = RestoreOptions(to=0, partitions=("day=0",))
+    report = run_restore(replace(world.table, store=store), asked, RUN)
+    assert (store.met != [], report.replans, report.transaction) == (True, 0, 3)
+    assert ids(world) == Counter(range(24))
+
+
+@pytest.mark.parametrize(("locking", "probes"), [("fenced", 2), ("pool-only", 0)])
+def test_the_store_is_probed_unless_the_table_trusts_its_pool_alone(
+    locking: str, probes: int
+) -> None:
+    world = filled(locking=locking)
+    drop(world, "day=0")
+    table = replace(world.table, store=Beside(world.store))  # one that was not probed yet
+    report = run_restore(table, RestoreOptions(to=0), RUN)
+    assert report.requests["put"] == 4 + 2 + probes, "copies, the transaction, the probe"
+
+
 def test_a_rival_that_never_stops_ends_it_with_nothing_left_behind(tmp_path: Path) -> None:
     world = filled(merge={"max_replans": 0})
     drop(world, "day=0")

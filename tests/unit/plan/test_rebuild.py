@@ -197,6 +197,25 @@ def test_a_table_in_a_folder_of_ours_tells_no_former_name() -> None:
     assert [(marker.p, marker.q) for marker in found.live] == [(key("x"), None)]
 
 
+def test_nor_is_one_under_a_former_name_of_ours_believed_there() -> None:
+    """It may have been copied from us, and what it says is of the table that it lies in now."""
+    a = footer("a", table="old", writer="w", append="id", o=(NOW, NOW))
+    m = footer("m", table="old", replaces=("a.parquet",))
+    where = "t/_data/p/in/_data/x.parquet"
+    there = replace(footer("x", table="old", replaces=("y.parquet",), q=3, d=("i",)), key=where)
+    known = history(newest=9, first=1)
+    assert where in {j.key for j in plan(known, a, m, there).undecided}
+    included = plan(known, a, m, there, choice=Choice(include=("x.parquet",)))
+    assert [(k.q, k.d) for k in included.live if k.p == where] == [(None, None)]
+
+
+@pytest.mark.parametrize(("who", "part"), [("an append", {}), ("another client", {"table": "o"})])
+def test_it_says_who_has_written_what_is_found(who: str, part: dict[str, str]) -> None:
+    one = footer("a", writer="w", append="id", o=(NOW, NOW), **part)
+    (found,) = plan(history(), one).found
+    assert f"was written by {who}" in found.reason
+
+
 def test_all_parts_of_an_append_have_one_time() -> None:
     names = ["00000000-0001-7000-8000-000000000001", "00000000-0009-7000-8000-000000000002"]
     parts = [
