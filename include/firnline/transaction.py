@@ -99,7 +99,7 @@ def commit(
     """
     told = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
-    planned, planned_by = base.snapshot, base.properties
+    planned, planned_by = base.snapshot, base.properties or from_settings(base.table.settings)
     txn = table.ids.uuid7(table.clock.now_ms())
     for _ in range(ATTEMPTS):
         table = table.under(base.properties)
@@ -231,12 +231,15 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
     return table.clock.elapsed_ms()
 
 
-def _refuse_other_properties(base: Base, planned_by: Properties | None, change: Change) -> None:
-    """What was planned by one key or layout must not be committed under another."""
-    found, then = base.properties, planned_by
-    if found is None or then is None:
+def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
+    """What was planned by one key or layout must not be committed under another.
+
+    Also where the table said nothing then: settings had another key, and a rival has stated one.
+    """
+    found = base.properties
+    if found is None:
         return
-    changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(then, name)]
+    changed = [name for name in PLANNED_BY if getattr(found, name) != getattr(planned_by, name)]
     if changed:
         raise CommitConflictError(
             f"the table's properties were changed while this {change.op} ran "

@@ -48,11 +48,6 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("transaction", "age > ttl -> age >= ttl", "the very millisecond"),
     Survivor(
         "transaction",
-        "found is None or then is None -> then is None",
-        "a table that says what it is does not cease to while a change is committed",
-    ),
-    Survivor(
-        "transaction",
         "m.o is not None -> True",
         "new rows have no time yet, and 0 is that of no append",
     ),

@@ -37,6 +37,7 @@ from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.transaction import Change, commit
+from tests.support.beside import Beside
 from tests.support.histories import clean_up, lose_log
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
@@ -316,6 +317,42 @@ def test_what_was_planned_by_another_key_is_not_committed() -> None:
     change = Change("merge", (), (), Counts())
     with pytest.raises(CommitConflictError, match="primary_key"):
         commit(under(world), replace(base, table=under(world)), change, RUN)
+
+
+def told_nothing() -> World:
+    """A table that says nothing of itself: two rows of one key, by clients of version 1."""
+    world = world_of()
+    client = V1Client(world)
+    for v in (1, 2):
+        client.append_rows("d=1", rows(1, v=v), {"id": "BIGINT", "v": "BIGINT"})
+        world.clock.advance(1)
+    return world
+
+
+def test_what_was_planned_before_the_table_had_a_key_is_not_committed_under_one() -> None:
+    """Else a record that names another column would hide the newest row of a key, and no other."""
+    world = told_nothing()
+
+    def rival() -> None:
+        keyed = under(world, primary_key=["id"])
+        commit(keyed, take_base(keyed), Change("merge", (), (), Counts()), RUN)
+
+    store = Beside(world.store, what="put t/_txn", act=rival)
+    slow = replace(under(world), store=store)
+    with pytest.raises(UsageError, match="only name columns of its primary key"):
+        run_delete(slow, never, DeleteOptions(where="v = 2", mode="lazy"), RUN)
+    assert store.met
+    assert scan(under(world)).to_arrow().to_pylist() == [{"id": 1, "v": 2}]
+
+
+def test_of_two_first_transactions_that_say_the_same_of_the_table_both_commit() -> None:
+    world = told_nothing()
+    base = take_base(world.table)
+    assert base.properties is None
+    for _ in range(2):
+        commit(world.table, base, Change("merge", (), (), Counts()), RUN)
+    state = read_snapshot(world.store, world.table.paths)
+    assert (state.seq, len(state.properties)) == (2, 1), "the second says no more than the first"
 
 
 def test_superseded_properties_go_once_nobody_can_be_under_way_by_them(tmp_path: Path) -> None:
