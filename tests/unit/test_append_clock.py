@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from firnline.append import Appender
+from firnline.append_clock import StoreTime
 from firnline.errors import ClockAheadError
+from firnline.log.dated import FAR_MS
 from tests.support.log_tables import do_merge, snapshot
-from tests.support.world import SetClock, World, make_world
+from tests.support.world import START_MS, SetClock, World, make_world
 
-YEARS = 10 * 365 * 86_400_000
+DAY = 86_400_000
+YEARS = 10 * 365 * DAY
 
 
 def test_a_clock_that_is_ahead_of_the_store_is_refused_once_that_is_known() -> None:
@@ -47,6 +51,27 @@ def test_a_clock_that_is_right_or_behind_is_never_refused(quiet: int, behind: in
         _later(world, clock, quiet)
         do_merge(world, list(snapshot(world).live))
         _later(world, clock, quiet)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "passed", "refused"),
+    [
+        (FAR_MS, 1_000, False),
+        (FAR_MS + 1, 1_000, True),
+        (FAR_MS + 1, DAY, True),
+        (FAR_MS + 1, DAY + 1, False),
+        (YEARS, DAY + 1, False),
+    ],
+)
+def test_what_a_machine_counted_itself_is_believed_for_a_day(
+    ahead: int, passed: int, refused: bool
+) -> None:
+    """Its count drifts, and by it a clock that is right would be ahead one day."""
+    known = StoreTime()
+    known.refuse_ahead(START_MS + YEARS, 0)  # nothing is known yet
+    known.appeared(START_MS, 500)
+    with pytest.raises(ClockAheadError) if refused else nullcontext():
+        known.refuse_ahead(START_MS + passed + ahead, 500 + passed)
 
 
 def _later(world: World, clock: SetClock, ms: int = 60_000) -> None:

@@ -12,11 +12,13 @@ import pytest
 
 from firnline import checkpoint
 from firnline.append import Appender
+from firnline.base import take_base
 from firnline.clock import SystemClock
 from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
 from firnline.log import dated
-from firnline.log.txn_file import RunIdentity
+from firnline.log.records import LogContent
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.moment import snapshot_at
 from firnline.operations.certificate import complete_certificate
 from firnline.operations.downgrade import DowngradeOptions, run_downgrade
@@ -29,6 +31,7 @@ from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.plan.keys import forgettable
 from firnline.plan.merge_plan import PlannedGroup
 from firnline.snapshot import read_snapshot
+from firnline.transaction import Change, commit
 from tests.support.checkpoints import by_checkpoint, by_log
 from tests.support.cleanups import DAY, GRACE, check, clean_up, keys_under
 from tests.support.log_tables import do_merge, part_key, put_append, snapshot
@@ -298,3 +301,59 @@ def test_a_rebuild_writes_down_that_what_is_dated_years_ahead_is_there() -> None
     near = {t for t in dates if t < world.clock.now + HOUR}
     assert near
     assert near.isdisjoint(dated.recorded(after.other)), "these say it themselves"
+
+
+def nothing(world: World) -> LogContent:
+    """A transaction without a change of its own: what its log file holds."""
+    world.clock.advance(1)
+    made = commit(world.table, take_base(world.table), Change("merge", (), (), Counts()), RUN)
+    assert made.base is not None
+    return made.base.snapshot.contents[made.header.log]
+
+
+def test_a_transaction_that_is_dated_years_ahead_says_itself_when_it_took_effect() -> None:
+    """Last-modified times are those of the copy once somebody has copied the bucket."""
+    world, keys = beside(make_world())
+    moment = world.clock.now
+    world.clock.advance(HOUR)
+    do_merge(world, keys)
+    merged = world.clock.now
+    world.clock.advance(HOUR)
+    for key in keys_under(world, "_log"):
+        world.store.objects[key] = (world.store.objects[key][0], world.clock.now)
+    assert at_now(world) == set(snapshot(world).live)
+    assert set(snapshot(world).at(merged).live) == set(snapshot(world).live)
+    assert set(snapshot(world).at(merged - 1).live) == set(keys)
+    assert set(snapshot(world).at(moment).live) == set(keys)
+
+
+def test_a_log_file_says_once_when_something_took_effect() -> None:
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    for _ in range(4):
+        others = nothing(world).other
+        assert others
+        assert len(others) == len(set(others))
+
+
+def test_what_is_dated_years_ahead_and_before_the_horizon_is_not_of_the_time_before_it_came() -> (
+    None
+):
+    """Also once its log file is folded and deleted: an as-of read does not change its answer."""
+    world, keys = beside(make_world())
+    do_merge(world, keys)
+    world.clock.advance(GRACE + HOUR)
+    clean_up(world)
+    moment = world.clock.now
+    world.clock.advance(HOUR)
+    (late,) = put_append(world, t=world.clock.now + YEARS // 2)
+    assert snapshot(world).purged > snapshot(world).parts[late].t
+    (log,) = [key for key, item in snapshot(world).listing.items() if "_host-" in key]
+    nothing(world)
+    for _ in range(2):
+        assert late not in snapshot(world).at(moment).live
+        assert late in at_now(world)
+        world.clock.advance(GRACE + HOUR)
+        clean_up(world)
+    assert log not in world.store.objects
+    assert late not in snapshot(world).at(moment).live

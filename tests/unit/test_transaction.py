@@ -23,11 +23,12 @@ from firnline.errors import (
 )
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
-from firnline.log.records import Delete, LogContent
+from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.settings import settings_for_root
 from firnline.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
+from firnline.store.create import Attempt
 from firnline.table import Table
 from firnline.transaction import Change, Mended, commit
 from tests.support.beside import Beside
@@ -150,8 +151,10 @@ def test_an_unknown_commit_says_so_and_deletes_nothing(effect: bool) -> None:
     keys = put_append(world)
     base = take_base(world.table)
     change = merge_change(world, keys, base)
+    attempt = Attempt()
     with pytest.raises(CommitUnknownError, match="_txn/"):
-        commit(replace_store(world.table, Mute(world, effect=effect)), base, change, RUN)
+        commit(replace_store(world.table, Mute(world, effect=effect)), base, change, RUN, attempt)
+    assert attempt.may_stand, "else its caller would delete the new parts"
     assert {m.p for m in change.adds} <= world.store.objects.keys()
     take_base(world.table)  # whoever comes next publishes it, when it took effect
     check(world, 10)
@@ -315,6 +318,21 @@ def test_a_delete_commits_beside_a_merge_of_parts_that_it_says_nothing_of() -> N
     assert commit(world.table, base, change, RUN).header.seq == 2
     assert key not in snapshot(world).live
     check(world, 10)
+
+
+def test_what_is_restored_beneath_the_first_parts_of_a_partition_ends_a_commit_on_them() -> None:
+    """They may have been replaced without rows that hide what is back now."""
+    world = make_world(primary_key=["ts"])
+    early = world.clock.now - 1000
+    keys = put_append(world) + put_append(world)
+    base = take_base(world.table)
+    change = replace(merge_change(world, keys, base), planned=base.snapshot)
+    back = Marker(p=part_key(world), b=100, t=0, n=10, q=0, o=(early, early))
+    counts = Counts(parts_out=1, rows_out=10, rows_added=10)
+    commit(world.table, base, Change("restore", (), (back,), counts), RUN)
+    with pytest.raises(CommitConflictError, match="beneath"):
+        commit(world.table, base, change, RUN)
+    assert set(snapshot(world).live) == {*keys, back.p}
 
 
 def test_a_late_publisher_leaves_publishing_to_others() -> None:

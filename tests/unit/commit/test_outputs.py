@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from firnline.operations.import_files import ImportOptions, run_import
 from firnline.operations.merge import MergeOptions, Progress, run_merge
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.store.base import Deleted
 from firnline.store.create import Attempt
 from tests.support.engines import CountingEngine
 from tests.support.histories import RUN, drop, filled, parquet_bytes, rows_from
@@ -221,9 +222,45 @@ def test_what_is_released_or_committed_is_nobody_elses_to_delete() -> None:
 
 def test_nothing_new_costs_no_request() -> None:
     world = nothing_yet()
-    with suppress(KeyboardInterrupt), Outputs(world.table):
+    store = FaultyStore(world.store)
+    with suppress(KeyboardInterrupt), Outputs(replace(world.table, store=store)):
         raise KeyboardInterrupt
-    assert world.store.counters.delete == 0
+    assert store.calls == []
+
+
+@pytest.mark.parametrize("may_stand", [False, True])
+def test_what_ends_a_run_without_objects_of_its_own_is_said_as_it_is(may_stand: bool) -> None:
+    world = nothing_yet()
+    attempt = Attempt(may_stand=may_stand)
+    with pytest.raises(KeyboardInterrupt), Outputs(world.table, attempt=attempt):
+        raise KeyboardInterrupt
+
+
+def test_an_object_that_cannot_be_deleted_is_named_and_the_others_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = nothing_yet()
+    for key in "abc":
+        world.store.put_new(key, b"")
+    with (
+        pytest.raises(SystemExit),
+        Outputs(replace(world.table, store=Keeping(world.store)), "abc"),
+    ):
+        raise SystemExit
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert said.startswith("b is left to the orphan sweep: b: 403")
+    assert world.store.objects.keys() == {"b"}
+
+
+class Keeping(FaultyStore):
+    """Credentials that may delete everything but ``b``."""
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        for key in keys:
+            if key == "b":
+                yield Deleted(key, StoreAccessError("b: 403", next_step="check the credentials"))
+            else:
+                yield from super().delete_many([key])
 
 
 def test_a_store_that_fails_meanwhile_does_not_hide_what_ended_the_run(

@@ -31,7 +31,7 @@ from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.restore import RestoreOptions, run_restore
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.properties import current, from_settings
+from firnline.properties import current, disagree, from_settings
 from firnline.reading import scan
 from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
@@ -217,6 +217,18 @@ def test_the_birth_record_decides_where_first_appends_say_different_things(
     assert said(world).append_ttl == 2 * HOUR
     append(under(world), 3)
     merge(under(world), tmp_path)
+    assert said(world).append_ttl == 2 * HOUR
+    in_log = read_snapshot(world.store, world.table.paths).properties
+    assert not disagree(in_log), "the first transaction has said it in the log"
+
+
+def test_without_a_birth_record_the_first_append_that_was_written_decides() -> None:
+    """Both have died before they wrote one, or were not let."""
+    world = world_of(append={"ttl": "2h"})
+    for number, ttl in enumerate(("2h", "3h"), start=1):
+        append(under(world, append={"ttl": ttl}), number)
+        del world.store.objects[world.table.paths.birth]
+    assert len(read_snapshot(world.store, world.table.paths).properties) == 2
     assert said(world).append_ttl == 2 * HOUR
 
 

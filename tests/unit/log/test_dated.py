@@ -1,0 +1,96 @@
+"""When something took effect that is dated ahead, and which records of that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from firnline.log import dated
+from firnline.log.reader import LogObject
+from firnline.log.sinks import sink_record
+from firnline.paths import TablePaths
+from tests.support.world import START_MS
+
+NOW = START_MS
+FAR = dated.FAR_MS
+PATHS = TablePaths("t")
+OTHERS = [
+    b'{"later":{"a":1}}',
+    b'{"dated":{"t":1,"at":"noon"}}',
+    b'{"dated":{"t":1,"at":1},"since":2}',
+    sink_record("q", 7),
+]
+"""Of other kinds, or as a later version writes them."""
+
+
+@pytest.mark.parametrize(
+    ("t", "seen", "counts"),
+    [
+        (NOW - 5, NOW - 9, NOW - 5),
+        (NOW - 9, NOW - 5, NOW - 5),
+        (NOW + FAR, NOW - 5, NOW + FAR),
+        (NOW + FAR + 1, NOW - 5, NOW - 5),
+    ],
+)
+def test_what_is_dated_counts_since_the_later_of_date_and_sight_unless_that_is_far_ahead(
+    t: int, seen: int, counts: int
+) -> None:
+    assert dated.since(t, seen, NOW) == counts
+    assert dated.named_since(t, seen, NOW) == counts
+
+
+def test_an_object_without_a_time_in_its_name_exists_since_it_was_modified() -> None:
+    assert dated.named_since(None, NOW - 5, NOW) == NOW - 5
+
+
+def listing(times: Iterable[tuple[int, int]]) -> dict[str, LogObject]:
+    """Of (date, last-modified time)."""
+    keys = [
+        (PATHS.append_log(t, f"w-{n}"), modified) for n, (t, modified) in enumerate(times, start=1)
+    ]
+    return {key: LogObject(PATHS.parse_log(key), 1, modified) for key, modified in keys}
+
+
+def test_only_dates_that_are_far_ahead_of_the_store_are_noted() -> None:
+    one = NOW + FAR + 1
+    found = dated.listed(listing([(NOW - 9, NOW), (NOW, NOW), (NOW + FAR, NOW), (one, NOW)]))
+    assert found == {one: NOW}
+
+
+@pytest.mark.parametrize("times", [(3, 5), (5, 3), (3, 3)])
+def test_what_is_told_twice_took_effect_at_the_earlier_time(times: tuple[int, int]) -> None:
+    one, other = (NOW + ms for ms in times)
+    t = NOW + 2 * FAR
+    assert dated.listed(listing([(t, one), (t, other)])) == {t: NOW + 3}
+    assert dated.recorded([dated.record(t, one), dated.record(t, other)]) == {t: NOW + 3}
+    assert dated.known(listing([(t, one)]), [dated.record(t, other)]) == {t: NOW + 3}
+
+
+def test_what_is_only_listed_and_what_is_only_recorded_are_both_known() -> None:
+    t = NOW + 2 * FAR
+    assert dated.known(listing([(t, NOW)]), [dated.record(t + 1, 5)]) == {t: NOW, t + 1: 5}
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_a_record_of_another_kind_says_nothing_of_time_and_is_never_left_out(line: bytes) -> None:
+    assert dated.recorded([line]) == {}
+    assert not dated.is_over(line, NOW, frozenset())
+    assert not dated.is_corrected(line, {1: 0})
+
+
+@pytest.mark.parametrize(
+    ("t", "used", "over"),
+    [(NOW - 1, (), True), (NOW - 1, (NOW - 1,), False), (NOW, (), False), (NOW + 1, (), False)],
+)
+def test_a_record_is_over_behind_the_purge_horizon_once_nothing_has_its_date(
+    t: int, used: tuple[int, ...], over: bool
+) -> None:
+    assert dated.is_over(dated.record(t, 1), NOW, frozenset(used)) is over
+
+
+@pytest.mark.parametrize(("best", "corrected"), [({}, False), ({7: 3}, False), ({7: 2}, True)])
+def test_a_record_is_corrected_by_an_earlier_time_alone(
+    best: dict[int, int], corrected: bool
+) -> None:
+    assert dated.is_corrected(dated.record(7, 3), best) is corrected
