@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace as replaced
 
 from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
-from firnline.fold import choose
+from firnline.fold import choose, delete_is_over
+from firnline.ids import format_uuid7
 from firnline.log import codec
-from firnline.log.records import LogContent
-from firnline.snapshot import read_snapshot
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.schema_changes import Evolved
+from firnline.log.schema_changes import record as schema_record
+from firnline.log.txn_file import Counts
+from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.paths import TablePaths
+from firnline.snapshot import Snapshot, build, read_snapshot
+from firnline.transaction import Change, commit
 from tests.support.beside import Beside
+from tests.support.evolving import CHANGED, lazily, rows_are, rows_of, world_of
 from tests.support.histories import (
+    RUN,
     append,
     append_to,
     clean_up,
@@ -31,6 +44,10 @@ from tests.support.v1_client import V1Client
 from tests.support.world import SetClock, World, make_world
 
 DAY = 86_400_000
+
+
+def never() -> Any:
+    raise AssertionError("an engine was started for nothing")
 
 
 def test_a_delete_hides_its_rows_from_readers_of_the_past_until_their_parts_are_cleaned_up(
@@ -177,3 +194,114 @@ def test_log_files_without_a_part_stand_beside_those_that_are_emptied() -> None:
     key = world.table.paths.append_log(t, f"w-{world.ids.uuid7(t)}")
     world.store.put_new(key, codec.encode(LogContent(t=t, schema={"v": "INTEGER"})))
     assert choose(snapshot(world), 10, purged=t)
+
+
+# --- which records may be forgotten ---------------------------------------------------------------
+
+PATHS = TablePaths("t")
+APPENDED = PATHS.append_log(10, "w-1")
+ROWS = Delete("rows", 1, 20, msgspec.Raw(b'{"op":"<","column":"w","value":4}'), ("d=1",))
+RENAMED = replaced(schema_record("renamed", Evolved(rename={"v": "w"})), seq=1, t=20)
+WIDENED = replaced(schema_record("widened", Evolved(widen={"w": "BIGINT"})), seq=2, t=30)
+LATE = 1_000
+
+
+def part(name: str, q: int, tmb: int | None = None, partition: str = "d=1") -> Marker:
+    return Marker(PATHS.data_part(partition, name), 1, 10, tmb=tmb, q=q)
+
+
+def built(
+    *deletes: Delete, parts: list[Marker], folded: bool = True, wide: bool = True
+) -> Snapshot:
+    """An append, and a transaction after it with records; ``folded``: the append by that one."""
+    seq = max(delete.seq for delete in deletes)
+    t = 10 + 10 * seq
+    key = PATHS.txn_log(t, seq, format_uuid7(t, seq))
+    contents = {
+        APPENDED: LogContent(t=10, schema={"v": "INTEGER"}, markers=[part("first", 0, 20)]),
+        key: LogContent(
+            t=t,
+            schema={"w": "BIGINT" if wide else "INTEGER"},
+            markers=parts,
+            deletes=list(deletes),
+            tombstones=[LogTombstone(APPENDED, t)] if folded else [],
+            x=TxnMark(seq, key, "evolve", 0),
+        ),
+    }
+    listing = {k: LogObject(PATHS.parse_log(k), 1, c.t) for k, c in contents.items()}
+    return build(PATHS, LogRead(listing, contents))
+
+
+@pytest.mark.parametrize(
+    ("parts", "purged", "over"),
+    [
+        ([], 20, True),
+        ([], 19, False),  # the first part died at 20
+        ([part("a", 0)], 20, False),
+        ([part("a", 1)], 20, True),
+        ([part("a", 0, tmb=25)], 24, False),
+        ([part("a", 0, tmb=25)], 25, True),
+        ([part("a", 1, tmb=25)], 20, True),
+    ],
+)
+def test_a_change_of_the_columns_is_needed_by_every_part_that_can_be_read_and_does_not_show_it(
+    parts: list[Marker], purged: int, over: bool
+) -> None:
+    """Those of the past too: they are read in the columns of today."""
+    found = delete_is_over(built(RENAMED, parts=parts), RENAMED, LATE, purged)
+    assert found is over
+
+
+@pytest.mark.parametrize(("stay", "over"), [(None, False), ((APPENDED,), False), ((), True)])
+def test_a_change_of_the_columns_is_needed_by_lines_that_would_say_something_else(
+    stay: tuple[str, ...] | None, over: bool
+) -> None:
+    state = built(RENAMED, parts=[], folded=False, wide=False)
+    left = None if stay is None else frozenset(stay)
+    assert delete_is_over(state, RENAMED, LATE, 20, left) is over
+
+
+def test_one_change_of_the_columns_is_over_while_another_is_needed() -> None:
+    state = built(RENAMED, WIDENED, parts=[part("a", 1)])
+    assert delete_is_over(state, RENAMED, LATE, 20)
+    assert not delete_is_over(state, WIDENED, LATE, 20)
+    narrow = built(RENAMED, WIDENED, parts=[], folded=False, wide=False)
+    assert not delete_is_over(narrow, RENAMED, LATE, 20, frozenset({APPENDED}))
+    assert delete_is_over(narrow, RENAMED, LATE, 20, frozenset(narrow.listing) - {APPENDED})
+
+
+@pytest.mark.parametrize("changes", [(), (RENAMED,)])
+@pytest.mark.parametrize(
+    ("parts", "purged", "over"),
+    [
+        ([], 0, True),  # the first part was dead before anybody could ask for it without its rows
+        ([part("a", 0)], 0, False),
+        ([part("a", 0, partition="d=2")], 0, True),
+        ([part("a", 1)], 0, True),
+        ([part("a", 0, tmb=20)], 0, True),
+        ([part("a", 0, tmb=21)], 0, False),
+        ([part("a", 0, tmb=25)], 24, False),
+        ([part("a", 0, tmb=25)], 25, True),
+    ],
+)
+def test_a_delete_is_needed_by_every_part_that_it_hides_rows_of_and_that_can_be_read(
+    parts: list[Marker], purged: int, over: bool, changes: tuple[Delete, ...]
+) -> None:
+    """Whatever became of the columns meanwhile."""
+    state = built(ROWS, *changes, parts=parts)
+    assert delete_is_over(state, ROWS, LATE, purged) is over
+    assert not delete_is_over(state, ROWS, 19, purged), "an append of before may still land"
+
+
+def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_needs_them() -> None:
+    """Years later: else deleted rows would be back, and the new column empty."""
+    world = world_of(2)
+    run_delete(world.table, never, DeleteOptions(where="id = 0", mode="lazy"), RUN)
+    lazily(world, **CHANGED)
+    for _ in range(3):
+        world.clock.advance(100 * DAY)
+        base = take_base(world.table)
+        folded = commit(world.table, base, Change("merge", (), (), Counts()), RUN)
+        assert folded.header.counts.logs_folded
+        clean_up(world)
+        rows_are(world, rows_of(2)[1:])
