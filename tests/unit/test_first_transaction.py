@@ -92,7 +92,10 @@ def merged_by_v1(world: World, log: str, *parts: str) -> None:
     world.store.put_new(name, "\n".join(map(json.dumps, lines)).encode())
 
 
-def test_a_first_transaction_that_buried_a_part_was_not_committed_on_an_empty_log() -> None:
+@pytest.mark.parametrize("objects_too", [False, True])
+def test_a_first_transaction_that_buried_a_part_was_not_committed_on_an_empty_log(
+    objects_too: bool,
+) -> None:
     # A large log file of a v1 client is not folded, so no tombstone names it.
     world = make_world()
     keys = put_append(world, *(f"d={day}" for day in range(200)))
@@ -103,6 +106,8 @@ def test_a_first_transaction_that_buried_a_part_was_not_committed_on_an_empty_lo
     content = codec.decode(log, world.store.get(committed.header.log), world.table.paths)
     assert not content.tombstones
     lose_log(world)
+    for key in keys[1:] if objects_too else ():
+        del world.store.objects[key]  # and no object is left that it does not name
     refuses(world)
 
 

@@ -89,7 +89,7 @@ class Log:
         """From what a reader has read."""
         folded = {stone.p for content in log.contents.values() for stone in content.tombstones}
         if log.checkpoint is not None:
-            folded |= log.checkpoint.folded
+            folded |= {stone.key for stone in log.checkpoint.head.stones}
         mark = log.mark
         standing = mark.standing if mark is not None else None
         return cls(log.listing.keys(), _sequences(log.listing), folded, standing or ())
@@ -187,13 +187,13 @@ def _not_on(
     gone = folded.difference(log.listing, log.folded)
     if gone:
         return f"has folded {min(gone)}, and both are gone"
-    standing = content.x.standing if content.x is not None else None
-    missing = {*(standing or ())} - log.sequences
+    standing = (content.x.standing if content.x is not None else None) or ()
+    missing = frozenset(standing) - log.sequences
     if missing:
         return f"was committed on transaction {min(missing)}, whose log file is gone"
-    if log.listing or folded:
+    if log.listing:
         return ""
-    if header.op != "rebuild" and any(marker.tmb is not None for marker in content.markers):
+    if any(marker.tmb is not None for marker in content.markers):
         return "was committed on log files, and none of them is left"
     # Committed on an empty log, then: but was anything appended since?
     named = {marker.p for marker in content.markers}

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from firnline import checkpoint
 from firnline.append import Appender
 from firnline.base import take_base
 from firnline.errors import LogCorruptError, LogLostError, UsageError
+from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
 from firnline.moment import snapshot_at
@@ -19,13 +22,23 @@ from firnline.operations.merge import MergeOptions, preview
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
 from firnline.snapshot import read_snapshot
-from firnline.state.health import OLD_MS, require_table
+from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table
 from firnline.store.base import ObjectMeta
 from firnline.stream import AppendStream
 from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.beside import Beside
-from tests.support.histories import RUN, append, filled, lose_log, merge, rows_from, table_world
+from tests.support.checkpoints import by_checkpoint, by_log
+from tests.support.histories import (
+    RUN,
+    append,
+    filled,
+    lose_log,
+    merge,
+    rows_from,
+    state,
+    table_world,
+)
 from tests.support.log_tables import do_merge, put_append
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
@@ -154,14 +167,57 @@ def test_where_a_standing_log_file_is_deleted_what_it_buried_does_not_come_back(
     big = put_append(world, *(f"d={day}" for day in range(200)))
     first = do_merge(world, big[:1])
     do_merge(world, put_append(world))
-    before = read_snapshot(world.store, world.table.paths).live.keys()
     del world.store.objects[first.header.log]
     with pytest.raises(LogLostError, match="that of transaction 1 is gone"):
         read_snapshot(world.store, world.table.paths)
     with pytest.raises(LogLostError, match="that of transaction 1 is gone"):
         Appender(world.table).append(rows_from(0))
     assert verify(world).findings[0].kind == "log-lost"
-    del before
+
+
+def test_an_unpublished_transaction_is_not_taken_for_the_table_without_what_it_stands_on() -> None:
+    # The transaction before it does not say what it stands on: an older version wrote it.
+    world = make_world()
+    big = put_append(world, *(f"d={day}" for day in range(200)))
+    first = do_merge(world, big[:1])
+    second = do_merge(world, put_append(world))
+    assert first.header.log not in folded_by(world, second.header.log)
+    says_nothing_of_standing(world, second.header.log)
+    third = do_merge(world, put_append(world))
+    assert first.header.log not in folded_by(world, third.header.log)
+    for log in (first.header.log, third.header.log):
+        del world.store.objects[log]
+    before = dict(world.store.objects)
+    for doing in (lambda: read_snapshot(world.store, world.table.paths), lambda: state(world)):
+        with pytest.raises(LogLostError, match="transaction 3 was committed on transaction 1"):
+            doing()
+    assert world.store.objects == before
+
+
+def test_an_unpublished_transaction_of_an_older_version_does_not_say_what_it_stands_on() -> None:
+    world = make_world()
+    put_append(world)
+    header = do_merge(world, put_append(world)).header
+    right = set(read_snapshot(world.store, world.table.paths).live)
+    says_nothing_of_standing(world, header.log)
+    key = world.table.paths.txn(1)
+    log_file, at = world.store.objects.pop(header.log)
+    world.store.objects[key] = (txn_file.encode(header, log_file), at)
+    assert set(read_snapshot(world.store, world.table.paths).live) == right
+    assert set(state(world).live) == right
+
+
+def says_nothing_of_standing(world: World, log: str) -> None:
+    data, at = world.store.objects[log]
+    content = codec.decode(log, data, world.table.paths)
+    assert content.x is not None
+    mark = msgspec.structs.replace(content.x, standing=None)
+    world.store.objects[log] = (codec.encode(msgspec.structs.replace(content, x=mark)), at)
+
+
+def folded_by(world: World, log: str) -> set[str]:
+    content = codec.decode(log, world.store.objects[log][0], world.table.paths)
+    return {stone.p for stone in content.tombstones}
 
 
 def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path) -> None:
@@ -250,6 +306,14 @@ def test_an_append_or_run_that_died_a_moment_ago_does_not_make_a_new_table_a_los
     assert sum(read(world).values()) == 6
 
 
+def test_an_old_object_that_is_no_part_does_not_make_a_new_table_a_lost_one() -> None:
+    world = table_world()
+    world.store.objects[f"{world.table.paths.data_dir}_SUCCESS"] = (b"", world.clock.now)
+    world.clock.advance(OLD_MS + 1_000)
+    append(world, 0)
+    assert sum(read(world).values()) == 6
+
+
 # --- committed and not published ------------------------------------------------------------------
 
 
@@ -274,6 +338,25 @@ def test_a_reader_pays_one_list_more() -> None:
     read_snapshot(world.store, world.table.paths)
     after = world.store.counters.as_dict()
     assert (after["list"] - before["list"], after["get"] - before["get"]) == (2, 2)
+
+
+def test_a_reader_lists_no_transaction_that_the_log_shows() -> None:
+    world = make_world()
+    for _ in range(3):
+        do_merge(world, put_append(world))
+
+    class Listing(FaultyStore):
+        found: list[str] = []
+
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            for meta in super().list(prefix, start_after):
+                self.found.append(meta.key)
+                yield meta
+
+    store = Listing(world.store)
+    read_snapshot(store, world.table.paths)
+    assert store.found
+    assert not [key for key in store.found if "/_txn/" in key]
 
 
 def test_a_commit_pays_no_list_more_than_a_reader() -> None:
@@ -356,6 +439,25 @@ def test_with_parts_that_it_does_not_name_the_log_is_lost(tmp_path: Path) -> Non
     del tmp_path
 
 
+def test_a_transaction_that_folded_nothing_is_published_on_the_log_that_is_there() -> None:
+    # The large log file of a client of version 1 is not folded, and the transaction buries a part.
+    world = make_world()
+    client = V1Client(world)
+    for _ in range(2):
+        client.append("d=0")
+    parts = [client.append(f"d={day}") for day in range(1, 200)]
+    client.merge("d=0")
+    client.clean_up()
+    log = do_merge(world, parts[:1]).header.log
+    assert not folded_by(world, log)
+    live = set(read_snapshot(world.store, world.table.paths).live)
+    del world.store.objects[log]
+    assert parts[0] not in live
+    assert read_snapshot(world.store, world.table.paths).live.keys() == live
+    assert state(world).live.keys() == live
+    assert log in world.store.objects
+
+
 # --- clients of version 1 -------------------------------------------------------------------------
 
 
@@ -413,6 +515,28 @@ def test_what_a_v1_client_has_merged_is_not_there_twice_after_a_rebuild(tmp_path
     mended(world, rows)
 
 
+def test_what_a_v1_client_has_folded_and_deleted_is_no_loss_for_whoever_reads_by_a_checkpoint() -> (
+    None
+):
+    # The transaction folded it too, and is not published; the client's log file is in a checkpoint.
+    world = make_world()
+    client = V1Client(world)
+    parts = put_append(world, "d=1")
+    client.append("d=0")
+    client.append("d=0")
+    base = take_base(world.table)
+    client.merge("d=0")
+    client.clean_up()
+    checkpoint.write(world.table, by_log(world.table))
+    log = do_merge(world, parts, base).header.log
+    right = set(by_log(world.table).live)
+    del world.store.objects[log]
+    found = by_checkpoint(world.table)
+    assert found.covered
+    assert (set(found.live), found.unpublished) == (right, log)
+    assert set(by_log(world.table).live) == right
+
+
 # --- what does not read ---------------------------------------------------------------------------
 
 
@@ -427,6 +551,22 @@ def test_a_transaction_that_does_not_read_and_is_not_published_is_an_error_of_it
         read_snapshot(world.store, world.table.paths)
     report = verify(world)
     assert {"log-lost", "txn-unreadable"} <= report.kinds.keys()
+
+
+def test_a_command_pays_one_list_to_see_that_there_is_a_table() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    before = world.store.counters.as_dict()
+    require_table(world.table)
+    assert world.store.counters.as_dict() == before | {"list": before["list"] + 1}
+
+
+def test_a_log_of_which_nothing_says_that_it_is_lost_is_not_read_once_more() -> None:
+    world = make_world()
+    do_merge(world, put_append(world))
+    before = world.store.counters.as_dict()
+    assert confirmed_lost(world.table, Health("whole")) == ""
+    assert world.store.counters.as_dict() == before
 
 
 def test_the_second_look_is_paid_for_once() -> None:
