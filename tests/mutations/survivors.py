@@ -334,4 +334,41 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor("operations/remains", "on_progress is not None -> False", "only progress"),
     Survivor("operations/remains", "len(footers) % _TELL_EVERY == 0 -> False", "only progress"),
+    Survivor(
+        "state/health",
+        "item.name.seq -> True",
+        "no transaction has number 0, and the highest is asked for",
+    ),
+    Survivor(
+        "state/health",
+        "content.x is not None -> True",
+        "for the type: the log file of a transaction says which it is",
+    ),
+    Survivor(
+        "state/health",
+        "self._txns is not None and self._txns.born -> self._txns.born",
+        "for the type: it is asked once a log was read",
+    ),
+    Survivor(
+        "state/health",
+        "before is None or before == txns -> before is None",
+        "what has not changed is judged as before: one GET more",
+    ),
+    Survivor("state/health", "isinstance(store, ObjectClient) -> False", "speed"),
+    Survivor("state/health", "isinstance(store, ObjectClient) -> True", "speed"),
+    Survivor(
+        "state/health",
+        "_youngest_ms(meta) < before -> _youngest_ms(meta) <= before",
+        "the very millisecond",
+    ),
+    Survivor(
+        "state/health",
+        "txns.newest > published -> txns.newest >= published",
+        "speed: the transactions are read once more",
+    ),
+    Survivor(
+        "state/health",
+        "txns.newest > published -> True",
+        "speed: the transactions are read once more",
+    ),
 )

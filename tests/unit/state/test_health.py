@@ -148,6 +148,17 @@ def test_where_only_the_newest_log_file_is_deleted_readers_lose_nothing(tmp_path
     assert read(world) == right
 
 
+def test_a_log_that_lacks_the_newest_log_file_alone_is_whole_and_not_rebuilt(
+    tmp_path: Path,
+) -> None:
+    world = busy(tmp_path)
+    del world.store.objects[logs_of(world)[-1]]
+    before = dict(world.store.objects)
+    with pytest.raises(UsageError, match="is whole"):
+        rebuild(world)
+    assert world.store.objects == before
+
+
 def test_the_newest_log_file_and_what_it_had_folded_gone_is_a_lost_log(tmp_path: Path) -> None:
     world = busy(tmp_path)
     before = set(world.store.objects)
@@ -188,9 +199,10 @@ def test_an_unpublished_transaction_is_not_taken_for_the_table_without_what_it_s
     for log in (first.header.log, third.header.log):
         del world.store.objects[log]
     before = dict(world.store.objects)
-    for doing in (lambda: read_snapshot(world.store, world.table.paths), lambda: state(world)):
-        with pytest.raises(LogLostError, match="transaction 3 was committed on transaction 1"):
-            doing()
+    with pytest.raises(LogLostError, match="transaction 3 was committed on transaction 1"):
+        read_snapshot(world.store, world.table.paths)
+    with pytest.raises(LogLostError, match="transaction 3 was committed on transaction 1"):
+        state(world)
     assert world.store.objects == before
 
 
@@ -205,6 +217,23 @@ def test_an_unpublished_transaction_of_an_older_version_does_not_say_what_it_sta
     world.store.objects[key] = (txn_file.encode(header, log_file), at)
     assert set(read_snapshot(world.store, world.table.paths).live) == right
     assert set(state(world).live) == right
+
+
+def test_what_only_the_transactions_still_name_is_brought_back_by_a_plain_rebuild() -> None:
+    # The newest transaction does not say what it stands on: nobody is refused.
+    world = make_world()
+    big = put_append(world, *(f"d={day}" for day in range(200)))
+    first = do_merge(world, big[:1]).header.log
+    second = do_merge(world, put_append(world)).header.log
+    right = set(read_snapshot(world.store, world.table.paths).live)
+    assert first not in folded_by(world, second)
+    says_nothing_of_standing(world, second)
+    for log in (first, *folded_by(world, first)):
+        del world.store.objects[log]
+    assert set(read_snapshot(world.store, world.table.paths).live) < right
+    assert "log-misses-part" in verify(world).kinds
+    rebuild(world)
+    assert set(read_snapshot(world.store, world.table.paths).live) == right
 
 
 def says_nothing_of_standing(world: World, log: str) -> None:
@@ -394,6 +423,47 @@ def test_nor_do_commits_between_the_two_listings_of_every_reading() -> None:
             yield from super().list(prefix, start_after)
 
     assert read_snapshot(Rivals(world.store), world.table.paths).seq == 6
+
+
+def test_a_listing_that_misses_another_transaction_than_the_last_one_did_is_no_lost_log() -> None:
+    # Of several pages each, while somebody publishes: what a listing misses is there on the next.
+    world = make_world()
+    logs = []
+    for parts in (900, 90, 1):
+        made = put_append(world, *(f"d={day}" for day in range(parts)))
+        logs.append(do_merge(world, made[:1]).header.log)
+    newest = read_snapshot(world.store, world.table.paths).contents[logs[2]].x
+    assert newest is not None
+    assert newest.standing == (1, 2)
+    right = set(read_snapshot(world.store, world.table.paths).live)
+
+    class Torn(FaultyStore):
+        misses = logs[:2]
+
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            missed = self.misses.pop(0) if prefix.endswith("_log/") and self.misses else ""
+            yield from (m for m in super().list(prefix, start_after) if m.key != missed)
+
+    assert set(read_snapshot(Torn(world.store), world.table.paths).live) == right
+
+
+def test_a_lost_log_is_told_of_also_while_transactions_are_committed() -> None:
+    world = make_world()
+    for _ in range(3):
+        do_merge(world, put_append(world))
+    lose_log(world)
+
+    class Rivals(FaultyStore):  # they look no more whether there is a log
+        seq = 3
+
+        def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+            if prefix.endswith("_txn/"):
+                self.seq += 1
+                world.store.put_new(world.table.paths.txn(self.seq), b"of an older version")
+            yield from super().list(prefix, start_after)
+
+    with pytest.raises(LogLostError):
+        read_snapshot(Rivals(world.store), world.table.paths)
 
 
 def test_a_first_append_between_the_two_listings_does_not_make_a_log_look_lost() -> None:
