@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,23 @@ from firnline.base import take_base
 from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredError
 from firnline.log import checkpoint_encode, checkpoint_file, codec
 from firnline.log.parts_view import PartsView, dead, figures, totals
+from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, Marker, stats_json, with_unknown
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.snapshot import Snapshot, build, read_snapshot
+from firnline.table import Table
 from firnline.transaction import Change, commit
 from tests.support import histories
+from tests.support.beside import Beside
 from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
+from tests.support.cleanups import Refusing
 from tests.support.effort import examples
 from tests.support.log_tables import SCHEMA, do_merge, put_append, v1_live
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(run_id="r")
 WHERE = msgspec.Raw(b'{"op":"<","column":"v","value":3}')
@@ -213,6 +218,19 @@ def test_a_checkpoint_that_does_not_read_costs_a_warning_and_a_full_read(
     assert ("version 2" in caplog.text) == (damage == "newer")
 
 
+def test_one_that_is_deleted_after_the_listing_costs_a_full_read() -> None:
+    world = mixed()
+    right = dict(by_log(world.table).live)
+    (key,) = checkpoints(world)
+
+    def clean_up_of_another() -> None:
+        del world.store.objects[key]
+
+    store = Beside(world.store, what="get many", act=clean_up_of_another)
+    state = by_checkpoint(replace(world.table, store=store))
+    assert (dict(state.live), state.covered) == (right, frozenset())
+
+
 def test_the_one_before_is_used_when_the_newest_does_not_read_or_fit() -> None:
     world = mixed()
     put_append(world, "d=7")
@@ -222,6 +240,24 @@ def test_the_one_before_is_used_when_the_newest_does_not_read_or_fit() -> None:
     world.store.objects[newest] = (b"x", world.clock.now)
     assert by_checkpoint(world.table).covered
     assert_same(world.table)
+
+
+def test_a_reader_finds_the_newest_beside_objects_that_are_no_checkpoints() -> None:
+    world = mixed()
+    for name in ("~1", "~2.parquet", "~3"):
+        world.store.objects[world.table.paths.checkpoint_dir + name] = (b"x", world.clock.now)
+    assert assert_same(world.table).covered
+
+
+def test_one_that_an_earlier_attempt_has_fetched_is_not_fetched_again() -> None:
+    world = mixed()
+    found: list[checkpoint_file.Checkpoint] = []
+    listing = by_log(world.table).listing
+    store, paths = world.store, world.table.paths
+    first = checkpoint.newest_usable(store, paths, listing, found)
+    gets = world.store.counters.get
+    assert checkpoint.newest_usable(store, paths, listing, found) is first is not None
+    assert world.store.counters.get == gets
 
 
 def test_a_small_log_is_read_without_a_request_for_checkpoints() -> None:
@@ -276,6 +312,42 @@ def test_a_transaction_writes_one_when_enough_has_changed_since_the_last() -> No
     assert_same(world.table)
 
 
+@pytest.mark.parametrize("act", [checkpoint.write_when_due, checkpoint.renew])
+@pytest.mark.parametrize("least", [None, 3])
+def test_of_no_more_parts_than_that_nobody_asks_for_one(
+    act: Callable[[Table, Snapshot], checkpoint.Written], least: int | None
+) -> None:
+    world = make_world(checkpoint={"min_parts": least})
+    for _ in range(3):
+        put_append(world)
+    state, before = by_log(world.table), world.store.counters.as_dict()
+    assert act(world.table, state) == checkpoint.Written()
+    assert world.store.counters.as_dict() == before
+
+
+@pytest.mark.parametrize("act", [checkpoint.write_when_due, checkpoint.renew])
+def test_none_is_written_while_columns_are_in_dispute(
+    act: Callable[[Table, Snapshot], checkpoint.Written],
+) -> None:
+    world = eager_world()
+    for kind in ("INTEGER", "DATE"):
+        put_append(world, "d=1", "d=2", schema={"v": kind})
+    state = read_snapshot(world.store, world.table.paths, everything=True, tolerant=True)
+    assert state.conflict is not None
+    assert act(world.table, state) == checkpoint.Written()
+    assert checkpoints(world) == []
+
+
+def test_as_many_markers_as_that_since_the_last_are_not_enough() -> None:
+    world = eager_world(2)
+    put_append(world, "d=1", "d=2", "d=3")
+    assert checkpoint.write_when_due(world.table, by_log(world.table)).key is not None
+    for partitions, due in ((2, False), (1, True)):
+        put_append(world, *(f"d={n}" for n in range(partitions)))
+        made = checkpoint.write_when_due(world.table, by_log(world.table))
+        assert (made.key is not None) == due
+
+
 def test_null_means_never() -> None:
     world = make_world(checkpoint={"min_parts": None})
     do_merge(world, put_append(world) + put_append(world))
@@ -315,7 +387,7 @@ def test_a_commit_whose_checkpoint_fails_is_a_commit_with_a_warning(
     world.clock.advance(world.settings.cleanup.grace + 1)
     report = run_cleanup(table, CleanupOptions(), RUN)
     assert report.parts == 2
-    assert "no room" in report.warnings[0]
+    assert report.warnings[0].startswith("no checkpoint was written: no room")
 
 
 def test_a_clean_up_that_deletes_log_files_writes_a_new_one_and_keeps_two() -> None:
@@ -332,6 +404,59 @@ def test_a_clean_up_that_deletes_log_files_writes_a_new_one_and_keeps_two() -> N
     assert clean_up(world).checkpoint is None
     assert world.store.objects == before
     assert "_ckpt" not in str(v1_live(world))
+
+
+def test_a_clean_up_deletes_no_object_that_is_no_checkpoint() -> None:
+    world = eager_world()
+    strange = {world.table.paths.checkpoint_dir + name for name in ("0", "~", "x.parquet")}
+    world.store.objects |= dict.fromkeys(strange, (b"x", world.clock.now))
+    for _ in range(3):
+        do_merge(world, put_append(world) + put_append(world))
+        clean_up(world)
+    assert strange < world.store.objects.keys()
+
+
+def test_a_clean_up_leaves_the_newest_that_is_usable_besides_its_own() -> None:
+    # A reader who has listed the log before it may need that one.
+    world = eager_world()
+    put_append(world, "d=1", "d=2")
+    oldest, usable, unused = write(world), write(world), write(world)
+    cover_what_is_gone(world, unused)
+    made = checkpoint.renew(world.table, by_log(world.table))
+    assert checkpoints(world) == [usable, made.key]
+    assert (made.deleted, made.warning) == (2, "")
+    assert oldest < usable
+
+
+def cover_what_is_gone(world: World, key: str) -> None:
+    """A checkpoint covers a log file besides that somebody has deleted since."""
+    paths = world.table.paths
+    read = checkpoint_file.decode(key, world.store.objects[key][0], paths)
+    gone = checkpoint_file.Covered(paths.append_log(1_700_000_000_000, "host-" + "0" * 8), 0)
+    head = msgspec.structs.replace(read.head, covered=[*read.head.covered, gone])
+    data = checkpoint_encode.encode(head, read.with_newer([]).values(), paths)
+    world.store.objects[key] = (data, world.clock.now)
+
+
+def test_an_older_one_that_cannot_be_deleted_is_told_of_and_does_not_count() -> None:
+    world = eager_world()
+    put_append(world, "d=1", "d=2")
+    stays, goes, _ = write(world), write(world), write(world)
+    table = replace(world.table, store=Refusing(world.store, refuse=frozenset({stays})))
+    made = checkpoint.renew(table, by_log(world.table))
+    assert (made.deleted, stays in made.warning) == (1, True)
+    assert stays in checkpoints(world)
+    assert goes not in checkpoints(world)
+
+
+def test_what_was_written_counts_where_the_older_ones_cannot_be_read() -> None:
+    world = eager_world()
+    put_append(world, "d=1", "d=2")
+    write(world)
+    store = FaultyStore(world.store, Fault(2, "lost"))  # the GET after LIST and PUT
+    made = checkpoint.renew(replace(world.table, store=store), by_log(world.table))
+    assert made.key in checkpoints(world)
+    assert made.warning.startswith("older checkpoints stay")
 
 
 def test_a_clean_up_leaves_a_later_versions_newest_checkpoint_alone() -> None:
@@ -469,6 +594,24 @@ def test_a_delete_survives_a_v1_client_that_folds_its_log_file_and_our_fold_of_t
     (part,) = by_checkpoint(world.table).partitions["d=2"]
     for state in (take_base(world.table).snapshot, assert_same(world.table)):
         assert len(state.pending_deletes(part, "d=2")) == 2
+
+
+def test_a_delete_that_a_checkpoint_missed_survives_a_v1_client_that_folds_it() -> None:
+    # Its listing was of several pages, and somebody published on one that was read already.
+    world = make_world()
+    put_append(world, "d=1", "d=2")
+    put_append(world, "d=1")
+    delete(world)
+    V1Client(world).merge("d=1")
+    whole = by_log(world.table)
+    (log,) = (key for key, item in whole.listing.items() if item.name.seq)
+    listing = {key: item for key, item in whole.listing.items() if key != log}
+    contents = {key: whole.contents[key] for key in listing}
+    checkpoint.write(world.table, build(world.table.paths, LogRead(listing, contents)))
+    state = assert_same(world.table)
+    assert state.covered
+    (part,) = state.partitions["d=2"]
+    assert len(state.pending_deletes(part, "d=2")) == 1
 
 
 def test_a_lost_log_is_rebuilt_beside_checkpoints_and_none_of_them_is_used_for_it(
