@@ -24,6 +24,7 @@ from firnline.snapshot import combine, standing
 from firnline.sql_types import fold_name
 from firnline.state.health import refuse_whole
 from firnline.state_columns import StateColumns
+from firnline.store.base import ObjectMeta
 from firnline.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.table import Table
 from firnline.widening import as_known
@@ -72,11 +73,7 @@ def read_remains(
         refuse_whole(table, log, txns)
     history = _history(log, txns, table.clock.now_ms())
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
-    if not objects and not history.parts and not history.newest:
-        raise UsageError(
-            f"there is nothing at {table.settings.root} to rebuild a table from",
-            next_step="correct the name or the root",
-        )
+    _refuse_nothing(table, objects, history)
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
     other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
     state = _State.of(log, txns, deletes, other)
@@ -200,6 +197,14 @@ def _footers(
         if on_progress is not None and len(footers) % _TELL_EVERY == 0:
             on_progress(len(footers))
     return footers
+
+
+def _refuse_nothing(table: Table, objects: Mapping[str, ObjectMeta], history: History) -> None:
+    if not objects and not history.parts and not history.newest:
+        raise UsageError(
+            f"there is nothing at {table.settings.root} to rebuild a table from",
+            next_step="correct the name or the root",
+        )
 
 
 def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
