@@ -284,6 +284,18 @@ def test_a_large_log_costs_one_list_more_and_with_a_checkpoint_one_get() -> None
     assert spent() == (3, 2)
 
 
+def test_with_a_checkpoint_nobody_fetches_what_a_transaction_had_folded_before() -> None:
+    world = make_world()
+    for _ in range(5):
+        do_merge(world, put_append(world) + put_append(world))
+    assert len(by_log(world.table).listing) == 15
+    write(world)
+    before = world.store.counters.get
+    assert by_checkpoint(world.table).covered
+    assert world.store.counters.get == before + 1
+    assert_same(world.table)
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
