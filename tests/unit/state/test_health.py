@@ -22,9 +22,10 @@ from firnline.operations.merge import MergeOptions, preview
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
 from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
 from firnline.snapshot import read_snapshot
-from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table
+from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts
 from firnline.store.base import ObjectMeta
 from firnline.stream import AppendStream
+from firnline.survey import TxnSurvey
 from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.beside import Beside
@@ -236,6 +237,29 @@ def test_what_only_the_transactions_still_name_is_brought_back_by_a_plain_rebuil
     assert set(read_snapshot(world.store, world.table.paths).live) == right
 
 
+ALIVE, DEAD = Marker("t/_data/1.parquet", 1, 1), Marker("t/_data/1.parquet", 1, 1, tmb=2)
+
+
+@pytest.mark.parametrize(
+    ("shown", "published", "unknown"),
+    [
+        (None, ALIVE, "missing"),
+        (None, DEAD, ""),  # its object is deleted, and then a log need not name it any more
+        (ALIVE, DEAD, "revived"),
+        (ALIVE, ALIVE, ""),
+        (DEAD, ALIVE, ""),  # a client of version 1 has merged it since
+        (DEAD, DEAD, ""),
+    ],
+)
+def test_a_log_lacks_a_live_part_that_it_does_not_name_and_a_dead_one_that_it_takes_for_live(
+    shown: Marker | None, published: Marker, unknown: str
+) -> None:
+    parts = {} if shown is None else {shown.p: shown}
+    missing, revived = unknown_parts(parts, TxnSurvey(parts={published.p: published}))
+    assert missing == ((ALIVE.p,) if unknown == "missing" else ())
+    assert revived == ((ALIVE.p,) if unknown == "revived" else ())
+
+
 def says_nothing_of_standing(world: World, log: str) -> None:
     data, at = world.store.objects[log]
     content = codec.decode(log, data, world.table.paths)
@@ -310,6 +334,26 @@ def test_a_birth_record_says_that_there_was_a_log() -> None:
     lose_log(world)
     refused(world)
     mended(world, right)
+
+
+def test_the_birth_record_says_what_the_table_is_where_v1_clients_have_folded_it_away() -> None:
+    world = filled(append={"ttl": "2h"})
+    right = take_base(world.table).properties
+    assert right is not None
+    assert right.append_ttl == 7_200_000
+    V1Client(world).merge("day=0")
+    V1Client(world).clean_up()
+    later = table_world(append={"ttl": "1h"}).settings
+    base = take_base(replace(world.table, settings=later))
+    assert not base.snapshot.properties
+    assert (base.seq, base.born, base.properties) == (0, True, right)
+
+
+def test_a_table_of_a_v1_client_has_no_birth_record() -> None:
+    world = make_world()
+    V1Client(world).append("d=0")
+    base = take_base(world.table)
+    assert (base.born, base.properties) == (False, None)
 
 
 def test_a_place_where_nobody_has_written_is_no_table_for_whoever_reads() -> None:
