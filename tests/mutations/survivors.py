@@ -371,4 +371,24 @@ SURVIVORS: tuple[Survivor, ...] = (
         "txns.newest > published -> True",
         "speed: the transactions are read once more",
     ),
+    Survivor(
+        "log/checkpoint_file",
+        (
+            "at < len(SUM) or data[at:at + len(ZEROS)] != b'%08x' % found -> data[at:at +"
+            " len(ZEROS)] != b'%08x' % found"
+        ),
+        "without the text, the sum would have to stand in a Parquet file's first page header",
+    ),
+    Survivor(
+        "log/checkpoint_file",
+        "at < len(SUM) -> at <= len(SUM)",
+        "a Parquet file begins with other bytes",
+    ),
+    Survivor("log/checkpoint_file", "len(chunk) -> True", "an empty chunk is an empty array"),
+    Survivor(
+        "log/checkpoint_file",
+        "len(codes) -> True",
+        "no row group is empty, and without one there is no chunk",
+    ),
+    Survivor("checkpoint", "gone -> True", "of no keys a batch delete sends nothing"),
 )
