@@ -388,18 +388,28 @@ def test_a_commit_whose_checkpoint_fails_is_a_commit_with_a_warning(
     report = run_cleanup(table, CleanupOptions(), RUN)
     assert report.parts == 2
     assert report.warnings[0].startswith("no checkpoint was written: no room")
+    assert "after the clean-up: no checkpoint was written" in caplog.text
 
 
 def test_a_clean_up_that_deletes_log_files_writes_a_new_one_and_keeps_two() -> None:
-    world = eager_world()
+    world, deleted = eager_world(), 0
     for _ in range(4):
         do_merge(world, put_append(world) + put_append(world))
+        old = set(checkpoints(world))
         report = clean_up(world)
-        assert report.checkpoint == checkpoints(world)[-1]
-        assert by_checkpoint(world.table).covered
+        assert (report.checkpoint, report.warnings) == (checkpoints(world)[-1], ())
+        assert report.checkpoints_deleted == len(old - set(checkpoints(world)))
+        deleted += report.checkpoints_deleted
+        read = by_checkpoint(world.table)
+        own = {k for k, i in read.listing.items() if i.name.seq == report.transactions[0]}
+        assert own
+        assert own <= read.covered, "it holds the state after the clean-up"
         assert_same(world.table)
+    assert deleted
     assert len(checkpoints(world)) <= 2
-    clean_up(world)
+    last = clean_up(world)
+    assert (last.log_files, last.transactions, last.checkpoint) == (1, (), checkpoints(world)[-1])
+    assert by_checkpoint(world.table).covered == set(by_log(world.table).listing)
     before = dict(world.store.objects)
     assert clean_up(world).checkpoint is None
     assert world.store.objects == before
