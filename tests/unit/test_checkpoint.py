@@ -19,7 +19,14 @@ from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredErro
 from firnline.log import checkpoint_encode, checkpoint_file, codec
 from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.reader import LogRead
-from firnline.log.records import Delete, LogContent, Marker, stats_json, with_unknown
+from firnline.log.records import (
+    Delete,
+    LogContent,
+    LogTombstone,
+    Marker,
+    stats_json,
+    with_unknown,
+)
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
@@ -467,6 +474,31 @@ def test_what_was_written_counts_where_the_older_ones_cannot_be_read() -> None:
     made = checkpoint.renew(replace(world.table, store=store), by_log(world.table))
     assert made.key in checkpoints(world)
     assert made.warning.startswith("older checkpoints stay")
+
+
+def test_a_clean_up_leaves_none_in_its_place_that_covers_what_it_deleted_itself() -> None:
+    """Also where log files alone go, and nothing is committed."""
+    world = eager_world()
+    put_append(world, "d=1", "d=2")
+    usable = write(world)
+    known = by_log(world.table).listing.keys()
+    put_append(world, "d=2")
+    (log,) = by_log(world.table).listing.keys() - known
+    world.clock.advance(1)
+    t, content = world.clock.now, by_log(world.table).contents[log]
+    folded = LogContent(
+        t=t,
+        schema=content.schema,
+        markers=content.markers,
+        tombstones=[LogTombstone(log, t)],
+    )
+    name = f"{world.table.paths.log_dir}{t}_m_foreign-host.jsonl"
+    world.store.put_new(name, codec.encode(folded))
+    covering = write(world)
+    assert usable < covering
+    report = clean_up(world)
+    assert (report.log_files, report.transactions) == (1, ())
+    assert checkpoints(world) == [usable, report.checkpoint]
 
 
 def test_a_clean_up_leaves_a_later_versions_newest_checkpoint_alone() -> None:
