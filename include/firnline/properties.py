@@ -28,6 +28,8 @@ IDENTITY = ("primary_key", "version", "deleted")
 HARMLESS = frozenset({"sort_by", "statistics", "deletes"})
 """What a scheduled run applies by itself: parts of before and after go together."""
 _TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
+_JSON = ("{", '"')
+"""How JSON begins; a column may, too."""
 FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Properties))
 """Names of all properties, as the settings spell them."""
 
@@ -74,11 +76,13 @@ def from_settings(settings: TableSettings) -> Properties:
 def _field_text(field: PartitionField | SortField) -> str:
     """The short form; JSON for a column that it cannot hold."""
     plain: object = field.model_dump()
-    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    if isinstance(plain, str) and not plain.startswith(_JSON):
+        return plain
+    return msgspec.json.encode(plain).decode()
 
 
 def _field(text: str) -> Any:  # noqa: ANN401 - what pydantic makes a field of
-    return msgspec.json.decode(text) if text.startswith("{") else text
+    return msgspec.json.decode(text) if text.startswith(_JSON) else text
 
 
 def stated(settings: TableSettings) -> dict[str, Any]:

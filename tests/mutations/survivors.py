@@ -391,4 +391,82 @@ SURVIVORS: tuple[Survivor, ...] = (
         "no row group is empty, and without one there is no chunk",
     ),
     Survivor("checkpoint", "gone -> True", "of no keys a batch delete sends nothing"),
+    Survivor(
+        "operations/cleanup",
+        "options.dry_run -> True",
+        "with nothing to do nothing is planned to go",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "base.seq >= TXN_KEPT -> base.seq > TXN_KEPT",
+        "one old transaction goes a run later",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "m.tmb is not None and m.tmb > snapshot.purged -> m.tmb is not None",
+        "only parts that are due are looked up in it",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "m.tmb is not None and m.tmb > snapshot.purged -> True",
+        "only parts that are due are looked up in it",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "m.tmb > snapshot.purged -> m.tmb >= snapshot.purged",
+        "only parts that are due are looked up in it",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "least is None or len(snapshot.parts) <= least -> least is None",
+        "`renew` looks again: only Arrow is imported for nothing",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "least is None or len(snapshot.parts) <= least -> False",
+        "`renew` looks again: only Arrow is imported for nothing",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "len(snapshot.parts) <= least -> len(snapshot.parts) < least",
+        "`renew` looks again: only Arrow is imported for nothing",
+    ),
+    Survivor(
+        "operations/cleanup",
+        "written.warning -> True",
+        "only logged",
+    ),
+    Survivor(
+        "properties",
+        (
+            "section in given and key in getattr(settings, section).model_fields_set -> ke"
+            "y in getattr(settings, section).model_fields_set"
+        ),
+        "a section that is left out names nothing",
+    ),
+    Survivor(
+        "properties",
+        "isinstance(value, tuple | list) -> False",
+        "both are tuples: `_plain` has made them",
+    ),
+    Survivor(
+        "properties",
+        "table is None or table == from_settings(settings) -> table is None",
+        "speed: the same values are set once more",
+    ),
+    Survivor(
+        "log/properties",
+        "self.seq -> False",
+        "a transaction states one set of values",
+    ),
+    Survivor(
+        "log/properties",
+        "known is not record -> True",
+        "a record that is united with itself stays as it is",
+    ),
+    Survivor(
+        "operations/properties",
+        "base.properties is None -> False",
+        "for the type: None is plain already",
+    ),
 )

@@ -19,7 +19,14 @@ from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredErro
 from firnline.log import checkpoint_encode, checkpoint_file, codec
 from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.reader import LogRead
-from firnline.log.records import Delete, LogContent, Marker, stats_json, with_unknown
+from firnline.log.records import (
+    Delete,
+    LogContent,
+    LogTombstone,
+    Marker,
+    stats_json,
+    with_unknown,
+)
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup import CleanupOptions, run_cleanup
 from firnline.operations.rebuild import RebuildOptions, run_rebuild
@@ -400,18 +407,28 @@ def test_a_commit_whose_checkpoint_fails_is_a_commit_with_a_warning(
     report = run_cleanup(table, CleanupOptions(), RUN)
     assert report.parts == 2
     assert report.warnings[0].startswith("no checkpoint was written: no room")
+    assert "after the clean-up: no checkpoint was written" in caplog.text
 
 
 def test_a_clean_up_that_deletes_log_files_writes_a_new_one_and_keeps_two() -> None:
-    world = eager_world()
+    world, deleted = eager_world(), 0
     for _ in range(4):
         do_merge(world, put_append(world) + put_append(world))
+        old = set(checkpoints(world))
         report = clean_up(world)
-        assert report.checkpoint == checkpoints(world)[-1]
-        assert by_checkpoint(world.table).covered
+        assert (report.checkpoint, report.warnings) == (checkpoints(world)[-1], ())
+        assert report.checkpoints_deleted == len(old - set(checkpoints(world)))
+        deleted += report.checkpoints_deleted
+        read = by_checkpoint(world.table)
+        own = {k for k, i in read.listing.items() if i.name.seq == report.transactions[0]}
+        assert own
+        assert own <= read.covered, "it holds the state after the clean-up"
         assert_same(world.table)
+    assert deleted
     assert len(checkpoints(world)) <= 2
-    clean_up(world)
+    last = clean_up(world)
+    assert (last.log_files, last.transactions, last.checkpoint) == (1, (), checkpoints(world)[-1])
+    assert by_checkpoint(world.table).covered == set(by_log(world.table).listing)
     before = dict(world.store.objects)
     assert clean_up(world).checkpoint is None
     assert world.store.objects == before
@@ -469,6 +486,31 @@ def test_what_was_written_counts_where_the_older_ones_cannot_be_read() -> None:
     made = checkpoint.renew(replace(world.table, store=store), by_log(world.table))
     assert made.key in checkpoints(world)
     assert made.warning.startswith("older checkpoints stay")
+
+
+def test_a_clean_up_leaves_none_in_its_place_that_covers_what_it_deleted_itself() -> None:
+    """Also where log files alone go, and nothing is committed."""
+    world = eager_world()
+    put_append(world, "d=1", "d=2")
+    usable = write(world)
+    known = by_log(world.table).listing.keys()
+    put_append(world, "d=2")
+    (log,) = by_log(world.table).listing.keys() - known
+    world.clock.advance(1)
+    t, content = world.clock.now, by_log(world.table).contents[log]
+    folded = LogContent(
+        t=t,
+        schema=content.schema,
+        markers=content.markers,
+        tombstones=[LogTombstone(log, t)],
+    )
+    name = f"{world.table.paths.log_dir}{t}_m_foreign-host.jsonl"
+    world.store.put_new(name, codec.encode(folded))
+    covering = write(world)
+    assert usable < covering
+    report = clean_up(world)
+    assert (report.log_files, report.transactions) == (1, ())
+    assert checkpoints(world) == [usable, report.checkpoint]
 
 
 def test_a_clean_up_leaves_a_later_versions_newest_checkpoint_alone() -> None:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from firnline.errors import ForeignPathError, SnapshotExpiredError, StoreUnsafeError
+from firnline.errors import (
+    ForeignPathError,
+    SnapshotExpiredError,
+    StoreUnavailableError,
+    StoreUnsafeError,
+)
 from firnline.history import history
 from firnline.operations.cleanup import (
     CleanupFailedError,
@@ -233,6 +238,7 @@ def test_an_object_without_a_confirmation_is_reported_and_holds_the_horizon(effe
     assert (report.parts, report.failed) == (3, 1)
     assert [f.key for f in report.failures] == second[:1]
     assert one <= report.purged == snapshot(world).purged
+    assert history(world.table)[0].counts.parts_in == 3, "what is confirmed, and no other"
     assert set(second) <= set(snapshot(world).parts), "its markers are kept"
     check(world, live)
     again = clean_up(world)
@@ -250,16 +256,67 @@ def test_when_the_oldest_part_cannot_be_deleted_nothing_is_forgotten() -> None:
     assert clean_up(world).transactions == (2,)
 
 
-def test_a_store_without_create_only_puts_is_refused_before_anything_is_deleted() -> None:
-    class Overwrites(FaultyStore):
-        def put_new(self, key: str, data: bytes) -> None:
-            self.inner.objects[key] = (data, 0)
+class Overwrites(FaultyStore):
+    """A store that ignores create-only puts."""
 
+    def put_new(self, key: str, data: bytes) -> None:
+        self.inner.objects[key] = (data, self.inner.clock.now)
+
+
+def test_a_store_without_create_only_puts_is_refused_before_anything_is_deleted() -> None:
     world, keys = merged()
     forget()
     with pytest.raises(StoreUnsafeError):
         clean_up(world, Overwrites(world.store))
     assert set(keys) <= world.store.objects.keys()
+
+
+def test_nor_is_there_a_commit_of_what_is_gone_already_on_such_a_store() -> None:
+    """A bounded run has deleted the rest of what one transaction replaced, and died."""
+    world, keys = merged()
+    for key in keys:
+        del world.store.objects[key]
+    before = dict(world.store.objects)
+    forget()
+    with pytest.raises(StoreUnsafeError):
+        clean_up(world, Overwrites(world.store), max_deletes=4)
+    assert {k: v for k, v in world.store.objects.items() if "/_probe/" not in k} == before
+
+
+def test_a_table_that_only_its_pool_locks_is_cleaned_on_any_store() -> None:
+    world, keys = merged(locking="pool-only")
+    live = set(snapshot(world).live)
+    forget()
+    assert clean_up(world, Overwrites(world.store)).parts == len(keys)
+    assert keys_under(world, "_data") == live
+
+
+def test_a_run_that_commits_nothing_does_not_ask_whether_the_store_can() -> None:
+    world, _ = merged()
+    clean_up(world)
+    world.clock.advance(2 * GRACE)
+    forget()
+    assert spent(clean_up(world)) == {"list": 2, "get": 2, "delete": 1}
+
+
+def test_a_clean_up_that_could_not_publish_its_transaction_says_how_far_it_came() -> None:
+    """It is committed: whoever takes the next base publishes it."""
+
+    class Unpublished(FaultyStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            if "/_log/" in key:
+                raise StoreUnavailableError("no answer", next_step="try again")
+            super().put_new(key, data)
+
+    world, keys = merged()
+    live = set(snapshot(world).live)
+    buried = history(world.table)[0].t
+    report = clean_up(world, Unpublished(world.store))
+    assert (report.parts, report.transactions, report.purged) == (len(keys), (2,), buried)
+    assert len(keys_under(world, "_log")) == 1
+    assert clean_up(world).purged == snapshot(world).purged == buried
+    assert len(keys_under(world, "_log")) == 2
+    check(world, live)
 
 
 def test_a_copied_table_deletes_nothing_of_the_original() -> None:

@@ -21,7 +21,6 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.kernel.local import LocalEngine
-from firnline.log.properties import Properties
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete import DeleteOptions, run_delete
 from firnline.operations.downgrade import DowngradeOptions, run_downgrade
@@ -33,40 +32,19 @@ from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.properties import current, disagree, from_settings
 from firnline.reading import scan
-from firnline.settings import TableSettings
 from firnline.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.transaction import Change, commit
 from tests.support.beside import Beside
+from tests.support.declared import append, rows, said, told_nothing, under, world_of
 from tests.support.histories import clean_up, lose_log
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client
-from tests.support.world import World, make_world
+from tests.support.world import World
 
 RUN = RunIdentity(run_id="r")
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-SMALL = {"min_inputs": 2}
 KEYED: dict[str, Any] = {"primary_key": ["id"], "version": "v"}
-
-
-def world_of(**settings: Any) -> World:
-    return make_world(merge=SMALL, **settings)
-
-
-def under(world: World, **settings: Any) -> Table:
-    """The same table for a process with settings of its own; without any it is a root URL."""
-    root = world.settings.root
-    declared = TableSettings.model_validate({"name": "t", "root": root, "merge": SMALL, **settings})
-    return replace(world.table, settings=declared)
-
-
-def rows(*ids: int, v: int = 0) -> pa.Table:
-    return pa.table({"id": list(ids), "v": [v] * len(ids)})
-
-
-def append(table: Table, *ids: int, v: int = 0) -> None:
-    table.clock.sleep(0.01)
-    Appender(table).append(rows(*ids, v=v))
 
 
 def merge(table: Table, scratch: Path) -> None:
@@ -78,12 +56,6 @@ def merge(table: Table, scratch: Path) -> None:
 def seen(table: Table) -> list[int]:
     found = scan(table, columns=["id"]).to_arrow().column("id").to_pylist()
     return sorted(found)
-
-
-def said(world: World) -> Properties:
-    found = take_base(under(world)).properties
-    assert found is not None
-    return found
 
 
 def never() -> Any:
@@ -329,16 +301,6 @@ def test_what_was_planned_by_another_key_is_not_committed() -> None:
     change = Change("merge", (), (), Counts())
     with pytest.raises(CommitConflictError, match="primary_key"):
         commit(under(world), replace(base, table=under(world)), change, RUN)
-
-
-def told_nothing() -> World:
-    """A table that says nothing of itself: two rows of one key, by clients of version 1."""
-    world = world_of()
-    client = V1Client(world)
-    for v in (1, 2):
-        client.append_rows("d=1", rows(1, v=v), {"id": "BIGINT", "v": "BIGINT"})
-        world.clock.advance(1)
-    return world
 
 
 def test_what_was_planned_before_the_table_had_a_key_is_not_committed_under_one() -> None:

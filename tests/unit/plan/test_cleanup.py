@@ -253,6 +253,17 @@ def test_an_old_type_in_a_log_file_whose_writer_may_still_put_it_again_waits() -
     assert len(plan_cleanup(wider, [], world.settings, world.clock.now, old_types=True).logs) == 3
 
 
+def test_an_old_type_waits_like_any_other_log_file_where_nobody_asks_for_it() -> None:
+    """A stream that has not read the append in it would be behind."""
+    world = make_world()
+    keys = [key for _ in range(3) for key in put_append(world)]
+    world.clock.advance(GRACE)
+    do_merge(world, keys)
+    wider = replace(snapshot(world), schema={**SCHEMA, "v": "BIGINT"})
+    made = plan_cleanup(wider, [], world.settings, world.clock.now)
+    assert (made.logs, {w.what: w.count for w in made.waiting}["log files"]) == ((), 3)
+
+
 def test_there_is_something_to_do_also_where_only_transactions_or_the_horizon_go() -> None:
     world, keys = merged()
     world.clock.advance(2 * GRACE)
@@ -291,6 +302,54 @@ def test_a_log_file_that_alone_holds_a_delete_stays_as_long_as_a_part_needs_it()
         assert bool(snapshot(world).pending_deletes(snapshot(world).parts[key], "d=1")) == stays
         assert [d.key for d in plan(world).logs] == ([] if stays else [holder])
         assert appended in snapshot(world).listing
+
+
+def test_a_log_file_goes_whose_delete_another_holds_too() -> None:
+    world = make_world()
+    (key,) = put_append(world)
+    t = world.clock.now + 1
+    record = Delete("del1", 1, t, msgspec.Raw(b'{"op":"is_null","column":"v"}'))
+    content = LogContent(t=t, schema={}, deletes=[record])
+    holder = put_log(world, content, f"{t}_w-1.jsonl")
+    world.clock.advance(10)
+    fold_by_somebody(world, holder, [], deletes=[record])
+    world.clock.advance(2 * GRACE)
+    state = snapshot(world)
+    assert state.pending_deletes(state.parts[key], "d=1"), "somebody needs it"
+    assert [d.key for d in plan(world).logs] == [holder]
+
+
+@pytest.mark.parametrize(("elsewhere", "stays"), [(-1, False), (1, True), (None, True)])
+def test_when_something_took_effect_is_said_by_the_log_file_with_the_earliest_time(
+    elsewhere: int | None, stays: bool
+) -> None:
+    """A record goes with its log file if another has corrected it."""
+    world = make_world()
+    t, at = world.clock.now + AHEAD, world.clock.now
+    content = LogContent(t=1, schema=SCHEMA, other=[dated.record(t, at)])
+    log = put_log(world, content, "0000000000001_w-1.jsonl")
+    other = [] if elsewhere is None else [dated.record(t, at + elsewhere)]
+    fold_by_somebody(world, log, [], other=other)
+    world.clock.advance(2 * GRACE)
+    assert [d.key for d in plan(world).logs] == ([] if stays else [log])
+
+
+@pytest.mark.parametrize(("past", "used", "stays"), [(0, 0, True), (1, 0, False), (1, 1, True)])
+def test_it_is_said_as_long_as_a_state_that_can_be_read_has_something_of_that_date(
+    past: int, used: int, stays: bool
+) -> None:
+    world = make_world()
+    t = world.clock.now + AHEAD
+    markers = [Marker(part_key(world), b=100, t=t, n=10, q=0)] * used
+    content = LogContent(
+        t=1, schema=SCHEMA, markers=markers, other=[dated.record(t, world.clock.now)]
+    )
+    log = put_log(world, content, "0000000000001_w-1.jsonl")
+    fold_by_somebody(world, log, markers)
+    world.clock.advance(2 * GRACE)
+    state = replace(snapshot(world), purged=t + past)
+    made = plan_cleanup(state, [], world.settings, world.clock.now)
+    assert [d.key for d in made.logs] == ([] if stays else [log])
 
 
 def test_a_log_file_that_lists_a_part_dead_stays_with_another_that_lists_it_alive() -> None:
