@@ -13,7 +13,7 @@ from msgspec.structs import replace as replaced
 
 from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
-from firnline.fold import choose, delete_is_over
+from firnline.fold import choose, delete_is_over, fold, visible_since
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.reader import LogObject, LogRead
@@ -305,3 +305,38 @@ def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_nee
         assert folded.header.counts.logs_folded
         clean_up(world)
         rows_are(world, rows_of(2)[1:])
+
+
+# --- which markers may be forgotten ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("appended", "carried"), [("read", True), ("not read", True), ("deleted", False)]
+)
+def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_alive(
+    appended: str, carried: bool
+) -> None:
+    """A client of version 1 reads every log file, also those that a transaction has folded."""
+    dead = part("first", 0, tmb=20)
+    whole = built(ROWS, parts=[dead, part("a", 1)])
+    key = max(whole.listing)
+    alive = LogContent(t=10, schema={"v": "INTEGER"}, markers=[part("first", 0)])
+    read = {key: whole.contents[key]} | ({APPENDED: alive} if appended == "read" else {})
+    listing = {k: v for k, v in whole.listing.items() if k == key or appended != "deleted"}
+    state = build(PATHS, LogRead(listing, read))
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    folded = fold(state, (key,), 50, own=frozenset(), purged=20, **cutoffs)
+    assert (dead in folded.markers) is carried
+    assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
+
+
+def test_a_delete_is_visible_since_the_first_log_file_that_carries_it() -> None:
+    """Not since one with another: appends of before it may still be under way."""
+    state = built(ROWS, parts=[part("a", 0)])
+    for seq, record in ((2, WIDENED), (3, ROWS)):
+        t = 10 + 10 * seq
+        key = PATHS.txn_log(t, seq, format_uuid7(t, seq))
+        content = LogContent(t=t, schema={}, deletes=[record], x=TxnMark(seq, key, "evolve", 0))
+        state = state.with_log(LogObject(PATHS.parse_log(key), 1, t), content)
+    assert visible_since(state, ROWS.id) == 20
+    assert visible_since(state, WIDENED.id) == 30
