@@ -15,7 +15,7 @@ from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
 from firnline.fold import choose, delete_is_over, fold, visible_since
 from firnline.ids import format_uuid7
-from firnline.log import codec
+from firnline.log import codec, dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import Evolved
@@ -328,6 +328,41 @@ def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_aliv
     folded = fold(state, (key,), 50, own=frozenset(), purged=20, **cutoffs)
     assert (dead in folded.markers) is carried
     assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
+
+
+@pytest.mark.parametrize(
+    ("purged", "died", "folded"),
+    [
+        (29, (30, 30), False),
+        (30, (30, 31), True),
+        (30, (30, 31, 31), False),
+        (30, (31, 31), False),
+        (30, (30, None), True),
+    ],
+)
+def test_a_large_log_file_is_folded_once_half_of_its_parts_may_be_left_out(
+    purged: int, died: tuple[int | None, ...], folded: bool
+) -> None:
+    key = PATHS.txn_log(40, 3, format_uuid7(40, 3))
+    markers = [part(str(number), 0, tmb) for number, tmb in enumerate(died)]
+    content = LogContent(
+        t=40, schema={"v": "INTEGER"}, markers=markers, x=TxnMark(3, key, "merge", 0)
+    )
+    log = LogRead({key: LogObject(PATHS.parse_log(key), 10_000, 40)}, {key: content})
+    assert choose(build(PATHS, log), 10, purged) == ((key,) if folded else ())
+
+
+def test_of_dates_a_fold_keeps_those_that_something_has_and_of_two_the_earlier() -> None:
+    """As long as the log is small it is read at once."""
+    kept = [b'{"later":{"a":1}}', dated.record(10, 9), dated.record(40, 7)]
+    over = [dated.record(15, 9), dated.record(40, 8)]
+    live = part("a", 0)
+    assert live.t == 10
+    content = LogContent(t=50, schema={}, markers=[live], other=[*kept, *over])
+    log = LogRead({APPENDED: LogObject(PATHS.parse_log(APPENDED), 1, 50)}, {APPENDED: content})
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    found = fold(build(PATHS, log), (APPENDED,), 60, own=frozenset(), purged=30, **cutoffs)
+    assert sorted(found.other) == sorted(kept)
 
 
 def test_a_delete_is_visible_since_the_first_log_file_that_carries_it() -> None:

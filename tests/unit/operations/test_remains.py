@@ -160,9 +160,7 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     assert state(world).schema == {"v": "INTEGER", **new}
 
 
-def test_rows_of_a_dropped_partition_stay_away_although_the_log_file_that_brought_them_is_left() -> (
-    None
-):
+def test_rows_of_a_dropped_partition_stay_away_whatever_log_files_are_left() -> None:
     """The log file of the drop is lost, and its transaction says that they are dead."""
     world = filled(2)
     histories.drop(world, "day=0")
