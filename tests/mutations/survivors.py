@@ -92,12 +92,6 @@ SURVIVORS: tuple[Survivor, ...] = (
         "not dated.is_over(line, snapshot.purged, used) -> True",
         "size of the log only: a record more, until the log file with the date is deleted",
     ),
-    Survivor("fold", "item.name.key not in kept -> True", "only sizes are counted twice"),
-    Survivor(
-        "fold",
-        "item.size > TIER * gathered -> item.size >= TIER * gathered",
-        "size of the log only",
-    ),
     Survivor("fold", "gone -> True", "speed"),
     Survivor("fold", "best -> True", "speed"),
     Survivor(

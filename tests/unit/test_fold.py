@@ -330,6 +330,50 @@ def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_aliv
     assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
 
 
+def unfolded(**sizes: int) -> Snapshot:
+    """Log files by size: an append, and transactions m1, m2, ... of one live part each."""
+    contents: dict[str, LogContent] = {}
+    listing: dict[str, LogObject] = {}
+    for name, size in sizes.items():
+        seq = 0 if name == "append" else int(name[1:])
+        t = 10 + 10 * seq
+        key = PATHS.txn_log(t, seq, format_uuid7(t, seq)) if seq else APPENDED
+        mark = TxnMark(seq, key, "merge", 0, tuple(range(1, seq))) if seq else None
+        line = {"v": "INTEGER"}
+        contents[key] = LogContent(t=t, schema=line, markers=[part(name, 0)], x=mark)
+        listing[key] = LogObject(PATHS.parse_log(key), size, t)
+    return build(PATHS, LogRead(listing, contents))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own", "folded"),
+    [
+        ({"append": 9_000}, 1, 1),  # however large it is
+        ({"m1": 9_000}, 1, 0),
+        ({"m1": 9_000}, 0, 1),  # a log file of nothing but its head does not read
+        ({"append": 10, "m1": 9_000}, 0, 1),
+        ({"append": 10, "m1": 20}, 0, 2),
+        ({"append": 10, "m1": 21}, 0, 1),
+        ({"append": 10, "m1": 60, "m2": 20}, 0, 3),  # the smaller one first
+    ],
+)
+def test_appends_are_folded_and_log_files_of_transactions_that_are_not_much_larger(
+    sizes: dict[str, int], own: int, folded: int
+) -> None:
+    state = unfolded(**sizes)
+    assert choose(state, own) == tuple(sorted(state.listing))[:folded]
+
+
+def test_a_transaction_says_which_log_files_of_others_it_leaves() -> None:
+    """By that a reader knows that one of them is lost."""
+    state = unfolded(append=10, m1=10, m2=10, m3=10)
+    keys = sorted(state.listing)
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    for folded, left in ((keys[2:3], (1, 3)), (keys, ()), (keys[:1], (1, 2, 3))):
+        found = fold(state, tuple(folded), 60, own=frozenset(), purged=0, **cutoffs)
+        assert found.standing == left
+
+
 @pytest.mark.parametrize(
     ("purged", "died", "folded"),
     [
