@@ -199,7 +199,6 @@ SURVIVORS: tuple[Survivor, ...] = (
         "its own time and place are written once more",
     ),
     Survivor("operations/rebuild", "m.tmb -> True", "for the type: they are dead"),
-    Survivor("plan/rebuild", "None in rows -> False", "only what is told"),
     Survivor("plan/rebuild", "n is not None -> True", "for the type"),
     Survivor(
         "plan/rebuild",
