@@ -64,28 +64,41 @@ SURVIVORS: tuple[Survivor, ...] = (
         ),
         "the settings in force say the same",
     ),
-    Survivor("fold", "item.name.key not in kept -> True", "only sizes are counted twice"),
     Survivor(
-        "fold",
-        "item.size > TIER * gathered -> item.size >= TIER * gathered",
-        "size of the log only",
+        "transaction",
+        (
+            "base.properties or from_settings(base.table.settings) -> from_settings(base.t"
+            "able.settings)"
+        ),
+        "the settings in force say the same",
+    ),
+    Survivor(
+        "transaction",
+        (
+            "change.properties is None and current(known) == properties and (not disagree("
+            "known)) -> current(known) == properties and (not disagree(known))"
+        ),
+        "a rival has given the table the same properties: they are in force already",
+    ),
+    Survivor("transaction", "base.properties is None -> True", "only logged"),
+    Survivor(
+        "transaction",
+        "t > max(now, after) + dated.FAR_MS -> t >= max(now, after) + dated.FAR_MS",
+        "the very millisecond",
+    ),
+    Survivor("transaction", "found -> True", "speed"),
+    Survivor(
+        "transaction",
+        "not dated.is_over(line, snapshot.purged, used) -> True",
+        "size of the log only: a record more, until the log file with the date is deleted",
     ),
     Survivor("fold", "gone -> True", "speed"),
-    Survivor("fold", "gone -> False", "speed"),
+    Survivor("fold", "best -> True", "speed"),
     Survivor(
         "fold",
-        "2 * left_out >= len(markers) -> 2 * left_out > len(markers)",
-        "size of the log only",
+        "m.tmb is None and m.p in paths -> m.tmb is None",
+        "what is alive elsewhere is taken from a set that does not hold it",
     ),
-    Survivor(
-        "fold", "left_out and 2 * left_out >= len(markers) -> left_out", "size of the log only"
-    ),
-    Survivor(
-        "fold",
-        "m.tmb is not None and m.tmb <= purged -> m.tmb is not None",
-        "it only chooses what is folded; what is left out is decided in `_carried`",
-    ),
-    Survivor("fold", "dated.recorded(lines) -> True", "speed"),
     Survivor("fold", "i.name.seq -> True", "a tombstone has the time of a transaction"),
     Survivor("fold", "folded > cutoff -> folded >= cutoff", "the very millisecond"),
     Survivor(
@@ -111,6 +124,16 @@ SURVIVORS: tuple[Survivor, ...] = (
         ),
         "the very millisecond",
     ),
+    Survivor(
+        "log/dated",
+        "not line.startswith(b'{\"dated\"') -> False",
+        "speed: a line of another kind is decoded for nothing",
+    ),
+    Survivor("log/union", "known is not marker -> True", "a marker is united with itself"),
+    Survivor("log/union", "a == b -> False", "speed: of two that are the same it makes one more"),
+    Survivor("commit/outputs", "isinstance(error, FirnlineError) -> False", "only logged"),
+    Survivor("commit/append_log", "age > ttl -> age >= ttl", "the very millisecond"),
+    Survivor("commit/append_log", "isinstance(error, StoreError) -> False", "wording"),
     Survivor(
         "plan/cleanup_logs", "going -> True", "a round with nothing finds nothing, and ends it"
     ),
@@ -169,7 +192,13 @@ SURVIVORS: tuple[Survivor, ...] = (
         "wording",
     ),
     Survivor("plan/restore", "self.d or None -> self.d", "no deletes, written or not"),
-    Survivor("plan/rebuild", "None in rows -> False", "only what is told"),
+    Survivor("plan/restore", "m.d or () -> m.d", "no deletes, written or not"),
+    Survivor(
+        "operations/rebuild",
+        "marker.t <= t -> marker.t < t",
+        "its own time and place are written once more",
+    ),
+    Survivor("operations/rebuild", "m.tmb -> True", "for the type: they are dead"),
     Survivor("plan/rebuild", "n is not None -> True", "for the type"),
     Survivor(
         "plan/rebuild",
@@ -212,6 +241,17 @@ SURVIVORS: tuple[Survivor, ...] = (
         "plan/rebuild",
         "latest < self.history.newest_at -> latest <= self.history.newest_at",
         "the very millisecond",
+    ),
+    Survivor(
+        "plan/rebuild_names",
+        (
+            "facts.part is not None and facts.part.table != paths.prefix and (not paths.ma"
+            "y_be_another_tables(facts.key)) and any((key in keys for key in inputs_of(fac"
+            "ts) for keys in known)) -> facts.part is not None and (not paths.may_be_anoth"
+            "er_tables(facts.key)) and any((key in keys for key in inputs_of(facts) for ke"
+            "ys in known))"
+        ),
+        "the name of today is believed before former ones are asked about",
     ),
     Survivor(
         "plan/rebuild_copies",
@@ -334,6 +374,12 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor("operations/remains", "on_progress is not None -> False", "only progress"),
     Survivor("operations/remains", "len(footers) % _TELL_EVERY == 0 -> False", "only progress"),
+    Survivor(
+        "operations/remains",
+        "name.seq -> False",
+        "changes of the schema say themselves when they were, and nothing else is asked about",
+    ),
+    Survivor("operations/remains", "error is not None -> False", "wording"),
     Survivor(
         "state/health",
         "item.name.seq -> True",

@@ -13,9 +13,9 @@ from msgspec.structs import replace as replaced
 
 from firnline.base import Base, take_base
 from firnline.errors import SnapshotExpiredError
-from firnline.fold import choose, delete_is_over
+from firnline.fold import choose, delete_is_over, fold, visible_since
 from firnline.ids import format_uuid7
-from firnline.log import codec
+from firnline.log import codec, dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.schema_changes import Evolved
@@ -305,3 +305,117 @@ def test_a_fold_carries_deletes_and_changes_of_the_columns_as_long_as_a_part_nee
         assert folded.header.counts.logs_folded
         clean_up(world)
         rows_are(world, rows_of(2)[1:])
+
+
+# --- which markers may be forgotten ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("appended", "carried"), [("read", True), ("not read", True), ("deleted", False)]
+)
+def test_a_deleted_part_stays_dead_as_long_as_a_log_file_may_say_that_it_is_alive(
+    appended: str, carried: bool
+) -> None:
+    """A client of version 1 reads every log file, also those that a transaction has folded."""
+    dead = part("first", 0, tmb=20)
+    whole = built(ROWS, parts=[dead, part("a", 1)])
+    key = max(whole.listing)
+    alive = LogContent(t=10, schema={"v": "INTEGER"}, markers=[part("first", 0)])
+    read = {key: whole.contents[key]} | ({APPENDED: alive} if appended == "read" else {})
+    listing = {k: v for k, v in whole.listing.items() if k == key or appended != "deleted"}
+    state = build(PATHS, LogRead(listing, read))
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    folded = fold(state, (key,), 50, own=frozenset(), purged=20, **cutoffs)
+    assert (dead in folded.markers) is carried
+    assert fold(state, (key,), 50, own=frozenset(), purged=19, **cutoffs).markers[0] == dead
+
+
+def unfolded(**sizes: int) -> Snapshot:
+    """Log files by size: an append, and transactions m1, m2, ... of one live part each."""
+    contents: dict[str, LogContent] = {}
+    listing: dict[str, LogObject] = {}
+    for name, size in sizes.items():
+        seq = 0 if name == "append" else int(name[1:])
+        t = 10 + 10 * seq
+        key = PATHS.txn_log(t, seq, format_uuid7(t, seq)) if seq else APPENDED
+        mark = TxnMark(seq, key, "merge", 0, tuple(range(1, seq))) if seq else None
+        line = {"v": "INTEGER"}
+        contents[key] = LogContent(t=t, schema=line, markers=[part(name, 0)], x=mark)
+        listing[key] = LogObject(PATHS.parse_log(key), size, t)
+    return build(PATHS, LogRead(listing, contents))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own", "folded"),
+    [
+        ({"append": 9_000}, 1, 1),  # however large it is
+        ({"m1": 9_000}, 1, 0),
+        ({"m1": 9_000}, 0, 1),  # a log file of nothing but its head does not read
+        ({"append": 10, "m1": 9_000}, 0, 1),
+        ({"append": 10, "m1": 20}, 0, 2),
+        ({"append": 10, "m1": 21}, 0, 1),
+        ({"append": 10, "m1": 60, "m2": 20}, 0, 3),  # the smaller one first
+    ],
+)
+def test_appends_are_folded_and_log_files_of_transactions_that_are_not_much_larger(
+    sizes: dict[str, int], own: int, folded: int
+) -> None:
+    state = unfolded(**sizes)
+    assert choose(state, own) == tuple(sorted(state.listing))[:folded]
+
+
+def test_a_transaction_says_which_log_files_of_others_it_leaves() -> None:
+    """By that a reader knows that one of them is lost."""
+    state = unfolded(append=10, m1=10, m2=10, m3=10)
+    keys = sorted(state.listing)
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    for folded, left in ((keys[2:3], (1, 3)), (keys, ()), (keys[:1], (1, 2, 3))):
+        found = fold(state, tuple(folded), 60, own=frozenset(), purged=0, **cutoffs)
+        assert found.standing == left
+
+
+@pytest.mark.parametrize(
+    ("purged", "died", "folded"),
+    [
+        (29, (30, 30), False),
+        (30, (30, 31), True),
+        (30, (30, 31, 31), False),
+        (30, (31, 31), False),
+        (30, (30, None), True),
+    ],
+)
+def test_a_large_log_file_is_folded_once_half_of_its_parts_may_be_left_out(
+    purged: int, died: tuple[int | None, ...], folded: bool
+) -> None:
+    key = PATHS.txn_log(40, 3, format_uuid7(40, 3))
+    markers = [part(str(number), 0, tmb) for number, tmb in enumerate(died)]
+    content = LogContent(
+        t=40, schema={"v": "INTEGER"}, markers=markers, x=TxnMark(3, key, "merge", 0)
+    )
+    log = LogRead({key: LogObject(PATHS.parse_log(key), 10_000, 40)}, {key: content})
+    assert choose(build(PATHS, log), 10, purged) == ((key,) if folded else ())
+
+
+def test_of_dates_a_fold_keeps_those_that_something_has_and_of_two_the_earlier() -> None:
+    """As long as the log is small it is read at once."""
+    kept = [b'{"later":{"a":1}}', dated.record(10, 9), dated.record(40, 7)]
+    over = [dated.record(15, 9), dated.record(40, 8)]
+    live = part("a", 0)
+    assert live.t == 10
+    content = LogContent(t=50, schema={}, markers=[live], other=[*kept, *over])
+    log = LogRead({APPENDED: LogObject(PATHS.parse_log(APPENDED), 1, 50)}, {APPENDED: content})
+    cutoffs = {"delete_cutoff": 0, "stone_cutoff": 0}
+    found = fold(build(PATHS, log), (APPENDED,), 60, own=frozenset(), purged=30, **cutoffs)
+    assert sorted(found.other) == sorted(kept)
+
+
+def test_a_delete_is_visible_since_the_first_log_file_that_carries_it() -> None:
+    """Not since one with another: appends of before it may still be under way."""
+    state = built(ROWS, parts=[part("a", 0)])
+    for seq, record in ((2, WIDENED), (3, ROWS)):
+        t = 10 + 10 * seq
+        key = PATHS.txn_log(t, seq, format_uuid7(t, seq))
+        content = LogContent(t=t, schema={}, deletes=[record], x=TxnMark(seq, key, "evolve", 0))
+        state = state.with_log(LogObject(PATHS.parse_log(key), 1, t), content)
+    assert visible_since(state, ROWS.id) == 20
+    assert visible_since(state, WIDENED.id) == 30

@@ -362,6 +362,20 @@ def test_a_publisher_goes_by_the_grace_of_the_table_and_not_by_that_of_its_setti
     assert committed.header.log in world.store.objects
 
 
+def test_a_transaction_of_before_tables_said_what_they_are_is_published_by_the_settings() -> None:
+    world = make_world()
+    committed = do_merge(world, put_append(world))
+    key = world.table.paths.txn(1)
+    header, log_file = txn_file.decode(key, world.store.objects[key][0], world.table.paths)
+    old = msgspec.structs.replace(header, properties=None)
+    del world.store.objects[committed.header.log]
+    read_at, half = world.clock.elapsed, world.settings.cleanup.grace // 2
+    world.clock.advance(half + 1)
+    assert not publish(world.table, old, log_file, read_at)
+    assert publish(world.table, old, log_file, read_at + 1)
+    assert committed.header.log in world.store.objects
+
+
 @dataclass
 class Slow(FaultyStore):
     """The machine sleeps for 31 s after each GET of a transaction."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from firnline.commit.append_log import publish_append
-from firnline.errors import TransactionError
+from firnline.errors import CommitUnknownError, TransactionError
 from firnline.log import codec
 from firnline.log.records import LogContent
 from firnline.store.create import Attempt
@@ -43,6 +43,21 @@ def test_a_put_that_never_arrived_is_sent_again_as_long_as_there_is_time() -> No
     key = publish(world, store)
     assert store.lost == [key]
     assert key in world.store.objects
+
+
+@pytest.mark.parametrize(("ttl", "minutes"), [("20m", 20), ("6h", 30)])
+def test_one_that_slept_longer_than_it_may_does_not_send_its_second_put(
+    ttl: str, minutes: int
+) -> None:
+    """By ``append.ttl`` a delete of its rows may be forgotten; by the grace, its log file gone."""
+    world, attempt = make_world(cleanup={"grace": "1h"}, append={"ttl": ttl}), Attempt()
+    ms = minutes * 60_000 + 1
+    store = Sleeping(world.store, clock=world.clock, what="/_log/", ms=ms)
+    with pytest.raises(CommitUnknownError, match="too late to try again"):
+        publish(world, store, attempt)
+    assert len(store.lost) == 1
+    assert attempt.may_stand, "else its parts would be deleted"
+    assert not [key for key in world.store.objects if "/_log/" in key]
 
 
 def test_only_an_append_that_begins_a_table_says_what_the_table_is() -> None:

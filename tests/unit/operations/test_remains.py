@@ -160,6 +160,20 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     assert state(world).schema == {"v": "INTEGER", **new}
 
 
+def test_rows_of_a_dropped_partition_stay_away_whatever_log_files_are_left() -> None:
+    """The log file of the drop is lost, and its transaction says that they are dead."""
+    world = filled(2)
+    histories.drop(world, "day=0")
+    before = state(world)
+    (dropped,) = [key for key in before.listing if "_m_" in key]
+    del world.store.objects[dropped]
+    dead = {path for path, marker in before.parts.items() if marker.tmb is not None}
+    assert dead
+    assert dead <= world.store.objects.keys()
+    rebuild(world, force=True)
+    assert state(world).live.keys() == before.live.keys()
+
+
 @pytest.mark.parametrize("others", [[], [2]])
 def test_what_appends_say_that_the_table_is_counts_where_no_birth_record_says_otherwise(
     others: list[int],

@@ -51,6 +51,13 @@ def test_the_marker_of_a_copy_says_all_that_the_one_of_the_part_did() -> None:
         assert set(new.unknown()) == set(old.unknown())
 
 
+def test_the_copy_of_a_part_that_says_no_order_was_inserted_when_the_part_was() -> None:
+    """Else it would win over newer rows of its keys: a transaction dates what it brings by now."""
+    old = Marker(p="t/_data/d=1/a.parquet", b=1, t=5, tmb=9, n=3)
+    new = Copied(old, "d=1", ()).marker(snapshot(make_world()), "t/_data/d=1/b.parquet")
+    assert msgspec.structs.replace(new, t=20).order() == old.order() == (5, 5)
+
+
 def test_deletes_that_a_part_was_free_of_stay_with_its_copy() -> None:
     world = make_world()
     first, second = put_append(world, "d=1", "d=1")
