@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     modules = [Module.of(name.removesuffix(".py")) for name in given.modules]
     tests = given.tests or [*_TESTS, *(f"--ignore=tests/unit/{name}" for name in _OTHERS)]
-    judged = {} if given.all else {(s.module, s.switch): s.why for s in SURVIVORS}
+    judged = set() if given.all else {(s.module, s.function, s.switch) for s in SURVIVORS}
     loop = _Loop(modules, given.seeds, judged, given.shown, given.seconds)
     with tempfile.TemporaryDirectory(prefix="firnline-conditions-", dir=_memory()) as place:
         os.environ["TMPDIR"] = tempfile.tempdir = place
@@ -111,7 +111,7 @@ class _Loop:
         self,
         modules: Sequence[Module],
         seeds: int,
-        judged: Mapping[tuple[str, str], str],
+        judged: Set[tuple[str, str, str]],
         shown: Path | None,
         limit: float,
     ) -> None:
@@ -137,7 +137,7 @@ class _Loop:
             print(f"  fails without any change, and is left out: {nodeid}", flush=True)
         for module in self._modules:
             for switch in module.switches:
-                if (module.name, switch.text) not in self._judged:
+                if (module.name, switch.owner, switch.text) not in self._judged:
                     self._try(runs, tests, module, switch)
             tried, survived = self._tried[module.name], self._survived[module.name]
             print(f"{module.name}: {tried} switched off, {survived} missed", flush=True)

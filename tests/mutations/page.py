@@ -46,8 +46,8 @@ _SURVIVORS = """
 time ([testing.md](testing.md#conditions-that-nothing-misses)). No test misses these, and none has
 to.
 
-| module | condition -> what it may become | why |
-| --- | --- | --- |
+| module | function | condition -> what it may become | why |
+| --- | --- | --- | --- |
 """
 
 
@@ -61,7 +61,7 @@ def markdown() -> str:
 
 def _survivor(each: Survivor) -> str:
     switch = each.switch.replace("|", "\\|")
-    return f"| {each.module} | `{switch}` | {each.why} |\n"
+    return f"| {each.module} | `{each.function}` | `{switch}` | {each.why} |\n"
 
 
 def _section(title: str, mutations: Iterable[Mutation]) -> str:

@@ -9,8 +9,10 @@ import pytest
 from firnline_dev.bootstrap import REPO
 from firnline_dev.simulate.mutations import MUTATIONS
 from tests.mutations.catalogue import RULES, SOURCES
+from tests.mutations.conditions import Module
 from tests.mutations.model import SIMULATION, Mutation
 from tests.mutations.page import markdown
+from tests.mutations.survivors import SURVIVORS
 
 
 @pytest.mark.parametrize("mutation", SOURCES, ids=lambda mutation: mutation.name)
@@ -44,3 +46,11 @@ def test_they_are_at_least_sixty() -> None:
 
 def test_the_page_is_what_the_command_prints() -> None:
     assert (REPO / "docs" / "mutations.md").read_text(encoding="utf-8") == markdown()
+
+
+@pytest.mark.parametrize("module", sorted({each.module for each in SURVIVORS}))
+def test_a_condition_that_is_judged_exists(module: str) -> None:
+    there = {(switch.owner, switch.text) for switch in Module.of(module).switches}
+    judged = [(each.function, each.switch) for each in SURVIVORS if each.module == module]
+    assert set(judged) <= there
+    assert len(set(judged)) == len(judged)
