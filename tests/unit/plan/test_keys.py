@@ -284,3 +284,10 @@ def test_beside_hundreds_of_parts_it_stays_without_a_look_at_each(
     apart = [part(f"p{number}", number, id=(number, number, 0)) for number in (10, 20, 30)]
     assert going([new], *apart[:2]) == ["new"]
     assert going([new], *apart) == []
+
+
+def test_rows_are_hidden_by_columns_of_the_key_and_of_the_partition_alone() -> None:
+    settings = keyed(partition_by=["d"]).settings
+    keys.refuse_outside_key(settings, ["id", "D"], "a lazy delete", next_step="-")
+    with pytest.raises(UsageError, match=r"a lazy delete on table t .* its primary key .id., not"):
+        keys.refuse_outside_key(settings, ["id", "v"], "a lazy delete", next_step="-")
