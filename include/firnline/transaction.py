@@ -373,7 +373,8 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     if t > max(now, after) + dated.FAR_MS:
         found[t] = max(now, after)
     used = snapshot.dates_used() if found else frozenset()
-    lines = (dated.record(at, seen) for at, seen in sorted(found.items()))
+    txns = dated.of_transactions(snapshot.listing, snapshot.other) | {t}
+    lines = (dated.record(at, seen, txn=at in txns) for at, seen in sorted(found.items()))
     return [line for line in lines if not dated.is_over(line, snapshot.purged, used)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firnline import checkpoint
@@ -610,6 +610,11 @@ def take_step(world: World, step: str, partition: str) -> None:
     st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(["d=1", "d=2"])), max_size=14),
     st.booleans(),
 )
+@example(  # our own clean-up after a fold by a client of version 1
+    [("append", "d=1"), ("append", "d=2"), ("merge", "d=1"), ("drop", "d=1"), ("v1 merge", "d=2"),
+     ("clean-up", "d=1")],
+    False,
+)  # fmt: skip
 def test_whatever_happened_any_usable_checkpoint_gives_the_state_of_the_log(
     steps: list[tuple[str, str]], own: bool
 ) -> None:

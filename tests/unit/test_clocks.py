@@ -357,3 +357,31 @@ def test_what_is_dated_years_ahead_and_before_the_horizon_is_not_of_the_time_bef
         clean_up(world)
     assert log not in world.store.objects
     assert late not in snapshot(world).at(moment).live
+
+
+def test_no_row_is_lost_or_twice_there_at_any_moment_with_dates_ahead_by_little_and_by_much() -> (
+    None
+):
+    """What is dated far ahead takes effect by the clock, but after what it replaced was there."""
+    world = make_world()
+    first, start = put_append(world), world.clock.now
+    came = dict.fromkeys(first + put_append(world, t=start + dated.FAR_MS), 1)
+
+    def merge(keys: list[str]) -> None:
+        world.clock.advance(1000)
+        before = set(snapshot(world).live)
+        do_merge(world, keys)
+        (new,) = set(snapshot(world).live) - before
+        came[new] = sum(came[key] for key in keys)
+
+    merge(first)  # dated after both appends, so nearly five minutes ahead
+    (late,) = put_append(world, t=start + YEARS)
+    came[late] = 1
+    merge(sorted(snapshot(world).live))
+    merge(sorted(snapshot(world).live))
+    live = snapshot(world).live
+    for moment in range(start, start + dated.FAR_MS + 9000, 500):
+        live = snapshot(world).at(moment).live
+        appends = 1 + (late in live or moment > start + dated.FAR_MS)
+        assert sum(came[key] for key in live) in (appends, 3)
+    assert sum(came[key] for key in live) == 3

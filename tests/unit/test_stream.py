@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firnline.base import take_base
 from firnline.errors import LogLostError, StreamBehindError, UsageError
+from firnline.log.dated import FAR_MS
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.moment import At
@@ -139,6 +140,10 @@ STEPS = st.one_of(
 
 @examples(40, 2_000)
 @given(before=st.lists(STEPS, max_size=12), after=st.lists(STEPS, min_size=8, max_size=30))
+@example(  # transactions that are dated far ahead after one that is so by less
+    before=[("append", 1, 1), ("drop",), ("append", FAR_MS - 1, 1)],
+    after=[*[("drop",)] * 3, *[("append", 0, 1)] * 3, *[("drop",)] * 2],
+)
 def test_every_append_is_delivered_once_or_the_stream_says_that_it_is_behind(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:

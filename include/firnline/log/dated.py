@@ -5,14 +5,14 @@ be dated after it. Nothing waits for such dates: what counts is when the log fil
 by the store's clock. As long as it is listed, its last-modified time says that; whoever folds it,
 and every transaction that is dated so itself, writes it down in an extension record
 
-    {"dated":{"t":time in the name,"at":when it took effect}}
+    {"dated":{"t":time in the name,"at":when it took effect,"txn":true for a transaction}}
 
 This module is the one place that judges such times; all of them are unix milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,9 +25,10 @@ FAR_MS = 5 * 60_000
 are kept by NTP differ by less, and a date that is ahead by less is over that soon."""
 
 
-class _Dated(msgspec.Struct, frozen=True):
+class _Dated(msgspec.Struct, frozen=True, omit_defaults=True):
     t: int
     at: int
+    txn: bool = False
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,9 +55,9 @@ def named_since(named: int | None, modified: int, now: int) -> int:
     return modified if named is None or named > now + FAR_MS else max(named, modified)
 
 
-def record(t: int, at: int) -> bytes:
-    """Return the line which says that what is dated ``t`` took effect at ``at``."""
-    return msgspec.json.encode(_Record(_Dated(t, at)))
+def record(t: int, at: int, *, txn: bool = False) -> bytes:
+    """Return the line that says since when something counts that is dated ``t``."""
+    return msgspec.json.encode(_Record(_Dated(t, at, txn)))
 
 
 def recorded(lines: Iterable[bytes]) -> dict[int, int]:
@@ -79,16 +80,46 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     return found
 
 
-def known(listing: Mapping[str, LogObject], lines: Iterable[bytes]) -> dict[int, int]:
+def of_transactions(listing: Mapping[str, LogObject], lines: Iterable[bytes]) -> frozenset[int]:
+    """Return the dates, of those that are listed or recorded, that are of transactions."""
+    records = (_read(line) for line in lines)
+    recorded_ones = (one.t for one in records if one is not None and one.txn)
+    return frozenset((*recorded_ones, *(i.name.t for i in listing.values() if i.name.seq)))
+
+
+def known(listing: Mapping[str, LogObject], lines: Collection[bytes]) -> dict[int, int]:
     """Return date -> when it took effect, by what is listed and what is recorded.
 
-    The earlier of both: the clock of who wrote the record may have been ahead, and by the store's
-    clock things take effect in the order of transactions.
+    The earlier of both: the clock of who wrote the record may have been ahead. But a transaction's
+    record that is later by no more than what is tolerated may say what it had to come after.
     """
-    found = recorded(lines)
+    found, transactions = recorded(lines), of_transactions(listing, lines)
     for t, seen in listed(listing).items():
-        found[t] = min(seen, found.get(t, seen))
+        told = found.get(t, seen)
+        late = t in transactions and seen < told <= seen + FAR_MS
+        found[t] = told if late else min(seen, told)
+    _put_in_order(found, sorted(transactions))
     return found
+
+
+def _put_in_order(found: dict[int, int], transactions: Sequence[int]) -> None:
+    """Transactions take effect one after the other, and never at once.
+
+    A later one corrects what a clock that was ahead has recorded of one before it. One that is
+    dated ahead by less counts from its date, and what is dated far ahead after it counts later.
+
+    Args:
+        found: date -> when it took effect, of dates that are far ahead; it is changed.
+        transactions: dates of transactions, those that are not far ahead too, sorted.
+    """
+    far = [t for t in transactions if t in found]
+    for t, later in zip(reversed(far[:-1]), reversed(far[1:]), strict=True):
+        found[t] = min(found[t], found[later] - 1)
+    latest = 0
+    for t in transactions:
+        if t in found:
+            found[t] = max(found[t], latest + 1)
+        latest = found.get(t, t)
 
 
 def is_over(line: bytes, purged: int, used: Container[int]) -> bool:

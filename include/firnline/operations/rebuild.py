@@ -134,7 +134,8 @@ def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
     now = max(table.clock.now_ms(), history.newest_at)
     found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
     found[t] = max(now, *(seen + 1 for seen in found.values()))
-    return {dated.record(at, seen) for at, seen in found.items() if at > seen}
+    txns = {t, history.newest_t, *dated.of_transactions(remains.log.listing, remains.other)}
+    return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
 
 
 def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:

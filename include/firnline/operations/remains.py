@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -145,7 +145,7 @@ class _State(StateColumns):
         log: LogSurvey,
         txns: TxnSurvey,
         records: Mapping[str, Delete],
-        other: Iterable[bytes],
+        other: frozenset[bytes],
     ) -> Self:
         """Without the columns, which follow from it."""
         names = (item.name for item in log.listing.values())

@@ -26,7 +26,8 @@ def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozense
         due: folded log files that every reader has had time to see folded.
         delete_cutoff: a delete visible since before this time (unix ms) may be forgotten.
     """
-    going = {key for key in due if not _is_newest(snapshot, key)}
+    stays = _newest_and_standing(snapshot)
+    going = {key for key in due if snapshot.listing[key].name.seq not in stays}
     while going:
         rest = _rest(snapshot, going)
         lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
@@ -37,13 +38,19 @@ def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozense
     return frozenset(going)
 
 
-def _is_newest(snapshot: Snapshot, key: str) -> bool:
-    """The log file of the newest transaction; only a foreign client can have folded it.
+def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
+    """The newest transaction, and those that it says stand; only a v1 client has folded them.
 
-    Without it, the next base would take an older transaction for the newest and publish this one
-    again, with parts alive that are dead by then.
+    Without its log file the next base would take an older transaction for the newest and publish
+    this one again, with parts alive that are dead by then. Without one of the others the log would
+    be taken for lost (``state.health``). The next transaction folds them, and they may go.
     """
-    return snapshot.seq > 0 and snapshot.listing[key].name.seq == snapshot.seq
+    mark = max(
+        (content.x for content in snapshot.contents.values() if content.x is not None),
+        key=lambda mark: mark.seq,
+        default=None,
+    )
+    return frozenset() if mark is None else frozenset((mark.seq, *(mark.standing or ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,11 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
 
     The next transaction writes it down.
     """
-    item = snapshot.listing[key]
-    seen = dated.listed({key: item}).get(item.name.t)
-    if seen is None or dated.recorded(rest.other).get(item.name.t, seen + 1) <= seen:
+    t = snapshot.listing[key].name.t
+    seen = snapshot.dated.get(t)
+    if seen is None or dated.recorded(rest.other).get(t, seen + 1) <= seen:
         return False
-    return item.name.t >= snapshot.purged or item.name.t in snapshot.dates_used()
+    return t >= snapshot.purged or t in snapshot.dates_used()
 
 
 def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from firnline.ids import format_uuid7
 from firnline.log import dated
 from firnline.log.reader import LogObject
 from firnline.log.sinks import sink_record
@@ -70,6 +71,63 @@ def test_what_is_told_twice_took_effect_at_the_earlier_time(times: tuple[int, in
 def test_what_is_only_listed_and_what_is_only_recorded_are_both_known() -> None:
     t = NOW + 2 * FAR
     assert dated.known(listing([(t, NOW)]), [dated.record(t + 1, 5)]) == {t: NOW, t + 1: 5}
+
+
+def transactions(times: Iterable[tuple[int, int]]) -> dict[str, LogObject]:
+    """Log files of transactions 1, 2, ... of (date, last-modified time)."""
+    keys = [
+        (PATHS.txn_log(t, seq, format_uuid7(t, seq)), modified)
+        for seq, (t, modified) in enumerate(times, start=1)
+    ]
+    return {key: LogObject(PATHS.parse_log(key), 1, modified) for key, modified in keys}
+
+
+T = NOW + 10 * FAR
+
+
+def test_transactions_take_effect_one_after_the_other() -> None:
+    """Those of one millisecond too: else nobody could ask for the state between them."""
+    found = dated.known(transactions([(T, NOW), (T + 1, NOW), (T + 2, NOW)]), [])
+    assert found == {T: NOW - 2, T + 1: NOW - 1, T + 2: NOW}
+
+
+def test_a_later_transaction_corrects_what_a_clock_that_was_ahead_has_recorded() -> None:
+    """Also where its log file is gone, and the record alone says that it was a transaction."""
+    ahead = dated.record(T, NOW + 2 * FAR, txn=True)
+    assert dated.known(transactions([(T + 1, NOW)]), [ahead]) == {T: NOW - 1, T + 1: NOW}
+    append = dated.record(T, NOW + 2 * FAR)
+    assert dated.known(transactions([(T + 1, NOW)]), [append])[T] == NOW + 2 * FAR
+
+
+def test_what_is_dated_far_ahead_comes_after_a_transaction_that_is_dated_ahead_by_less() -> None:
+    near = NOW + FAR
+    log = transactions([(near, NOW), (T, NOW + 1), (T + 1, NOW + 2)])
+    assert dated.known(log, []) == {T: near + 1, T + 1: near + 2}
+    said = [dated.record(T + n, near + 1 + n, txn=True) for n in range(2)]
+    later = {key: item for key, item in log.items() if item.name.t >= T}
+    assert dated.known(later, said)[T] == near + 1, "when the other log file is deleted, too"
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"), [(-1, -1), (0, 0), (1, 1), (FAR, FAR), (FAR + 1, 0), (9 * FAR, 0)]
+)
+def test_a_transaction_that_records_a_time_far_after_its_log_file_is_not_believed(
+    told: int, counts: int
+) -> None:
+    record = dated.record(T, NOW + told, txn=True)
+    assert dated.known(transactions([(T, NOW)]), [record]) == {T: NOW + counts}
+
+
+def test_an_append_that_is_dated_before_a_transaction_may_land_after_it() -> None:
+    """As a read of a state before it goes on to show."""
+    log = listing([(T, NOW + 9)]) | transactions([(T + 1, NOW)])
+    assert dated.known(log, []) == {T: NOW + 9, T + 1: NOW}
+
+
+def test_which_dates_are_of_transactions_is_listed_or_recorded() -> None:
+    log = listing([(T, NOW)]) | transactions([(T + 1, NOW)])
+    lines = [dated.record(T + 2, NOW), dated.record(T + 3, NOW, txn=True), *OTHERS]
+    assert dated.of_transactions(log, lines) == {T + 1, T + 3}
 
 
 @pytest.mark.parametrize("line", OTHERS)

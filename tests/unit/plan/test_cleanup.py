@@ -29,7 +29,7 @@ from firnline.properties import from_settings
 from firnline.snapshot import build, read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.transaction import Change, commit
-from tests.support.cleanups import DAY, GRACE
+from tests.support.cleanups import DAY, GRACE, clean_up
 from tests.support.log_tables import SCHEMA, do_merge, part_key, put_append, snapshot
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world
@@ -420,6 +420,30 @@ def test_it_stays_also_where_others_hold_all_that_it_says() -> None:
     world.clock.advance(2 * GRACE)
     assert newest in snapshot(world).log_tombstones
     assert newest not in {d.key for d in plan(world).logs}
+
+
+def test_so_do_those_that_the_newest_transaction_says_stand() -> None:
+    """Without one of them the log would be taken for lost, by our own readers."""
+    world = make_world()
+    keys = put_append(world, *(f"d={day}" for day in range(60)))
+    for key in keys[:2]:
+        do_merge(world, [key])
+        world.clock.advance(10)
+    client = V1Client(world)
+    client.append("d=1")
+    client.merge("d=1")
+    world.clock.advance(2 * GRACE)
+    state = snapshot(world)
+    ours = {key: item.name.seq for key, item in state.listing.items() if item.name.seq}
+    (mark,) = (state.contents[key].x for key, seq in ours.items() if seq == 2)
+    assert mark is not None
+    assert mark.standing == (1,)
+    assert ours.keys() <= state.log_tombstones.keys()
+    assert not ours.keys() & {d.key for d in plan(world).logs}
+    clean_up(world)
+    assert snapshot(world).seq == 3, "which folds them again"
+    world.clock.advance(2 * GRACE)
+    assert ours.keys() <= {d.key for d in plan(world).logs}
 
 
 def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
