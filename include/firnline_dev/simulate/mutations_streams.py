@@ -34,6 +34,6 @@ def _records_for_ever() -> None:
 
 STREAMS: dict[str, Mutation] = {
     "a stream takes appends in the order of their times": Mutation(_appends_by_time, 24),
-    "a stream takes a fold for the first one": Mutation(_folded_again, 4),
+    "a stream takes a fold for the first one": Mutation(_folded_again, 12),
     "a stream reads dead parts however old they are": Mutation(_records_for_ever, 89),
 }
