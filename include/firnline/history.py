@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
-from firnline.log import dated, txn_file
+from firnline.log import txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -78,23 +78,20 @@ def time_of(table: Table, seq: int) -> int:
     )
 
 
-def newest_at(table: Table, time_ms: int) -> int:
+def newest_at(table: Table, time_ms: int, effective: Callable[[int], int]) -> int:
     """The newest transaction at or before a time (unix ms); 0 where there is none.
 
     Requests: 1 LIST and one ranged GET per halving of what it shows.
 
+    Args:
+        table: the table.
+        time_ms: the time by the clock.
+        effective: of the newest state (``Snapshot.effective``): when what is dated so took effect.
+
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
-    written = {meta.key: meta.modified_ms for meta in _transactions(table)}
-    keys, now = sorted(written), table.clock.now_ms()
-
-    def took_effect(key: str) -> int:
-        t = _headers(table, [key])[0].t
-        return min(
-            t, dated.since(t, written[key], now)
-        )  # one that was copied is older than its object
-
-    found = bisect_right(keys, time_ms, key=took_effect)
+    keys = sorted(meta.key for meta in _transactions(table))
+    found = bisect_right(keys, time_ms, key=lambda key: effective(_headers(table, [key])[0].t))
     if found:
         return table.paths.parse_txn(keys[found - 1])
     if keys and table.paths.parse_txn(keys[0]) > 1:

@@ -94,7 +94,9 @@ class AppendStream:
                 "moment in its past cannot be told",
                 next_step="leave startingAt out, or let it be now",
             )
-        seq = moment.seq if moment.ms is None else newest_at(self.table, moment.ms)
+        seq = moment.seq
+        if moment.ms is not None:
+            seq = newest_at(self.table, moment.ms, snapshot.effective)
         if seq is None or seq > snapshot.seq:
             raise UsageError(
                 f"the table has no transaction {seq}, the newest is {snapshot.seq}",

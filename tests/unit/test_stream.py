@@ -315,6 +315,33 @@ def test_a_stream_begins_after_a_transaction_or_a_time() -> None:
         Reader(world, 3)
 
 
+def test_what_a_stream_after_a_time_delivers_is_what_was_not_there_at_that_time() -> None:
+    """Also where transactions are dated ahead, some by little and some by much."""
+    world = make_world()
+    start = world.clock.now
+    keys = put_append(world)
+    keys += put_append(world, t=start + FAR_MS)
+    came = {key: frozenset([key]) for key in keys}
+
+    def merge(some: list[str]) -> None:
+        world.clock.advance(1000)
+        before = set(live(world))
+        do_merge(world, some)
+        (new,) = set(live(world)) - before
+        came[new] = frozenset().union(*(came[key] for key in some))
+
+    merge(keys[:1])
+    late = put_append(world, t=start + 9 * FAR_MS)
+    came[late[0]] = frozenset(late)
+    merge(live(world))
+    merge(live(world))
+    world.clock.advance(2 * FAR_MS)
+    state = read_snapshot(world.store, world.table.paths)
+    for moment in range(start + 500, world.clock.now, 500):
+        there = [leaf for key in state.at(moment).live for leaf in came[key]]
+        assert sorted(there + Reader(world, moment).drain()) == sorted(keys + late)
+
+
 def test_a_stream_that_holds_ends_with_what_was_there() -> None:
     world = make_world()
     keys = [key for _ in range(3) for key in put_append(world)]
