@@ -251,17 +251,22 @@ class TablePaths:
         """
         return not _FOLDERS.isdisjoint(key.removeprefix(self.data_dir).split("/")[:-1])
 
-    def check_part(self, key: str) -> None:
+    def check_part(self, key: str, what: str = "a marker") -> None:
         """Refuse a marker's path that is not under this table's ``_data/``.
 
         A copied table carries markers of the original: following them would read, and one day
         delete, somebody else's objects.
         """
-        _check(key, self.data_dir, "a marker")
+        _check(key, self.data_dir, what)
 
-    def check_log(self, key: str) -> None:
-        """Refuse a log tombstone that is not under this table's ``_log/``."""
-        _check(key, self.log_dir, "a log tombstone")
+    def check_log(self, key: str, what: str = "a log tombstone") -> None:
+        """Refuse the key of a log file that is not under this table's ``_log/``.
+
+        Args:
+            key: of the log file.
+            what: names it, as the sentence begins.
+        """
+        _check(key, self.log_dir, what)
 
     def check_parts(self, keys: Sequence[str], raw: bytes) -> None:
         """``check_part`` for the keys of one log file; ``raw`` is the JSON text they came from.

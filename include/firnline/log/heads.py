@@ -55,8 +55,8 @@ def read_schemas(
                 heads = _with_sequences(store, listing, heads)
         except ObjectNotFoundError:
             continue  # clean-up passed: list again, as every reader does
-        for head in heads.values():
-            _refuse_foreign(head, paths)
+        for key, head in heads.items():
+            _refuse_foreign(key, head, paths)
         known.clear()
         known.update(heads)
         return _lines(listing, heads)
@@ -66,12 +66,12 @@ def read_schemas(
     )
 
 
-def _refuse_foreign(head: Head, paths: TablePaths) -> None:
+def _refuse_foreign(key: str, head: Head, paths: TablePaths) -> None:
     """Raise ForeignPathError for the log of a table that was copied or renamed."""
     for stone in head.tombstones:
-        paths.check_log(stone.p)
+        paths.check_log(stone.p, f"a log tombstone of log file {key}")
     if head.part:
-        paths.check_part(head.part)
+        paths.check_part(head.part, f"a marker of log file {key}")
 
 
 def _read(

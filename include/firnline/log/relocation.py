@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 class _Anywhere(TablePaths):
     """Paths of a table whose prefix is not known yet: every key passes."""
 
-    def check_log(self, key: str) -> None:
+    def check_log(self, key: str, what: str = "") -> None:
         pass
 
     def check_parts(self, keys: Sequence[str], raw: bytes) -> None:

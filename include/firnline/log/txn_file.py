@@ -111,7 +111,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
             next_step="upgrade firnline before you touch this table",
         )
-    paths.check_log(header.log)
+    paths.check_log(header.log, f"the header of transaction {key}")
     try:
         name = paths.parse_log(header.log)
     except LogCorruptError as error:

@@ -6,10 +6,11 @@ from functools import partial
 
 import pytest
 
-from firnline.errors import LogCorruptError
+from firnline.errors import ForeignPathError, LogCorruptError
+from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.heads import HEAD_BYTES, read_schemas
-from firnline.log.records import LogContent, LogTombstone
+from firnline.log.records import LogContent, LogTombstone, Marker
 from tests.support.beside import Beside
 from tests.support.cleanups import GRACE, clean_up
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
@@ -122,3 +123,18 @@ def test_a_log_file_that_clean_up_takes_meanwhile_is_no_error() -> None:
 
     store.get_heads = cleaned  # type: ignore[method-assign, assignment]  # clean-up passes here
     assert len(read_schemas(store, world.table.paths)) == 1
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_log_file_that_speaks_of_another_place_is_named(ours: bool) -> None:
+    world = make_world()
+    put_append(world)
+    paths, t = world.table.paths, world.clock.now
+    part = Marker("elsewhere/_data/x.parquet", 1, t, n=1, q=0)
+    stone = LogTombstone("elsewhere/_log/1_w-1.jsonl", 1)
+    key = paths.txn_log(t, 1, format_uuid7(t, 1)) if ours else paths.append_log(t, "w-1")
+    markers, stones = ([], [stone]) if ours else ([part], [])
+    content = LogContent(t=t, schema=SCHEMA, markers=markers, tombstones=stones)
+    world.store.put_new(key, codec.encode(content))
+    with pytest.raises(ForeignPathError, match=f"of log file {key} points to 'elsewhere/"):
+        read_schemas(world.store, paths)
