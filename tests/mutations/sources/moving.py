@@ -53,7 +53,7 @@ MOVING = (
     Mutation(
         name="an append does not look whose log it is",
         file="include/firnline/log/heads.py",
-        old="            _refuse_foreign(head, paths)\n",
+        old="            _refuse_foreign(key, head, paths)\n",
         new="            pass\n",
         breaks="Rows are appended to a copied table whose log names another place.",
         caught_by=("tests/unit/operations/test_relocate.py",),
