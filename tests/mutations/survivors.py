@@ -143,5 +143,6 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("log/properties", "PropertiesRecord.identity", "self.seq -> False", "a transaction states one set of values"),
     Survivor("log/properties", "union", "known is not record -> True", "a record that is united with itself stays as it is"),
     Survivor("operations/properties", "show", "base.properties is None -> False", "for the type: None is plain already"),
+    Survivor("log/dated", "known", "seen < told <= seen + FAR_MS -> seen <= told <= seen + FAR_MS", "both are the same time then"),
 )
 # fmt: on

@@ -25,6 +25,7 @@ from firnline.plan.cleanup import (
     plan_cleanup,
     purge_horizon,
 )
+from firnline.plan.cleanup_logs import deletable
 from firnline.properties import from_settings
 from firnline.snapshot import build, read_snapshot
 from firnline.store.base import ObjectMeta
@@ -444,6 +445,18 @@ def test_so_do_those_that_the_newest_transaction_says_stand() -> None:
     assert snapshot(world).seq == 3, "which folds them again"
     world.clock.advance(2 * GRACE)
     assert ours.keys() <= {d.key for d in plan(world).logs}
+
+
+def test_a_transaction_of_an_older_version_names_none_that_stand() -> None:
+    world, _ = merged()
+    state = snapshot(world)
+    contents = {
+        key: content
+        if content.x is None
+        else msgspec.structs.replace(content, x=msgspec.structs.replace(content.x, standing=None))
+        for key, content in state.contents.items()
+    }
+    assert deletable(replace(state, contents=contents), set(), 0) == frozenset()
 
 
 def meta(world: World, seq: int, age_ms: int) -> ObjectMeta:
