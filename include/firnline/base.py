@@ -11,7 +11,7 @@ from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import birth, txn_file
 from firnline.log.properties import Properties
 from firnline.log.txn_file import TxnHeader
-from firnline.properties import current, disagree
+from firnline.properties import current, disagree, put_within
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.state.health import Watch, refuse_objects
 from firnline.store.create import create
@@ -142,7 +142,7 @@ def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -
     the table's, by which clean-up goes: whoever comes for the first time knows it from the header.
     """
     said = header.properties
-    half = (table.settings.cleanup.grace if said is None else said.grace) // 2
+    half = put_within(table.settings, None if said is None else said.grace)
 
     def in_time() -> bool:
         return table.clock.elapsed_ms() - read_at_ms <= half

@@ -29,7 +29,7 @@ HARMLESS = frozenset({"sort_by", "statistics", "deletes"})
 """What a scheduled run applies by itself: parts of before and after go together."""
 _TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
 _JSON = ("{", '"')
-"""How JSON begins; a column may, too."""
+"""First characters of JSON text. A column whose name begins so is written as JSON as well."""
 FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Properties))
 """Names of all properties, as the settings spell them."""
 
@@ -136,6 +136,18 @@ def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
         more = f", run_size {format_size(size)}" if size else ""
         return f"{value.get('method', 'range')}({', '.join(value['columns'])}){more}"
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+
+
+def put_within(settings: TableSettings, said: int | None = None) -> int:
+    """Return for how long what was read may still be put into the log, ms: half of the grace.
+
+    Somebody else may have put it as well; it was folded and deleted later, and must not come back.
+
+    Args:
+        settings: whose grace counts where the table says none.
+        said: ``cleanup.grace`` as the table says it, ms.
+    """
+    return (settings.cleanup.grace if said is None else said) // 2
 
 
 def in_force(

@@ -232,9 +232,9 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
 
 
 def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
-    """What was planned by one key or layout must not be committed under another.
+    """Raise CommitConflictError when a change was planned by another key or layout.
 
-    Also where the table said nothing then: settings had another key, and a rival has stated one.
+    ``planned_by`` are the settings' where the table said nothing then: a rival may have stated one.
     """
     found = base.properties
     if found is None:
@@ -372,7 +372,9 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
     after = max((snapshot.dated.get(at, at) + 1 for at in names), default=0)
     if t > max(now, after) + dated.FAR_MS:
         found[t] = max(now, after)
-    used = snapshot.dates_used() if found else frozenset()
+    if not found:
+        return []
+    used = snapshot.dates_used()
     txns = dated.of_transactions(snapshot.listing, snapshot.other) | {t}
     lines = (dated.record(at, seen, txn=at in txns) for at, seen in sorted(found.items()))
     return [line for line in lines if not dated.is_over(line, snapshot.purged, used)]

@@ -35,7 +35,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("transaction", "_said", "change.properties is None and current(known) == properties and (not disagree(known)) -> current(known) == properties and (not disagree(known))", "a rival has given the table the same properties: they are in force already"),
     Survivor("transaction", "_said", "base.properties is None -> True", "only logged"),
     Survivor("transaction", "_dates", "t > max(now, after) + dated.FAR_MS -> t >= max(now, after) + dated.FAR_MS", "the very millisecond"),
-    Survivor("transaction", "_dates", "found -> True", "speed"),
+    Survivor("transaction", "_dates", "not found -> False", "speed"),
     Survivor("transaction", "_dates", "not dated.is_over(line, snapshot.purged, used) -> True", "size of the log only: a record more, until the log file with the date is deleted"),
     Survivor("fold", "_emptied", "gone -> True", "speed"),
     Survivor("fold", "_carried", "gone -> True", "speed"),
@@ -143,6 +143,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("log/properties", "PropertiesRecord.identity", "self.seq -> False", "a transaction states one set of values"),
     Survivor("log/properties", "union", "known is not record -> True", "a record that is united with itself stays as it is"),
     Survivor("operations/properties", "show", "base.properties is None -> False", "for the type: None is plain already"),
+    Survivor("log/dated", "known", "not found and (not ahead) -> False", "speed"),
     Survivor("log/dated", "known", "seen < told <= seen + FAR_MS -> seen <= told <= seen + FAR_MS", "both are the same time then"),
 )
 # fmt: on

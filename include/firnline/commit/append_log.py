@@ -10,6 +10,7 @@ from firnline.commit import birth
 from firnline.errors import AppendExpiredError, CommitUnknownError, StoreError, TransactionError
 from firnline.log import codec
 from firnline.log.records import LogContent
+from firnline.properties import put_within
 from firnline.store.create import Attempt, create
 from firnline.table import Table
 
@@ -57,7 +58,7 @@ def publish_append(
             next_step=f"{what} less at once, or raise append.ttl; nothing was published",
         )
     # Once it was there it may have been folded and deleted after the grace, and must not come back.
-    latest = min(latest, table.clock.elapsed_ms() + table.settings.cleanup.grace // 2)
+    latest = min(latest, table.clock.elapsed_ms() + put_within(table.settings))
     try:
         found = create(
             table.store,

@@ -93,8 +93,11 @@ def known(listing: Mapping[str, LogObject], lines: Collection[bytes]) -> dict[in
     The earlier of both: the clock of who wrote the record may have been ahead. But a transaction's
     record that is later by no more than what is tolerated may say what it had to come after.
     """
-    found, transactions = recorded(lines), of_transactions(listing, lines)
-    for t, seen in listed(listing).items():
+    found, ahead = recorded(lines), listed(listing)
+    if not found and not ahead:
+        return {}  # as of nearly every table: nothing to put in order
+    transactions = of_transactions(listing, lines)
+    for t, seen in ahead.items():
         told = found.get(t, seen)
         late = t in transactions and seen < told <= seen + FAR_MS
         found[t] = told if late else min(seen, told)

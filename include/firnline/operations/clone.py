@@ -41,7 +41,7 @@ from firnline.plan.clone import (
     without_history,
 )
 from firnline.plan.relocate import refuse_missing, refuse_without
-from firnline.properties import from_settings
+from firnline.properties import from_settings, put_within
 from firnline.snapshot import Snapshot, read_snapshot
 from firnline.state.health import no_table
 from firnline.store.create import create
@@ -332,8 +332,7 @@ class _Run:
     def _with_log(self, plan: ClonePlan, scene: _Scene) -> None:
         """Log files as they are, so that nobody takes it for a table, and then relocate."""
         self._copy_parts(plan, scene)
-        clock, grace = self.target.clock, self.target.settings.cleanup.grace
-        half = (grace if plan.grace is None else plan.grace) // 2
+        clock, half = self.target.clock, put_within(self.target.settings, plan.grace)
         checked = clock.elapsed_ms()
         self._refuse_superseded(plan)
 

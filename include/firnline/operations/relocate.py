@@ -31,6 +31,7 @@ from firnline.plan.relocate import (
     refuse_missing,
     refuse_without,
 )
+from firnline.properties import put_within
 from firnline.state.health import no_table
 from firnline.store.overwrite import overwrite
 from firnline.store.transfer import each
@@ -203,7 +204,7 @@ def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress
                     next_step="run it again; nothing depends on a checkpoint",
                 )
     old = TablePaths(plan.old)
-    half = (table.settings.cleanup.grace if plan.grace is None else plan.grace) // 2
+    half = put_within(table.settings, plan.grace)
     total = len(plan.erases) + len(plan.transactions) + len(plan.logs)
     log, txn = (
         (relocation.named_by_log, relocation.move_log),

@@ -129,7 +129,8 @@ def run_verify(
     """
     run = _Run(table, Effort(table), Findings())
     log = survey_log(table.store, table.paths)
-    snapshot = run.read(LogRead(log.listing, log.contents))
+    published = LogRead(log.listing, log.contents)
+    snapshot = run.read(published)
     run.table = run.in_force(snapshot)
     txns = survey_transactions(table.store, table.paths, upto=snapshot.seq)
     now = table.clock.now_ms()
@@ -143,8 +144,7 @@ def run_verify(
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     if newest is not None and run.readable:
         # What readers see, of which every part has to be there.
-        seen = health.with_newest(table.paths, LogRead(log.listing, log.contents), newest)
-        snapshot = run.read(seen)
+        snapshot = run.read(health.with_newest(table.paths, published, newest))
     counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
         run.found,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from firnline.fold import delete_is_over
 from firnline.log import dated
+from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.log.sinks import without_superseded
 from firnline.snapshot import Snapshot, union_parts
@@ -45,11 +46,7 @@ def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
     this one again, with parts alive that are dead by then. Without one of the others the log would
     be taken for lost (``state.health``). The next transaction folds them, and they may go.
     """
-    mark = max(
-        (content.x for content in snapshot.contents.values() if content.x is not None),
-        key=lambda mark: mark.seq,
-        default=None,
-    )
+    mark = LogRead(snapshot.listing, snapshot.contents).mark
     return frozenset() if mark is None else frozenset((mark.seq, *(mark.standing or ())))
 
 

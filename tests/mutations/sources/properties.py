@@ -50,7 +50,7 @@ PROPERTIES = (
     Mutation(
         name="an append is put again however long ago its first put was",
         file="include/firnline/commit/append_log.py",
-        old="elapsed_ms() + table.settings.cleanup.grace // 2)",
+        old="elapsed_ms() + put_within(table.settings))",
         new="elapsed_ms() + 2 * ttl)",
         breaks="A log file that was folded and deleted comes back, and names parts that are gone.",
         caught_by=("tests/unit/test_append_run.py",),

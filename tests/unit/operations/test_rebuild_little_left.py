@@ -11,6 +11,7 @@ from firnline.history import history
 from firnline.log import codec
 from firnline.log.records import LogContent
 from firnline.operations.rebuild import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.snapshot import Snapshot
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, ids_of, lose_log, merge, state
 from tests.support.v1_client import V1Client
@@ -20,6 +21,17 @@ from tests.support.world import World, make_world
 def rebuild(world: World, *, force: bool = False) -> RebuildReport:
     world.clock.advance(1)
     return run_rebuild(world.table, RebuildOptions(force=force), RUN)
+
+
+def lost_when_empty() -> tuple[World, Snapshot]:
+    """A table whose last part was dropped and deleted, as it was before its log was lost."""
+    world = filled(1)
+    for partition in list(state(world).partitions):
+        histories.drop(world, partition)
+    histories.clean_up(world)
+    before = state(world)
+    lose_log(world)
+    return world, before
 
 
 def test_an_empty_place_is_not_rebuilt() -> None:
@@ -75,12 +87,7 @@ def test_dead_parts_alone_are_named_so_that_clean_up_finds_them() -> None:
 
 
 def test_a_table_whose_last_part_was_dropped_and_deleted_is_rebuilt_empty_with_its_schema() -> None:
-    world = filled(1)
-    for partition in list(state(world).partitions):
-        histories.drop(world, partition)
-    histories.clean_up(world)
-    before = state(world)
-    lose_log(world)
+    world, before = lost_when_empty()
     report = rebuild(world)
     after = state(world)
     assert report.transactions == (before.seq + 1,)
@@ -91,12 +98,7 @@ def test_a_table_whose_last_part_was_dropped_and_deleted_is_rebuilt_empty_with_i
 
 
 def test_one_transaction_is_enough_for_that_where_the_others_are_past_their_retention() -> None:
-    world = filled(1)
-    for partition in list(state(world).partitions):
-        histories.drop(world, partition)
-    histories.clean_up(world)
-    before = state(world)
-    lose_log(world)
+    world, before = lost_when_empty()
     for seq in range(1, before.seq):
         del world.store.objects[world.table.paths.txn(seq)]
     rebuild(world)
