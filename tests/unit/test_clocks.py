@@ -29,7 +29,6 @@ from firnline.operations.remains import RebuildOptions
 from firnline.operations.sweep import SweepOptions, run_sweep
 from firnline.operations.verify import VerifyOptions, run_verify
 from firnline.plan.keys import forgettable
-from firnline.plan.merge_plan import PlannedGroup
 from firnline.snapshot import read_snapshot
 from firnline.transaction import Change, commit
 from tests.support.checkpoints import by_checkpoint, by_log
@@ -245,11 +244,11 @@ def test_a_key_tombstone_that_is_dated_years_ahead_is_forgotten_in_time() -> Non
     world = make_world(primary_key=["ts"], deleted="v")
     keys = [*put_append(world), *put_append(world, t=world.clock.now + YEARS)]
     state = snapshot(world)
-    group = PlannedGroup("d=1", tuple(state.parts[key] for key in keys), ())
+    parts = [state.parts[key] for key in keys]
     age = world.settings.append.ttl + GRACE
     now = world.clock.now
-    assert forgettable(state, world.settings, group, now + age - 1) == {keys[0]}
-    assert forgettable(state, world.settings, group, now + age) == set(keys)
+    assert forgettable(state, world.settings, "d=1", parts, now + age - 1) == {keys[0]}
+    assert forgettable(state, world.settings, "d=1", parts, now + age) == set(keys)
 
 
 def test_a_rebuild_asks_about_no_part_for_a_transaction_that_is_dated_years_ahead() -> None:

@@ -78,7 +78,8 @@ def kernel_task(
     schema = snapshot.schema
     old = frozenset[str]()
     if not work.only_touched or work.keep_winners:
-        old = keys.forgettable(snapshot, settings, group, table.clock.now_ms())
+        now = table.clock.now_ms()
+        old = keys.forgettable(snapshot, settings, group.partition, group.parts, now)
     return KernelTask(
         group=number,
         partition=group.partition,

@@ -14,7 +14,6 @@ from typing import Any
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
 from firnline.part import Scalar, Stats
-from firnline.plan.merge_plan import PlannedGroup
 from firnline.properties import waits
 from firnline.scalars import bound_key, canonical
 from firnline.schema import normalise
@@ -224,7 +223,11 @@ def _last_of_head(
 
 
 def forgettable(
-    snapshot: Snapshot, settings: TableSettings, group: PlannedGroup, now_ms: int
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    parts: Sequence[Marker],
+    now_ms: int,
 ) -> frozenset[str]:
     """Parts of a group whose key tombstones have nothing left to hide.
 
@@ -233,11 +236,11 @@ def forgettable(
     """
     if settings.deleted is None:
         return frozenset()
-    names = {m.p for m in group.parts}
-    others = [m for m in snapshot.partitions.get(group.partition, ()) if m.p not in names]
+    names = {m.p for m in parts}
+    others = [m for m in snapshot.partitions.get(partition, ()) if m.p not in names]
     age = waits(snapshot.properties, settings, now_ms).late_append
     if settings.version is None:
-        last = max(place(m) for m in group.parts)
+        last = max(place(m) for m in parts)
         if any(place(m) < last for m in others):
             return frozenset()
     elif others or settings.deleted_keep is None:
@@ -245,7 +248,7 @@ def forgettable(
     else:
         age = max(age, settings.deleted_keep)
     # A place in the order may be years ahead: the rows were there when their part was.
-    rows = ((m, min(m.order()[1], snapshot.effective(m.t))) for m in group.parts)
+    rows = ((m, min(m.order()[1], snapshot.effective(m.t))) for m in parts)
     return frozenset(m.p for m, inserted in rows if inserted <= now_ms - age)
 
 

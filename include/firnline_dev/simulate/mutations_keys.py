@@ -20,16 +20,18 @@ from firnline_dev.simulate.breaking import Mutation, put
 
 
 def _tombstones_go_at_once() -> None:
-    def forgettable(_snapshot: Any, settings: Any, group: Any, _now_ms: int) -> frozenset[str]:
-        return frozenset(m.p for m in group.parts if settings.deleted is not None)
+    def forgettable(
+        _snapshot: Any, settings: Any, _partition: str, parts: Any, _now_ms: int
+    ) -> Any:
+        return frozenset(m.p for m in parts if settings.deleted is not None)
 
     put(keys, "forgettable", forgettable)
 
 
 def _tombstones_go_by_age() -> None:
-    def forgettable(_snapshot: Any, settings: Any, group: Any, now_ms: int) -> frozenset[str]:
+    def forgettable(_snapshot: Any, settings: Any, _partition: str, parts: Any, now_ms: int) -> Any:
         age = settings.append.ttl + settings.cleanup.grace
-        old = (m.p for m in group.parts if m.order()[1] <= now_ms - age)
+        old = (m.p for m in parts if m.order()[1] <= now_ms - age)
         return frozenset(old if settings.deleted is not None else ())
 
     put(keys, "forgettable", forgettable)

@@ -14,7 +14,6 @@ from firnline.log.records import LogContent, Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.plan import keys
 from firnline.plan.keys import check_deleted, forgettable, may_go, outside_key, ranks, stretches
-from firnline.plan.merge_plan import PlannedGroup
 from firnline.snapshot import Snapshot
 from firnline.transaction import Change, commit
 from tests.support.log_tables import snapshot
@@ -187,9 +186,8 @@ def test_with_versions_anything_restored_beside_a_whole_partition_is_a_conflict(
 def forgotten(world: World, group: list[Marker], age: int, *others: Marker) -> list[str]:
     """What of a group is forgettable so long after its newest part."""
     state = put(world, *group, *others)
-    planned = PlannedGroup("d=1", tuple(group), ())
     now = max(m.t for m in group) + age
-    return names(forgettable(state, world.settings, planned, now))
+    return names(forgettable(state, world.settings, "d=1", group, now))
 
 
 def test_key_tombstones_of_the_first_parts_go_once_no_append_can_land_beneath_them() -> None:
