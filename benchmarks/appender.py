@@ -33,9 +33,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import run_json
-from firnline.appender import Ack, Appender
-from firnline.settings import settings_for_root
-from firnline.snapshot import read_snapshot
+from firnline.append.service import Ack, Appender
+from firnline.settings.load import settings_for_root
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.memory import peak_mib

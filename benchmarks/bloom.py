@@ -23,9 +23,9 @@ import firnline
 from benchmarks import data
 from benchmarks.cluster import merge
 from benchmarks.measure import Figures, Usage
-from firnline.append import Appender
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 

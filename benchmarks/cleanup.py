@@ -20,17 +20,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import Figures, Usage, load_average, watched
-from firnline.base import take_base
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.settings import TableSettings
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline.transaction import Change, commit
 from firnline_dev.s3server import S3Server
 
 WORK = Path(__file__).parents[1] / ".cache" / "bench" / "cleanup"

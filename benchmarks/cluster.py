@@ -21,17 +21,17 @@ import pyarrow.parquet as pq
 
 from benchmarks import data
 from benchmarks.measure import MIB, Figures, Usage
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.predicate_logic import Pruner
-from firnline.predicate_sql import parse_sql
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
-from firnline.stats import from_footer
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.parquet.stats import from_footer
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.sql import parse_sql
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 

@@ -130,8 +130,8 @@ class Firnline:
     """The product: plan, merge on a warm session of Spark local[2], commit, publish."""
 
     def __init__(self, *, sort: bool) -> None:
-        from firnline.settings import TableSettings
-        from firnline.spark.run import SparkEngine
+        from firnline.settings.load import TableSettings
+        from firnline.spark.engine import SparkEngine
         from firnline.spark.session import open_session
         from firnline.table import open_table
 
@@ -166,7 +166,7 @@ class Firnline:
 
     def run(self) -> Notes:
         from firnline.log.txn_file import RunIdentity
-        from firnline.operations.merge import MergeOptions, run_merge
+        from firnline.operations.merge.run import MergeOptions, run_merge
 
         report = run_merge(
             self._open(self._settings, self._access),

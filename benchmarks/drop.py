@@ -26,9 +26,9 @@ from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, TxnMark, stats_json
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.drop.run import DropOptions, run_drop
 from firnline.paths import TablePaths
-from firnline.settings import settings_for_root
+from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
 from firnline_dev.memory import peak_mib

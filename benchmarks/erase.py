@@ -56,8 +56,8 @@ def erase(root: str, keys: Path, column: str, work: Path) -> None:
     from firnline.ids import SystemIds
     from firnline.kernel.local import LocalEngine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.erase import EraseOptions, run_erase
-    from firnline.settings import TableSettings
+    from firnline.operations.erase.run import EraseOptions, run_erase
+    from firnline.settings.load import TableSettings
     from firnline.store.client import open_store
     from firnline.table import open_table
 
@@ -137,8 +137,8 @@ def _same_rows(work: Path) -> None:
     import duckdb
 
     from firnline.paths import TablePaths
-    from firnline.settings import TableSettings
-    from firnline.snapshot import read_snapshot
+    from firnline.settings.load import TableSettings
+    from firnline.state.snapshot import read_snapshot
     from firnline.table import open_table
 
     root = f"file://{work}/erase/table"

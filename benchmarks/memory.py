@@ -80,7 +80,7 @@ def main(folder: Path, work: Path, *, sort: bool, cluster: str, files: int, memo
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.merge import merge_group
-    from firnline.kernel.model import Cluster, KernelInput, KernelTask, SortKey
+    from firnline.kernel.task import Cluster, KernelInput, KernelTask, SortKey
     from firnline.store.client import open_store
 
     prefix = folder.name

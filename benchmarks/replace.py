@@ -81,8 +81,8 @@ def lay_out(root: str, files: list[Path]) -> None:
     from firnline.ids import format_uuid7
     from firnline.log import codec
     from firnline.log.records import LogContent, Marker, stats_json
+    from firnline.parquet.stats import from_footer
     from firnline.paths import Root, TablePaths
-    from firnline.stats import from_footer
     from firnline.store.client import open_store
 
     store, paths = open_store(root), TablePaths(Root.parse(root).prefix)
@@ -109,8 +109,8 @@ def _interval() -> tuple[str, str]:
 def replace(mode: str, root: str, new: Path, work: Path) -> None:
     """Our contender."""
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.replace import ReplaceOptions, run_replace
-    from firnline.plan.delete import Mode
+    from firnline.operations.delete.plan import Mode
+    from firnline.operations.replace.run import ReplaceOptions, run_replace
 
     start, end = _interval()
     lazily: Mode = "lazy" if mode == "lazy" else "eager"
@@ -122,9 +122,9 @@ def replace(mode: str, root: str, new: Path, work: Path) -> None:
 
 def rewrite(root: str, new: Path, work: Path) -> None:
     """Our rewrite of the day, and an append."""
-    from firnline.append import Appender
+    from firnline.append.append import Appender
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.rewrite import RewriteOptions, run_rewrite
+    from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
 
     start, end = _interval()
     query = f"select * from _rows where not (ts >= '{start}' and ts < '{end}')"
@@ -156,7 +156,7 @@ def _opened(root: str, work: Path) -> tuple[Any, Callable[[], Any]]:
     from firnline.clock import SystemClock
     from firnline.ids import SystemIds
     from firnline.kernel.local import LocalEngine
-    from firnline.settings import TableSettings
+    from firnline.settings.load import TableSettings
     from firnline.store.client import open_store
     from firnline.table import open_table
 
@@ -219,7 +219,7 @@ def _same_rows(work: Path) -> None:
         if name == "duckdb":
             paths = [str(p) for p in folder.glob("rewritten/*")]
         else:
-            from firnline.snapshot import read_snapshot
+            from firnline.state.snapshot import read_snapshot
 
             table, _ = _opened(f"file://{folder}/table", folder)
             live = read_snapshot(table.store, table.paths).live

@@ -27,7 +27,7 @@ from firnline.log import codec
 from firnline.log.parts_view import totals
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.paths import TablePaths
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from firnline.store.client import open_store
 from firnline_dev.memory import peak_mib
 
@@ -62,8 +62,8 @@ def make_log(folder: Path) -> Path:
 def _with_checkpoint(table: Path) -> Path:
     """One checkpoint of all log files; written once, in a process that keeps its memory."""
     if not (table / "_ckpt").exists():
-        from firnline import checkpoint
-        from firnline.settings import settings_for_root
+        from firnline.settings.load import settings_for_root
+        from firnline.state import checkpoint
         from firnline.table import open_table
 
         opened = open_table(settings_for_root(f"file://{table}"))

@@ -28,7 +28,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.deletes import DeleteWork
+from firnline.airflow.delete import DeleteWork
 from firnline.airflow.tables import tables_of
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"

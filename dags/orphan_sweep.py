@@ -26,8 +26,8 @@ always safe.
 
 from __future__ import annotations
 
+from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
-from firnline.airflow.humans import Approve
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
 from firnline.airflow.tables import asset_of, clock_of, tables_of
 from firnline.airflow.tasks import RunInTask

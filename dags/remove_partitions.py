@@ -29,8 +29,8 @@ as it was, or all that was picked is gone.
 
 from __future__ import annotations
 
+from firnline.airflow.approvals import Pick
 from firnline.airflow.dags import READING, longest, operation_dag
-from firnline.airflow.humans import Pick
 from firnline.airflow.removal import ApproveRemoval, ListPartitions, RemoveWork
 from firnline.airflow.tables import asset_of, tables_of
 from firnline.airflow.tasks import RunInTask

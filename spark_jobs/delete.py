@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from firnline.spark.job import Job, Operation
 
 if TYPE_CHECKING:
-    from firnline.operations.delete import DeleteOptions
+    from firnline.operations.delete.run import DeleteOptions
 
 
 def _load() -> Operation[DeleteOptions]:
-    from firnline.operations.delete import DeleteOptions, preview, run_delete
+    from firnline.operations.delete.run import DeleteOptions, preview, run_delete
 
     return Operation(DeleteOptions, preview, run_delete)
 

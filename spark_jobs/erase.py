@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from firnline.spark.job import Job, Operation
 
 if TYPE_CHECKING:
-    from firnline.operations.erase import EraseOptions
+    from firnline.operations.erase.run import EraseOptions
 
 
 def _load() -> Operation[EraseOptions]:
-    from firnline.operations.erase import EraseOptions, preview, run_erase
+    from firnline.operations.erase.run import EraseOptions, preview, run_erase
 
     return Operation(EraseOptions, preview, run_erase)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from firnline.spark.job import Job, Operation
 
 if TYPE_CHECKING:
-    from firnline.operations.merge import MergeOptions
+    from firnline.operations.merge.run import MergeOptions
 
 
 def _load() -> Operation[MergeOptions]:
-    from firnline.operations.merge import MergeOptions, preview, run_merge
+    from firnline.operations.merge.run import MergeOptions, preview, run_merge
 
     return Operation(MergeOptions, preview, run_merge)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from firnline.spark.job import Job, Operation
 
 if TYPE_CHECKING:
-    from firnline.operations.replace_options import ReplaceOptions
+    from firnline.operations.replace.options import ReplaceOptions
 
 
 def _load() -> Operation[ReplaceOptions]:
-    from firnline.operations.replace import ReplaceOptions, preview, run_replace
+    from firnline.operations.replace.run import ReplaceOptions, preview, run_replace
 
     return Operation(ReplaceOptions, preview, run_replace)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from firnline.spark.job import Job, Operation
 
 if TYPE_CHECKING:
-    from firnline.operations.rewrite import RewriteOptions
+    from firnline.operations.rewrite.run import RewriteOptions
 
 
 def _load() -> Operation[RewriteOptions]:
-    from firnline.operations.rewrite import RewriteOptions, preview, run_rewrite
+    from firnline.operations.rewrite.run import RewriteOptions, preview, run_rewrite
 
     return Operation(RewriteOptions, preview, run_rewrite)
 

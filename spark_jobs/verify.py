@@ -17,12 +17,12 @@ from firnline.spark.job import Job, Operation
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.verify import VerifyOptions, VerifyReport
+    from firnline.operations.verify.run import VerifyOptions, VerifyReport
     from firnline.table import Table
 
 
 def _load() -> Operation[VerifyOptions]:
-    from firnline.operations.verify import VerifyOptions
+    from firnline.operations.verify.run import VerifyOptions
 
     return Operation(VerifyOptions, None, _verify)
 
@@ -30,7 +30,7 @@ def _load() -> Operation[VerifyOptions]:
 def _verify(
     table: Table, engine: Callable[[], Engine], options: VerifyOptions, _: RunIdentity
 ) -> VerifyReport:
-    from firnline.operations.verify import refuse_findings, run_verify
+    from firnline.operations.verify.run import refuse_findings, run_verify
     from firnline.spark.footers import footers_by
 
     report = run_verify(table, options, footers_by(engine))

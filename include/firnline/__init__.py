@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firnline.appender import Appender
-    from firnline.reading import scan
+    from firnline.append.service import Appender
+    from firnline.read.scan import scan
 
 __all__ = ["Appender", "scan"]
 
-_FROM = {"Appender": "firnline.appender", "scan": "firnline.reading"}
+_FROM = {"Appender": "firnline.append.service", "scan": "firnline.read.scan"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
-from firnline.log.properties import Properties
 from firnline.paths import Root, TablePaths
-from firnline.properties import in_force
-from firnline.settings import TableSettings
+from firnline.properties.in_force import in_force
+from firnline.properties.record import Properties
+from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store

@@ -118,7 +118,7 @@ def test_ctrl_c_says_what_is_safe(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.operations.cleanup.run_cleanup", stopped)
+    monkeypatch.setattr("firnline.operations.cleanup.run.run_cleanup", stopped)
     shown = firnline("cleanup", "e", "--settings", merged)
     assert shown.code == 130
     assert "what was deleted had no reader any more, e reads as before" in shown.sentence

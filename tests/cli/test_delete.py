@@ -14,8 +14,8 @@ from firnline.cli.erase import parse_keys
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase import EraseOptions, run_erase
-from firnline.settings import settings_for_root
+from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, content_of, settings_file
 

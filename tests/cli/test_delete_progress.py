@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from firnline.cli.delete_progress import deleting
-from firnline.operations.deleting import DeleteProgress
+from firnline.operations.deletion import DeleteProgress
 from tests.support.world import SetClock
 
 HALF = DeleteProgress(objects=2_000, deleted=999, failed=1)

@@ -136,7 +136,7 @@ def test_ctrl_c_says_what_is_safe(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.operations.drop.run_drop", stopped)
+    monkeypatch.setattr("firnline.operations.drop.run.run_drop", stopped)
     shown = firnline("drop", table.root, "d=1", "--yes")
     assert shown.code == 130
     assert "the partitions of events went together or not at all" in shown.sentence

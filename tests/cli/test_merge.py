@@ -14,7 +14,7 @@ from firnline.cli.history import by_whom
 from firnline.cli.merge import identity
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity
-from firnline.settings import settings_for_root
+from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, settings_file
 
@@ -150,7 +150,7 @@ def test_ctrl_c_in_a_merge_says_what_is_safe(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.operations.merge.run_merge", stopped)
+    monkeypatch.setattr("firnline.operations.merge.run.run_merge", stopped)
     shown = firnline("merge", root)
     assert shown.code == 130
     assert shown.sentence == (
@@ -165,7 +165,7 @@ def test_ctrl_c_in_an_append_does_not_invite_to_append_twice(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.append.Appender.append_files", stopped)
+    monkeypatch.setattr("firnline.append.append.Appender.append_files", stopped)
     shown = firnline("append", root, rows)
     assert shown.code == 130
     assert f"look with `firnline parts {root}` before you append them again" in shown.sentence

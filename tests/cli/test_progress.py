@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from firnline.cli.progress import merging
-from firnline.operations.merge import Progress
+from firnline.operations.merge.run import Progress
 from tests.support.world import SetClock
 
 HALF = Progress(
@@ -18,7 +18,7 @@ HALF = Progress(
 DONE = Progress(
     groups=4, groups_done=4, parts_in=2_000, parts_merged=2_000, parts_done=2_000, transactions=2
 )
-LOG = logging.getLogger("firnline.operations.merge")
+LOG = logging.getLogger("firnline.operations.merge.run")
 
 
 class Terminal(io.StringIO):

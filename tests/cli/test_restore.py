@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.settings import settings_for_root
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.settings.load import settings_for_root
 from firnline.table import Table, open_table
 from tests.support.cli import Outcome
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.settings import find_table
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.settings.load import find_table
+from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table
 from tests.support.cli import Outcome, content_of, settings_file
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.ids import SystemIds
-from firnline.settings import find_table
-from firnline.snapshot import read_snapshot
+from firnline.settings.load import find_table
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table, open_table
 from tests.support.cli import LogOnlyTable, Outcome, content_of, settings_file
 

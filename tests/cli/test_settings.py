@@ -73,7 +73,7 @@ def test_settings_of_a_table_say_where_each_value_is_from(
 
 
 def test_settings_of_a_table_as_json_can_be_read_back(firnline: Firnline, tmp_path: Path) -> None:
-    from firnline.settings import TableSettings, load_settings
+    from firnline.settings.load import TableSettings, load_settings
 
     path = settings_file(tmp_path, TWO_TABLES)
     data = firnline("settings", "show", "users", "--settings", path, "--json").data

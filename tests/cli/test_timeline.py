@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.cli.timeline_picture import marks
-from firnline.plan.axis import Axis
+from firnline.operations.inspect.axis import Axis
 from tests.support.cli import Outcome, settings_file
 
 Firnline = Callable[..., Outcome]

@@ -85,7 +85,7 @@ def test_ctrl_c_says_what_is_safe(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("firnline.operations.ttl.run_ttl", stopped)
+    monkeypatch.setattr("firnline.operations.ttl.run.run_ttl", stopped)
     shown = firnline("ttl", "events", "--settings", settings)
     assert shown.code == 130
     assert "went in one transaction or not at all" in shown.sentence

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.settings import settings_for_root
-from firnline.snapshot import read_snapshot
+from firnline.settings.load import settings_for_root
+from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table
 from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import StoreRoot

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
+from firnline.commit.transaction import commit
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.table import Table
-from firnline.transaction import commit
 from tests.support.checkpoints import assert_same, checkpoints
 from tests.support.log_tables import do_merge, merge_change, put_append
 from tests.support.sweeping import each_interrupt, every_point

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
 from firnline.errors import (
     FirnlineError,
     ForeignPathError,
@@ -20,14 +20,14 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.clone import CloneOptions, run_clone
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.rebuild import RebuildOptions, run_rebuild
-from firnline.operations.relocate import RelocateOptions, run_relocate
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.clone.run import CloneOptions, run_clone
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
+from firnline.operations.relocate.run import RelocateOptions, run_relocate
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.moving import beside, moved
 from tests.support.operations import erase

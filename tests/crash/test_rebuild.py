@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import LogCorruptError
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.state.snapshot import read_snapshot
 from tests.support.operations import ALL, lost, rebuild
 from tests.support.places import MemoryPlace, keys_in
 from tests.support.scenarios import PARTITIONED, Call, advance, dies_before, merge

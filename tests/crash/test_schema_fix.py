@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FirnlineError, SchemaConflictError
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.schema_fix import OP, SchemaFixOptions, run_schema_fix
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.plan.schema_target import ColumnFix
-from firnline.snapshot import read_snapshot
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.schema_fix.run import OP, SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.target import ColumnFix
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table
 from firnline_dev.s3server import S3Server, StoreRoot

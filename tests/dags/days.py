@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(1, 8))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from firnline.ids import SystemIds
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 
 PARTITIONS = ("day=a", "day=b")

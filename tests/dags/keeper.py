@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline.errors import EnvironmentFaultError
-from firnline.pools import pools_json
-from firnline.settings import load_settings
+from firnline.operations.pools import pools_json
+from firnline.settings.load import load_settings
 from firnline_dev.airflow_home import StackOptions
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from firnline.history import history
+from firnline.state.history import history
 from tests.dags.maintained import Maintained
 from tests.dags.zombies import (
     PARTITIONS,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from firnline.errors import EnvironmentFaultError, UsageError
-from firnline.history import history
-from firnline.snapshot import read_snapshot
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline_dev.airflow_api import wait_until
 from firnline_dev.airflow_backfill import create_backfill
 from tests.dags.days import DAYS, append_days, partition, rows_by_day

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from firnline.errors import UsageError
-from firnline.history import history
+from firnline.state.history import history
 from tests.dags.days import DAYS, append_days, part_files, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run
 

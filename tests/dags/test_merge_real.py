@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from firnline.errors import UsageError
-from firnline.history import history
+from firnline.state.history import history
 from tests.dags.databases import all_rows
 from tests.dags.filled import Row, fill, live_keys, live_rows
 from tests.dags.keeper import store_connection

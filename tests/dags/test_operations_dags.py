@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from firnline.pools import pool_of_dag
-from firnline.settings_operations import ALL_OPERATIONS
+from firnline.operations.pools import pool_of_dag
+from firnline.settings.operations import ALL_OPERATIONS
 from firnline_dev.bootstrap import REPO
 from tests.dags.parsing import HEAVY, Parser
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from firnline.errors import UsageError
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.state.history import history
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import fill, live_keys, live_rows

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import UsageError
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.drop import DropOptions, run_drop
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.state.history import history
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import fill, live_keys, live_rows

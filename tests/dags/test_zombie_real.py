@@ -15,10 +15,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from tests.dags.maintained import Maintained, Run

@@ -16,13 +16,13 @@ import duckdb
 import psutil
 import pytest
 
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.pools import pools_json
-from firnline.settings import load_settings
-from firnline.snapshot import read_snapshot
+from firnline.operations.pools import pools_json
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.settings.load import load_settings
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.airflow_api import wait_until
 from firnline_dev.airflow_home import Config, StackOptions

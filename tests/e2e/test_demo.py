@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline_dev.demo import flights as source
 from firnline_dev.demo.airflow import firnline, first_error

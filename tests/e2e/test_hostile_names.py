@@ -15,20 +15,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.drop import DropOptions, list_partitions, run_drop
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.paths import Root, TablePaths, quote_value, unquote_value
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.table import Table
@@ -302,7 +302,7 @@ def test_any_name_of_a_column_may_partition_or_is_refused(tmp_path: Path, column
 def test_a_name_of_a_table_that_a_dag_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
     import yaml
 
-    from firnline.settings import load_settings
+    from firnline.settings.load import load_settings
 
     path = tmp_path / "tables.yaml"
     path.write_text(yaml.safe_dump({"tables": {name: {"root": "s3://b/t"}}}), encoding="utf-8")

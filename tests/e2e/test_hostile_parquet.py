@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.import_files import ImportOptions, run_import
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.import_files.run import ImportOptions, run_import
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.verify.run import VerifyOptions, run_verify
 from tests.support.hostile import reading, refusal
 from tests.support.log_tables import snapshot
 from tests.support.reading import visible_rows
@@ -221,8 +221,8 @@ def test_a_file_with_any_byte_changed_is_refused_by_name_or_has_the_rows_it_stat
     tmp_path: Path,
 ) -> None:
     """The path of an append, which ends in rows and not in a copy of the file."""
-    from firnline.append_source import check_files, read_files
-    from firnline.schema import SchemaUnion
+    from firnline.append.source import check_files, read_files
+    from firnline.types.schema import SchemaUnion
 
     path = tmp_path / "hit.parquet"
     for at in [*range(0, FOOTER, 5), *range(FOOTER, len(GOOD))]:

@@ -15,17 +15,18 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, RunFailedError, UsageError
-from firnline.kernel import query_process
-from firnline.kernel.duck import open_duckdb
+from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.local import LocalEngine
+from firnline.kernel.query import process as query_process
 from firnline.log.txn_file import RunIdentity
-from firnline.operations import delete, rewrite
-from firnline.operations.delete import DeleteOptions
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rewrite import RewriteOptions
+from firnline.operations.delete import run as delete
+from firnline.operations.delete.run import DeleteOptions
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite import run as rewrite
+from firnline.operations.rewrite.run import RewriteOptions
 from tests.support.effort import sample
 from tests.support.hostile import RecordingStore, refusal
 from tests.support.world import World, make_world

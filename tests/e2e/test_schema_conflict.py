@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
-from firnline.arrow_types import from_arrow
-from firnline.settings import find_table
+from firnline.append.append import Appender
+from firnline.settings.load import find_table
 from firnline.table import Table, open_table
+from firnline.types.arrow import from_arrow
 from tests.support.cli import Outcome, content_of, program, settings_file
 from tests.support.conflicts import values
 from tests.support.histories import parquet_bytes

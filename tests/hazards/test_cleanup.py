@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import ForeignPathError
-from firnline.operations.cleanup import CleanupOptions, preview, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.operations.cleanup.run import CleanupOptions, preview, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.paths import TablePaths
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted
 from firnline.store.client import open_store
 from firnline.table import Table

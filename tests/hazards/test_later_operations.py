@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.replace import ReplaceOptions, run_replace
-from firnline.operations.restore import RestoreOptions, run_restore
-from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
-from firnline.plan.evolve import Evolution
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.replace.run import ReplaceOptions, run_replace
+from firnline.operations.restore.run import RestoreOptions, run_restore
+from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log, checkpoints
 from tests.support.cleanups import RUN

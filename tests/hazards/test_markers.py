@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError
-from firnline.history import history
 from firnline.kernel.local import LocalEngine
-from firnline.operations.drop import DropOptions, list_partitions, run_drop
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.snapshot import read_snapshot
+from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from tests.support import histories
 from tests.support.beside import Beside, Watched, nothing_dangles
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep

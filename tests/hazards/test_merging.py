@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
-from firnline.history import history
 from firnline.kernel.local import LocalEngine
-from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.state.history import history
 from tests.support.cleanups import RUN, check
 from tests.support.engines import CountingEngine
 from tests.support.histories import parquet_bytes

@@ -11,25 +11,17 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.faultproxy import FaultProxy, Request, whole_answer
-from tests.support.on_store import (
-    RUN,
-    content,
-    engine,
-    filled,
-    later,
-    merge,
-    opened,
-)
+from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import stored_ids, visible_ids
 
 NAMES = ("a_m_b", "m_x", "_m_", "my_m_host_m_", "h.*[x]+(y)$", "it's;--", "ünïcode %25 x")

@@ -8,22 +8,14 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FindingsError
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.drop import DropOptions, list_partitions, run_drop
-from firnline.operations.rebuild import run_rebuild
-from firnline.operations.remains import RebuildOptions
-from firnline.operations.sweep import SweepOptions, run_sweep
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline_dev.s3server import StoreRoot
-from tests.support.on_store import (
-    RUN,
-    content,
-    engine,
-    filled,
-    later,
-    merge,
-    opened,
-)
+from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import visible_ids
 
 BESIDE = ("t2", "t-old", "t_log", "t/inner", "t/_data/inner", "t/_data/day=mo/inner")

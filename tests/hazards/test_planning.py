@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from firnline.operations import cleanup, delete, drop, sweep
-from firnline.operations import merge as merging
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup import run as cleanup
+from firnline.operations.delete import run as delete
+from firnline.operations.drop import run as drop
+from firnline.operations.merge import run as merging
+from firnline.operations.sweep import run as sweep
+from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE, RUN
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import put_append

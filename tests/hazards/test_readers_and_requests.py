@@ -9,23 +9,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot
 from tests.support.beside import Beside
-from tests.support.on_store import (
-    RUN,
-    Reads,
-    content,
-    engine,
-    filled,
-    later,
-    merge,
-    opened,
-)
+from tests.support.on_store import RUN, Reads, content, engine, filled, later, merge, opened
 from tests.support.reading import part_rows
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError
-from firnline.history import history
 from firnline.kernel.local import LocalEngine
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.state.history import history
 from firnline.table import Table
 from tests.support.beside import Beside
 from tests.support.cleanups import RUN, check, keys_under

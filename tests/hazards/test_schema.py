@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.snapshot import read_snapshot
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import RUN, check, clean_up, keys_under
 from tests.support.conflicts import fix
 from tests.support.engines import CountingEngine

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from firnline.errors import SnapshotExpiredError
-from firnline.operations.cleanup import CleanupFailedError, CleanupOptions, preview
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupFailedError, CleanupOptions, preview
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Watched
 from tests.support.cleanups import GRACE, RUN, Refusing, check, clean_up
 from tests.support.engines import CountingEngine

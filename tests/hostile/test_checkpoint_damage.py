@@ -11,11 +11,11 @@ from functools import cache
 
 import pytest
 
-from firnline import checkpoint
 from firnline.errors import CheckpointError
-from firnline.log import checkpoint_file
+from firnline.log import checkpoint as checkpoint_file
 from firnline.paths import TablePaths
-from firnline.snapshot import Snapshot
+from firnline.state import checkpoint
+from firnline.state.snapshot import Snapshot
 from tests.support.checkpoints import assert_same, by_checkpoint, by_log, checkpoints
 from tests.support.hostile import replaced, shifted
 from tests.support.log_tables import do_merge, put_append

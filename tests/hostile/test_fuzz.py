@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.log import codec, txn_file
 from firnline.log.head import decode_head
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.key_files import key_set, read_keys
-from firnline.partition import span_of
+from firnline.operations.erase.keys import key_set, read_keys
+from firnline.parquet.partition import span_of
 from firnline.paths import Root, TablePaths, unquote_value
-from firnline.predicate import bind, parse_json, to_json, to_sql
-from firnline.predicate_logic import Pruner
-from firnline.predicate_sql import parse_sql
-from firnline.sql_types import parse_sql_type
-from firnline.table_fields import PartitionField
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import bind, parse_json, to_json, to_sql
+from firnline.settings.fields import PartitionField
+from firnline.types.sql import parse_sql_type
 from firnline.units import format_duration, format_size, parse_duration, parse_size
 from tests.support.effort import FULL, examples
 from tests.support.hostile import reading

@@ -14,15 +14,15 @@ from functools import cache
 import msgspec
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.log import codec, txn_file
 from firnline.log.heads import read_schemas
 from firnline.log.records import Delete, LogContent, Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.paths import TablePaths
-from firnline.snapshot import Snapshot, read_snapshot
-from firnline.survey import survey_transactions
-from firnline.transaction import Change, commit
+from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.state.survey import survey_transactions
 from tests.support.hostile import damaged, reading, refusal, replaced, shifted
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.v1_client import V1Client

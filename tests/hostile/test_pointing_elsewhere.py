@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
 from firnline.errors import FirnlineError
 from firnline.ids import format_uuid7
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.certificate import complete_certificate
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.downgrade import DowngradeOptions, run_downgrade
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.erase import EraseOptions, run_erase
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rebuild import RebuildOptions, run_rebuild
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.ttl import TtlOptions, run_ttl
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.ttl.run import TtlOptions, run_ttl
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
 from firnline.store.client import open_store
 from firnline.table import Table
 from tests.support.engines import CountingEngine

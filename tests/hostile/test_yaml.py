@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import SettingsError
-from firnline.settings import load_settings
+from firnline.settings.load import load_settings
 from tests.support.hostile import refusal
 
 ROOT = "root: 's3://b/t'"
@@ -210,7 +210,7 @@ _MEASURE = r"""
 import sys
 from pathlib import Path
 from firnline.errors import SettingsError
-from firnline.settings import load_settings
+from firnline.settings.load import load_settings
 from firnline_dev.memory import peak_mib
 try:
     load_settings(Path(sys.argv[1]))

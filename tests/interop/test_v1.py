@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rebuild import run_rebuild
-from firnline.operations.remains import RebuildOptions
-from firnline.plan.delete import Mode
-from firnline.snapshot import read_snapshot
+from firnline.operations.delete.plan import Mode
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE
 from tests.support.effort import examples
 from tests.support.engines import CountingEngine

@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import firnline
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rebuild import run_rebuild
-from firnline.operations.remains import RebuildOptions
-from firnline.operations.rewrite import run_rewrite
-from firnline.operations.rewrite_options import RewriteOptions
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world

@@ -8,20 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SchemaConflictError, StreamBehindError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, preview
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
-from firnline.plan.evolve import Evolution
-from firnline.plan.read import ReadOptions
-from firnline.plan.schema_target import ColumnFix
-from firnline.plan.stream import Bounds
-from firnline.snapshot import read_snapshot
-from firnline.stream import AppendStream
+from firnline.operations.cleanup.run import CleanupOptions, preview
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.target import ColumnFix
+from firnline.read.offsets import Bounds
+from firnline.read.plan import ReadOptions
+from firnline.read.stream import AppendStream
+from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Watched
 from tests.support.cleanups import GRACE, clean_up
 from tests.support.reading import visible_ids

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.arrow_types import from_arrow
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.merge import merge_group
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask, SortKey
-from firnline.schema import union
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
 from firnline.store.base import Store
 from firnline.store.client import open_store
+from firnline.types.arrow import from_arrow
+from firnline.types.schema import union
 
 PREFIX = "table/_data/d=1/"
 

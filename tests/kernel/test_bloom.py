@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.kernel.bloom import distinct_limit
-from firnline.kernel.duck import tries
-from firnline.kernel.model import BloomFilters, Cluster
+from firnline.kernel.duckdb import tries
+from firnline.kernel.task import BloomFilters, Cluster
 from tests.kernel.conftest import Group
 
 ROWS = 8_192

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.kernel.model import Conversion, KernelResult
+from firnline.kernel.task import Conversion, KernelResult
 from tests.kernel.conftest import Group
 
 SAME = (Conversion(column="v", name="v"),)

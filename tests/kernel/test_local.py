@@ -5,7 +5,7 @@ import pyarrow as pa
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 from tests.kernel.conftest import Group
 
 

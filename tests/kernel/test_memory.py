@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from firnline.kernel.interrupt import never
-from firnline.kernel.model import KernelInput
-from firnline.kernel.stage import stage
+from firnline.kernel.task import KernelInput
+from firnline.kernel.staging import stage
 from firnline.store.client import open_store
 from firnline_dev.memory import peak_mib
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import UsageError
-from firnline.kernel import query_child, query_process
-from firnline.kernel.model import KernelResult
-from firnline.kernel.query_process import check_query
+from firnline.kernel.query import process as query_process
+from firnline.kernel.query import worker as query_child
+from firnline.kernel.query.process import check_query
+from firnline.kernel.task import KernelResult
 from tests.kernel.conftest import Group
 from tests.support.effort import examples
 

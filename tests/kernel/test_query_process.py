@@ -10,9 +10,9 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.ids import SystemIds
-from firnline.kernel import query_process
 from firnline.kernel.merge import merge_group
-from firnline.kernel.query_process import check_query
+from firnline.kernel.query import process as query_process
+from firnline.kernel.query.process import check_query
 from tests.kernel.conftest import Group
 from tests.kernel.test_query import COLUMNS, asked
 from tests.support.query_server import QueryServer, fork_queries, query_server

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.arrow_types import from_arrow
-from firnline.kernel.model import Cluster, KernelResult
-from firnline.schema import union
+from firnline.kernel.task import Cluster, KernelResult
+from firnline.types.arrow import from_arrow
+from firnline.types.schema import union
 from tests.kernel.conftest import Group
 from tests.support.effort import examples
 

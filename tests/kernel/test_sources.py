@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from firnline.kernel.model import Conversion, KernelTask, Source
+from firnline.kernel.task import Conversion, KernelTask, Source
 from tests.kernel.conftest import Group
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from firnline.kernel.model import KernelResult, KernelTask, KeyFile
-from firnline.part_metadata import PartMetadata, read_pairs
+from firnline.kernel.task import KernelResult, KernelTask, KeyFile
+from firnline.parquet.part import PartMetadata, read_pairs
 from tests.kernel.conftest import PREFIX, Group
 from tests.support.effort import examples
 

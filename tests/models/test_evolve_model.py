@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
-from firnline.fold import delete_is_over
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.snapshot import read_snapshot
+from firnline.commit.fold import delete_is_over
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
 from tests.support.effort import examples
 from tests.support.evolving import (

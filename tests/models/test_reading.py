@@ -19,18 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firnline
-from firnline.append import Appender
-from firnline.errors import (
-    PartGoneError,
-    PartUnreadableError,
-    SnapshotExpiredError,
-    UsageError,
-)
+from firnline.append.append import Appender
+from firnline.errors import PartGoneError, PartUnreadableError, SnapshotExpiredError, UsageError
 from firnline.log import codec
 from firnline.log.records import NO_STATS
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.state.snapshot import read_snapshot
 from tests.support.effort import examples
 from tests.support.visible import RUN, SCHEMA, Played, Row, by_every_path, rows_like, tally
 from tests.support.world import World, make_world

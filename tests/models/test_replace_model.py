@@ -12,12 +12,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.append import Appender
-from firnline.history import history
+from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.replace import ReplaceOptions, run_replace
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.replace.run import ReplaceOptions, run_replace
+from firnline.state.history import history
 from tests.support.effort import examples
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids

@@ -11,20 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.keys import units
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.merge_tasks import kernel_task
-from firnline.operations.rewrite import run_rewrite
-from firnline.operations.rewrite_options import RewriteOptions
-from firnline.plan.keys import units
-from firnline.plan.selection import group_of
-from firnline.reading import scan
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.kernel_tasks import kernel_task
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.selection import group_of
+from firnline.read.scan import scan
 from firnline.table import Table
 from tests.support.effort import sample
 from tests.support.updates import Key, Row, visible

@@ -2,7 +2,7 @@
 
 python -m tests.mutations.conditions MODULE ... [--seeds N] [--shown FILE] [--all]
 
-MODULE is a file of the package without its ending: ``plan/cleanup``. Exit code 1 when a condition
+MODULE is a file of the package without its ending: ``operations/cleanup/plan``. Exit code 1 when a condition
 survives that ``tests.mutations.survivors`` does not judge.
 """
 
@@ -38,7 +38,7 @@ class Module:
     """A module whose conditions are switched off."""
 
     name: str
-    """As it was asked for: ``plan/cleanup``."""
+    """As it was asked for: ``operations/cleanup/plan``."""
     source: str
     switches: tuple[Switch, ...]
 
@@ -91,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as plan/cleanup")
+    parser.add_argument(
+        "modules", nargs="+", metavar="MODULE", help="such as operations/cleanup/plan"
+    )
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="instead of the unit tests")
     parser.add_argument("--seeds", type=int, default=20, help="of the simulation; 0: none")
     parser.add_argument("--shown", type=Path, help="keeps what tests run, for next time")

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask, SortKey
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
 from firnline.paths import Root
-from firnline.spark.run import SparkEngine
+from firnline.spark.engine import SparkEngine
 from firnline.spark.session import open_session
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store

@@ -17,7 +17,7 @@ import psutil
 import pyspark
 import pytest
 
-from firnline.spark_conf import with_defaults
+from firnline.settings.spark_conf import with_defaults
 from firnline_dev.airflow_api import wait_until
 from firnline_dev.bootstrap import REPO
 from firnline_dev.s3server import free_port
@@ -122,9 +122,9 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
 _HEAD = """
 import os, sys
 from pathlib import Path
-from firnline.spark.run import SparkEngine
+from firnline.spark.engine import SparkEngine
 from firnline.spark.session import open_session
-from firnline.spark.ship import ship
+from firnline.spark.distribute import ship
 from firnline.store.access import StoreAccess
 from tests.spark.conftest import Parts
 

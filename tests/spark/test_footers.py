@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.footers import FooterWanted
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.settings import settings_for_root
+from firnline.append.append import Appender
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.parquet.footers import FooterWanted
+from firnline.settings.load import settings_for_root
 from firnline.spark import footers
+from firnline.spark.engine import SparkEngine
 from firnline.spark.footers import footers_by
-from firnline.spark.run import SparkEngine
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.history import history
-from firnline.settings import settings_for_root
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.settings.load import settings_for_root
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
-from firnline.history import history
-from firnline.settings import settings_for_root
+from firnline.append.append import Appender
+from firnline.settings.load import settings_for_root
+from firnline.state.history import history
 from firnline.table import Table, open_table
 from tests.support.jobs import Done, Jobs
 from tests.support.reading import stored_ids

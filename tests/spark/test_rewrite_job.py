@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append import Appender
-from firnline.history import history
-from firnline.settings import settings_for_root
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.settings.load import settings_for_root
 from firnline.spark.job import OPTIONS_VARIABLE
+from firnline.state.history import history
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table, open_table
 from tests.support.jobs import Done, Jobs
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from firnline.kernel.model import KernelResult, KernelTask
-from firnline.spark.bunches import bunches
+from firnline.kernel.task import KernelResult, KernelTask
+from firnline.spark.batches import bunches
 from firnline_dev.airflow_api import wait_until
 from tests.spark.conftest import Parts
 from tests.support.programs import HUNG_SECONDS

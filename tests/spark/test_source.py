@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append import Appender
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.spark.source import register
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.restore import RestoreOptions, run_restore
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.restore.run import RestoreOptions, run_restore
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot

@@ -12,25 +12,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.errors import StoreAccessError, StoreUnavailableError
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup import CleanupOptions, CleanupReport, run_cleanup
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.sweep import SweepOptions, preview, run_sweep
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, CleanupReport, run_cleanup
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.sweep.run import SweepOptions, preview, run_sweep
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters
 from firnline.store.multipart import Upload, open_uploads
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline.transaction import Change, commit
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.test_merge_accounting import opened
 from tests.support.world import SetClock

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.certificate import complete_certificate
-from firnline.operations.certificate_model import list_certificates
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.erase import EraseOptions, EraseReport, run_erase
-from firnline.operations.merge import MergeOptions, run_merge
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.erase.certificate import list_certificates
+from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.run import EraseOptions, EraseReport, run_erase
+from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.store.probe import forget
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot

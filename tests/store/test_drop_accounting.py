@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop import DropOptions, list_partitions, preview, run_drop
-from firnline.operations.ttl import TtlOptions, run_ttl
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.operations.drop.run import DropOptions, list_partitions, preview, run_drop
+from firnline.operations.ttl.run import TtlOptions, run_ttl
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table

@@ -14,7 +14,7 @@ from firnline.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from firnline.store import backend
+from firnline.store import connect as backend
 from firnline.store.client import open_store
 from firnline.store.create import create
 from firnline_dev.s3server import S3Server, StoreRoot

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import PartGoneError
-from firnline.operations.delete import DeleteOptions, run_delete
+from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import RUN, engine, filled, merge, opened
 from tests.support.visible import by_every_path

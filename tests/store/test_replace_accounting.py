@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.replace import ReplaceOptions, ReplaceReport, run_replace
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.replace.run import ReplaceOptions, ReplaceReport, run_replace
 from firnline.store.probe import forget
 from firnline.table import Table
 from firnline_dev.s3server import StoreRoot

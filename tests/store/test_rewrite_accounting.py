@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.rewrite import RewriteOptions, RewriteReport, run_rewrite
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.operations.rewrite.run import RewriteOptions, RewriteReport, run_rewrite
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table

@@ -10,27 +10,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.arrow_types import from_arrow
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SchemaConflictError
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.schema_fix import (
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
     SchemaFixOptions,
     SchemaFixReport,
     preview,
     run_schema_fix,
 )
-from firnline.plan.schema_target import ColumnFix
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.operations.schema_fix.target import ColumnFix
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table
+from firnline.types.arrow import from_arrow
 from firnline_dev.s3server import StoreRoot
 from tests.support.conflicts import values
 from tests.support.histories import parquet_bytes

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
 from firnline.ids import SystemIds
@@ -18,12 +18,12 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.downgrade import DowngradeOptions, run_downgrade
-from firnline.operations.import_files import ImportOptions, run_import
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rebuild import RebuildOptions, run_rebuild
-from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+from firnline.operations.import_files.run import ImportOptions, run_import
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
+from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_verify
+from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
 from firnline_dev.s3server import S3Server, StoreRoot

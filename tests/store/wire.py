@@ -15,9 +15,10 @@ import botocore.config
 import botocore.endpoint
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
 from firnline.errors import FirnlineError
-from firnline.store import backend, multipart
+from firnline.store import connect as backend
+from firnline.store import multipart
 from firnline.store.client import open_store
 from firnline.store.retry import RetryPolicy
 from tests.store.faultproxy import Fault, FaultProxy, Request, xml_answer

@@ -12,9 +12,9 @@ import sys
 from collections import defaultdict
 from itertools import count
 
-from firnline.append import AppendResult
-from firnline.appender import Ack, Appender
-from firnline.settings import TableSettings
+from firnline.append.append import AppendResult
+from firnline.append.service import Ack, Appender
+from firnline.settings.load import TableSettings
 from firnline.table import open_table
 
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from firnline.errors import FirnlineError, OutcomeUnknownError, StoreUnavailableError
 from firnline.ids import SystemIds
 from firnline.paths import Root, TablePaths
-from firnline.settings import TableSettings
-from firnline.snapshot import read_snapshot
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from firnline.store.client import open_store
 from firnline.table import Table

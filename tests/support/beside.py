@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE
 from tests.support.log_tables import do_merge, put_append, snapshot, v1_live
 from tests.support.world import FaultyStore, World, make_world

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firnline.operations.verify_checkpoints import difference
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.operations.verify.checkpoints import difference
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from tests.support.world import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from firnline.errors import StoreError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, CleanupReport, run_cleanup
-from firnline.operations.sweep import SweepOptions, SweepReport, run_sweep
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, CleanupReport, run_cleanup
+from firnline.operations.sweep.run import SweepOptions, SweepReport, run_sweep
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.world import FaultyStore, World

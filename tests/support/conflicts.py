@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append import Appender
-from firnline.arrow_types import from_arrow
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
-from firnline.plan.schema_target import ColumnFix
-from firnline.snapshot import read_snapshot
+from firnline.operations.schema_fix.run import SchemaFixOptions, SchemaFixReport, run_schema_fix
+from firnline.operations.schema_fix.target import ColumnFix
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
+from firnline.types.arrow import from_arrow
 from tests.support.histories import parquet_bytes
 from tests.support.reading import part_rows
 from tests.support.world import SetClock, World, make_world

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append import Appender
-from firnline.base import take_base
-from firnline.log.properties import Properties
-from firnline.settings import TableSettings
+from firnline.append.append import Appender
+from firnline.commit.base import take_base
+from firnline.properties.record import Properties
+from firnline.settings.load import TableSettings
 from firnline.table import Table
 from tests.support.v1_client import V1Client
 from tests.support.world import World, make_world

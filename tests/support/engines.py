@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from firnline.kernel.model import KernelResult, KernelTask
-from firnline.part import WrittenPart
+from firnline.kernel.task import KernelResult, KernelTask
+from firnline.parquet.written import WrittenPart
 from tests.support.world import World
 
 

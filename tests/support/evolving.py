@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import firnline
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.evolve_lazily import LazyOptions, run_lazily
-from firnline.operations.merge import MergeOptions, MergeReport, run_merge
+from firnline.operations.evolve.lazy import LazyOptions, run_lazily
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.merge.run import MergeOptions, MergeReport, run_merge
 from firnline.operations.report import TransactionReport
-from firnline.operations.schema_fix import SchemaFixOptions, SchemaFixReport, run_schema_fix
-from firnline.plan.evolve import Evolution
-from firnline.snapshot import read_snapshot
+from firnline.operations.schema_fix.run import SchemaFixOptions, SchemaFixReport, run_schema_fix
+from firnline.state.snapshot import read_snapshot
 from tests.support.effort import sample
 from tests.support.scenarios import Sequential
 from tests.support.visible import paths_of, tally

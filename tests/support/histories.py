@@ -13,17 +13,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
-from firnline.transaction import Change, commit
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
 
 RUN = RunIdentity(run_id="r")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from firnline.spark_conf import with_defaults
+from firnline.settings.spark_conf import with_defaults
 from firnline_dev.bootstrap import REPO
 from tests.support.programs import run_program
 

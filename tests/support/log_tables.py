@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from firnline.base import Base, take_base
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import Change, Committed, commit
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.snapshot import Snapshot, read_snapshot
-from firnline.transaction import Change, Committed, commit
+from firnline.state.snapshot import Snapshot, read_snapshot
 from tests.support.world import World
 
 SCHEMA = {"ts": "TIMESTAMP", "v": "INTEGER"}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, MergeReport, run_merge
-from firnline.settings import TableSettings
+from firnline.operations.merge.run import MergeOptions, MergeReport, run_merge
+from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.s3server import StoreRoot

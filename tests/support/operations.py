@@ -8,25 +8,25 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from firnline.append import Appender
-from firnline.operations.certificate import complete_certificate
-from firnline.operations.certificate_model import list_certificates
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.downgrade import DowngradeOptions, run_downgrade
-from firnline.operations.drop import DropOptions, list_partitions, run_drop
-from firnline.operations.erase import EraseOptions, run_erase
-from firnline.operations.import_files import ImportOptions, run_import
-from firnline.operations.rebuild import RebuildOptions, run_rebuild
-from firnline.operations.replace import ReplaceOptions, run_replace
-from firnline.operations.restore import RestoreOptions, run_restore
-from firnline.operations.rewrite import RewriteOptions, run_rewrite
-from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.ttl import TtlOptions, run_ttl
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.plan.evolve import Evolution
-from firnline.snapshot import read_snapshot
+from firnline.append.append import Appender
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.erase.certificate import list_certificates
+from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.import_files.run import ImportOptions, run_import
+from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
+from firnline.operations.replace.run import ReplaceOptions, run_replace
+from firnline.operations.restore.run import RestoreOptions, run_restore
+from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.ttl.run import TtlOptions, run_ttl
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
 from tests.support.places import keys_in, tally

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from firnline.clock import SystemClock
 from firnline.paths import Root, TablePaths
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store

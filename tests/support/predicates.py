@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from firnline.arrow_types import to_arrow
-from firnline.predicate import COMPARISONS, And, In, IsNull, Not, Or, Predicate
-from firnline.scalars import canonical
+from firnline.predicate.tree import COMPARISONS, And, In, IsNull, Not, Or, Predicate
+from firnline.types.arrow import to_arrow
+from firnline.types.values import canonical
 
 COLUMNS = {
     "i": "INTEGER",

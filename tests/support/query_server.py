@@ -143,7 +143,7 @@ class ForkedQuery:
 def serve(clients: socket.socket) -> None:
     """Fork a process for each message, until nobody can send one."""
     # Imported before the first fork, and no thread may have begun: a fork copies only one.
-    from firnline.kernel import query_child
+    from firnline.kernel.query import worker as query_child
 
     assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1
     gc.freeze()  # else the collector of each child would copy what they share
@@ -209,7 +209,7 @@ def forked_queries(query_server: QueryServer, monkeypatch: pytest.MonkeyPatch) -
 
 def fork_queries(server: QueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on ``query_process`` forks instead of starting a program."""
-    from firnline.kernel import query_process
+    from firnline.kernel.query import process as query_process
 
     if sys.platform == "linux":
         monkeypatch.setattr(query_process, "_start", partial(ForkedQuery, server))

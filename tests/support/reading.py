@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from firnline.predicate import parse_json
-from firnline.predicate_logic import evaluate
-from firnline.settings import TableSettings
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.predicate.pruning import evaluate
+from firnline.predicate.tree import parse_json
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 
 Row = dict[str, Any]

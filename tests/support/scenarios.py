@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.kernel.merge import merge_group
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup import CleanupOptions, run_cleanup
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.sweep import SweepOptions, run_sweep
+from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline.table import Table
 from tests.support.histories import rows_from
 from tests.support.world import Crashed, Fault, FaultyStore, SetClock

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FirnlineError, LogLostError
-from firnline.history import history
-from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.paths import Root, TablePaths
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.state.history import history
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from tests.support.effort import sample
 from tests.support.log_tables import v1_state

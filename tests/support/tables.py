@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import SettingsError
-from firnline.settings import Settings, TableSettings, load_settings
+from firnline.settings.load import Settings, TableSettings, load_settings
 
 
 def loaded(tmp_path: Path, text: str) -> Settings:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from firnline.log.records import Marker
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from tests.support.world import World
 
 Row = dict[str, Any]

@@ -13,20 +13,20 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete import DeleteOptions, run_delete
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.predicate import to_json
-from firnline.predicate_sql import parse_sql
-from firnline.reading import Scan
-from firnline.snapshot import read_snapshot
-from firnline.stats import from_table
-from firnline.transaction import Change, commit
+from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.parquet.stats import from_table
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import to_json
+from firnline.read.scan import Scan
+from firnline.state.snapshot import read_snapshot
 from tests.support.world import World
 
 Row = dict[str, Any]
@@ -136,7 +136,7 @@ def tally(rows: Sequence[Row]) -> Counter[tuple[tuple[str, Any], ...]]:
 
 def paths_of(scan: Scan) -> dict[str, Callable[[], list[Row]]]:
     """All that a scan can give: what reads its rows."""
-    from firnline.kernel.read import stream
+    from firnline.read.duckdb import stream
 
     found: dict[str, Callable[[], list[Row]]] = {
         "duckdb": lambda: scan.duckdb().to_arrow_table().to_pylist(),

@@ -18,7 +18,7 @@ from firnline.errors import (
 )
 from firnline.ids import format_uuid7
 from firnline.paths import Root, TablePaths
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.table import Table
 

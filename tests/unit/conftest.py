@@ -21,6 +21,7 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the process of a user's query does is done here: it has tests in tests/kernel."""
-    from firnline.kernel import query_child, query_process
+    from firnline.kernel.query import process as query_process
+    from firnline.kernel.query import worker as query_child
 
     monkeypatch.setattr(query_process, "_ask", lambda request, *_: query_child.answer(request))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.settings_sections import AppenderSettings
+from firnline.settings.sections import AppenderSettings
 from firnline.units import format_duration, format_size
 from firnline_dev.bootstrap import REPO
 

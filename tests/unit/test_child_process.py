@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from firnline import footer_process
 from firnline.child_process import child_environment
-from firnline.kernel import query_process
+from firnline.kernel.query import process as query_process
+from firnline.parquet import footer_process
 
 START = query_process._start
 """The product's own; tests of this folder fork instead."""

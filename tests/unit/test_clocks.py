@@ -10,27 +10,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline import checkpoint
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.keys import forgettable
+from firnline.commit.transaction import Change, commit
 from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
 from firnline.log import dated
 from firnline.log.records import LogContent
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.moment import snapshot_at
-from firnline.operations.certificate import complete_certificate
-from firnline.operations.downgrade import DowngradeOptions, run_downgrade
-from firnline.operations.erase import EraseOptions, run_erase
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.rebuild import run_rebuild
-from firnline.operations.remains import RebuildOptions
-from firnline.operations.sweep import SweepOptions, run_sweep
-from firnline.operations.verify import VerifyOptions, run_verify
-from firnline.plan.keys import forgettable
-from firnline.snapshot import read_snapshot
-from firnline.transaction import Change, commit
+from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state import checkpoint
+from firnline.state.moment import snapshot_at
+from firnline.state.snapshot import read_snapshot
 from tests.support.checkpoints import by_checkpoint, by_log
 from tests.support.cleanups import DAY, GRACE, check, clean_up, keys_under
 from tests.support.log_tables import do_merge, part_key, put_append, snapshot

@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from firnline.cli.app import app
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline_dev.bootstrap import REPO
 from tests.support.tables import loaded
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.settings import find_table
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.settings.load import find_table
 from firnline.table import Table, open_table
 from firnline_dev.bootstrap import REPO
 

@@ -11,9 +11,9 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.reading import scan
-from firnline.settings import find_table
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.read.scan import scan
+from firnline.settings.load import find_table
 from firnline.table import open_table
 from firnline_dev.bootstrap import REPO
 

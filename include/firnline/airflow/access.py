@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from firnline.errors import EnvironmentFaultError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from firnline.store.access import StoreAccess

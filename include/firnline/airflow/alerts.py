@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 _LOG = logging.getLogger(__name__)
 

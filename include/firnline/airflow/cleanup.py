@@ -14,8 +14,8 @@ from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.cleanup import CleanupOptions, CleanupReport
-    from firnline.plan.cleanup import CleanupPlan
+    from firnline.operations.cleanup.plan import CleanupPlan
+    from firnline.operations.cleanup.run import CleanupOptions, CleanupReport
     from firnline.table import Table
 
 
@@ -38,13 +38,13 @@ class CleanupWork(InTaskWork["CleanupOptions", "CleanupReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> CleanupOptions:
         """As they were given: Airflow has checked all that can be wrong with them."""
-        from firnline.operations.cleanup import CleanupOptions
+        from firnline.operations.cleanup.run import CleanupOptions
 
         return CleanupOptions(max_deletes=params.get("max_deletes"), dry_run=dry_run)
 
     def preview(self, table: Table, options: CleanupOptions) -> CleanupPlan:
         """What would be deleted, and until when the rest waits."""
-        from firnline.operations.cleanup import preview
+        from firnline.operations.cleanup.run import preview
 
         return preview(table, options)
 
@@ -56,7 +56,7 @@ class CleanupWork(InTaskWork["CleanupOptions", "CleanupReport"]):
         on_progress: Callable[[object], None],
     ) -> CleanupReport:
         """Delete, then confirm it in the log."""
-        from firnline.operations.cleanup import run_cleanup
+        from firnline.operations.cleanup.run import run_cleanup
 
         return run_cleanup(table, options, run, on_progress)
 

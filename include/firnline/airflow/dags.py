@@ -21,7 +21,7 @@ from firnline.airflow.submit_job import SubmitJob
 from firnline.airflow.tables import asset_of, dag_id
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
 from firnline.airflow.work import InTaskWork, SparkWork, Work, pool_of
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 RETRIES: dict[str, Any] = {
     "retries": 3,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.pools import pool_of_dag
+from firnline.operations.pools import pool_of_dag
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.deletes import reading_lines
-from firnline.airflow.failures import airflow_failures
-from firnline.airflow.humans import (
+from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     answer_within,
     answer_within_param,
@@ -24,17 +22,19 @@ from firnline.airflow.humans import (
     code,
     refuse_approver,
 )
+from firnline.airflow.delete import reading_lines
+from firnline.airflow.failures import airflow_failures
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork, run_identity
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.units import about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.erase import EraseOptions
-    from firnline.plan.delete import ErasePlan
+    from firnline.operations.delete.plan import ErasePlan
+    from firnline.operations.erase.run import EraseOptions
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class EraseWork(SparkWork["Asked"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Asked:
         """Raises UsageError: ``answer_within`` is out of bounds. The keys are checked later."""
-        from firnline.operations.erase import EraseOptions
+        from firnline.operations.erase.run import EraseOptions
 
         answer_within(params)  # before anybody is asked
         keys = params.get("keys") or ()
@@ -113,7 +113,7 @@ class EraseWork(SparkWork["Asked"]):
 
     def preview(self, table: Table, options: Asked) -> ErasePlan:
         """Which parts may hold the keys."""
-        from firnline.operations.erase import preview
+        from firnline.operations.erase.run import preview
 
         return preview(table, options.options)
 
@@ -196,7 +196,7 @@ class ReportErase(ReportRun):
 
 def certificates_of(table: Table, run: RunIdentity) -> list[str]:
     """Ids of the certificates that a run wrote. One LIST and at most 50 GET."""
-    from firnline.operations.certificate_model import list_certificates, read
+    from firnline.operations.erase.certificate import list_certificates, read
 
     found = []
     for listed in list_certificates(table)[-_LOOKED_AT:]:

@@ -15,12 +15,12 @@ from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.airflow.verify import VerifyWork
 from firnline.airflow.work import SparkWork, pool_of
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.verify import VerifyOptions
+    from firnline.operations.verify.run import VerifyOptions
 
 _DEEP = "verify_deep"
 
@@ -41,7 +41,7 @@ class FooterWork(SparkWork["VerifyOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Deep: that is what it is there for."""
-        from firnline.operations.verify import VerifyOptions
+        from firnline.operations.verify.run import VerifyOptions
 
         return VerifyOptions(deep=True)
 

@@ -11,14 +11,14 @@ from firnline.airflow.params import partition_globs, partitions_param, size_para
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
-from firnline.pools import pool_of_dag
+from firnline.operations.pools import pool_of_dag
 from firnline.units import about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.merge import MergeOptions
-    from firnline.plan.merge import MergePlan
+    from firnline.operations.merge.plan import MergePlan
+    from firnline.operations.merge.run import MergeOptions
     from firnline.table import Table
 
 
@@ -42,7 +42,7 @@ class MergeWork(SparkWork["MergeOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> MergeOptions:
         """Raises UsageError: ``max_bytes`` is no size or 0, partitions are no list of globs."""
-        from firnline.operations.merge import MergeOptions
+        from firnline.operations.merge.run import MergeOptions
 
         max_bytes = size_value(params.get("max_bytes"))
         if max_bytes == 0:
@@ -55,7 +55,7 @@ class MergeWork(SparkWork["MergeOptions"]):
 
     def preview(self, table: Table, options: MergeOptions) -> MergePlan:
         """The plan."""
-        from firnline.operations.merge import preview
+        from firnline.operations.merge.run import preview
 
         return preview(table, options)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.pools import pool_of_dag, pool_problems
+from firnline.operations.pools import pool_of_dag, pool_problems
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -27,8 +27,8 @@ def on_starting(component: object) -> None:
     if type(component).__name__ != "Job":
         return
     from firnline.errors import FirnlineError
-    from firnline.pools import pools_json
-    from firnline.settings import load_settings
+    from firnline.operations.pools import pools_json
+    from firnline.settings.load import load_settings
 
     try:
         wanted = pools_json(load_settings())
@@ -72,7 +72,7 @@ def read_slots() -> dict[str, int]:
 
 def _commits_exclude(dag_id: str) -> bool:
     """Whether the table is safe without its pool; not where its store cannot exclude."""
-    from firnline.settings import load_settings
+    from firnline.settings.load import load_settings
 
     table = load_settings().tables.get(dag_id.partition("__")[2])
     return table is None or table.locking == "fenced"

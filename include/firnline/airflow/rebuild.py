@@ -12,8 +12,8 @@ from firnline.airflow.work import InTaskWork, Plan
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.rebuild import RebuildOptions, RebuildReport
-    from firnline.plan.rebuild import RebuildPlan
+    from firnline.operations.rebuild.plan import RebuildPlan
+    from firnline.operations.rebuild.run import RebuildOptions, RebuildReport
     from firnline.table import Table
 
 
@@ -41,7 +41,7 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RebuildOptions:
         """Raises UsageError: a list of globs that is none."""
-        from firnline.operations.rebuild import RebuildOptions
+        from firnline.operations.rebuild.run import RebuildOptions
 
         return RebuildOptions(
             include=globs("include", params.get("include")),
@@ -52,7 +52,7 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
 
     def preview(self, table: Table, options: RebuildOptions) -> RebuildPlan:
         """What the log would name, and what somebody has to decide."""
-        from firnline.operations.rebuild import preview
+        from firnline.operations.rebuild.run import preview
 
         return preview(table, options)
 
@@ -68,6 +68,6 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
         on_progress: Callable[[object], None],
     ) -> RebuildReport:
         """Write it, in one transaction."""
-        from firnline.operations.rebuild import run_rebuild
+        from firnline.operations.rebuild.run import run_rebuild
 
         return run_rebuild(table, options, run, on_progress)

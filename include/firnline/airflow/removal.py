@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.failures import airflow_failures
-from firnline.airflow.humans import (
+from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     LISTED,
     Approve,
@@ -23,19 +22,20 @@ from firnline.airflow.humans import (
     partition_table,
     refuse_approver,
 )
+from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.errors import UsageError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.drop import DropOptions, DropReport
-    from firnline.plan.drop import DropPlan, PartitionInfo
+    from firnline.operations.drop.plan import DropPlan, PartitionInfo
+    from firnline.operations.drop.run import DropOptions, DropReport
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
 
     def asked(self, context: Context) -> Confirmed:
         """What people said in this run, not what a param says."""
-        from firnline.operations.drop import DropOptions
+        from firnline.operations.drop.run import DropOptions
 
         rows = picked_rows(context)
         options = DropOptions(
@@ -93,7 +93,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
 
     def preview(self, table: Table, options: Confirmed) -> DropPlan:
         """What would go."""
-        from firnline.operations.drop import preview
+        from firnline.operations.drop.run import preview
 
         return preview(table, options.options)
 
@@ -107,7 +107,7 @@ class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
         """Drop what was confirmed, if it still is what was listed."""
         import msgspec
 
-        from firnline.operations.drop import run_drop
+        from firnline.operations.drop.run import run_drop
 
         by = msgspec.structs.replace(run, approved_by=options.by)
         return run_drop(table, options.options, by)
@@ -190,7 +190,7 @@ def picked_rows(context: Context) -> list[dict[str, Any]]:
 
 def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
     """The partitions that any of the globs matches. Raises UsageError for one that matches none."""
-    from firnline.operations.drop import list_partitions
+    from firnline.operations.drop.run import list_partitions
 
     found = list_partitions(table)
     for glob in globs:
@@ -204,7 +204,7 @@ def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
 
 def newest_transaction(table: Table) -> int:
     """Sequence number of the newest transaction, 0 where there is none. One LIST and one GET."""
-    from firnline.history import history
+    from firnline.state.history import history
 
     return next((header.seq for header in history(table, 1)), 0)
 

@@ -13,8 +13,8 @@ from firnline.errors import UsageError
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.operations.replace_options import ReplaceOptions
-    from firnline.plan.replace import ReplacePlan
+    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.replace.plan import ReplacePlan
     from firnline.table import Table
 
 
@@ -67,7 +67,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> ReplaceOptions:
         """Raises UsageError: neither or both of files and nothing."""
-        from firnline.operations.replace_options import ReplaceOptions
+        from firnline.operations.replace.options import ReplaceOptions
 
         files, nothing = globs("files", params.get("files")), bool(params.get("nothing"))
         if bool(files) == nothing:
@@ -91,7 +91,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
 
     def preview(self, table: Table, options: ReplaceOptions) -> ReplacePlan:
         """What becomes of the parts that are there."""
-        from firnline.operations.replace import preview
+        from firnline.operations.replace.run import preview
 
         return preview(table, options)
 

@@ -15,8 +15,8 @@ from firnline.units import about_size
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.report import TransactionReport
-    from firnline.operations.restore import RestoreOptions
-    from firnline.plan.restore import RestorePlan
+    from firnline.operations.restore.plan import RestorePlan
+    from firnline.operations.restore.run import RestoreOptions
     from firnline.table import Table
 
 _SHOWN = 20
@@ -48,7 +48,7 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:
         """Raises UsageError: no partitions."""
-        from firnline.operations.restore import RestoreOptions
+        from firnline.operations.restore.run import RestoreOptions
 
         partitions = partition_globs(params.get("partitions"))
         if not partitions:
@@ -65,7 +65,7 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
 
     def preview(self, table: Table, options: RestoreOptions) -> RestorePlan:
         """What comes back, and what goes for it."""
-        from firnline.operations.restore import preview
+        from firnline.operations.restore.run import preview
 
         return preview(table, options)
 
@@ -77,7 +77,7 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
         on_progress: Callable[[object], None],
     ) -> TransactionReport:
         """Copy within the store, and commit once."""
-        from firnline.operations.restore import run_restore
+        from firnline.operations.restore.run import run_restore
 
         return run_restore(table, options, run, on_progress)
 

@@ -12,14 +12,14 @@ from firnline.airflow.params import flag_param, partition_globs, partitions_para
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork, first_try, kind_of_run
 from firnline.errors import UsageError
-from firnline.settings import TableSettings
-from firnline.table_fields import TIME_TRANSFORMS
+from firnline.settings.fields import TIME_TRANSFORMS
+from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.rewrite import RewriteOptions
-    from firnline.plan.rewrite import RewritePlan
+    from firnline.operations.rewrite.plan import RewritePlan
+    from firnline.operations.rewrite.run import RewriteOptions
     from firnline.table import Table
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
         """Raises UsageError: not exactly one of where and sql; partitions are no list of globs."""
-        from firnline.operations.rewrite import RewriteOptions
+        from firnline.operations.rewrite.run import RewriteOptions
 
         where, sql = params.get("where"), params.get("sql")
         if (where is None) == (sql is None):
@@ -100,7 +100,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
 
     def preview(self, table: Table, options: RewriteOptions) -> RewritePlan:
         """Which partitions would be rewritten."""
-        from firnline.operations.rewrite import preview
+        from firnline.operations.rewrite.run import preview
 
         return preview(table, options)
 
@@ -119,7 +119,7 @@ class PlanRewrite(PlanOperation):
 def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
     """The data interval that holds whole partitions of the table; None: it has no time in them.
 
-    Of the column whose time the planner reads, the first one (``firnline.plan.rewrite``).
+    Of the column whose time the planner reads, the first one (``operations.rewrite.plan``).
     """
     times = [field for field in table.partition_by if field.transform in TIME_TRANSFORMS]
     units = {field.transform for field in times if field.column == times[0].column}

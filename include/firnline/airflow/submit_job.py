@@ -15,8 +15,8 @@ from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.airflow.tasks import begin, committed
 from firnline.airflow.work import SparkWork, run_identity
 from firnline.errors import EnvironmentFaultError
-from firnline.settings import TableSettings
-from firnline.spark_conf import with_defaults
+from firnline.settings.load import TableSettings
+from firnline.settings.spark_conf import with_defaults
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

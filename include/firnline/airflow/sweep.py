@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.failures import airflow_failures
-from firnline.airflow.figures import shortened
-from firnline.airflow.humans import (
+from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     DURATION_PATTERN,
     LISTED,
@@ -23,17 +21,19 @@ from firnline.airflow.humans import (
     code,
     refuse_approver,
 )
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import shortened
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size, parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.sweep import SweepOptions, SweepReport
-    from firnline.plan.sweep import SweepPlan
+    from firnline.operations.sweep.plan import SweepPlan
+    from firnline.operations.sweep.run import SweepOptions, SweepReport
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Approved:
         """Raises UsageError: ``older_than`` is no duration, ``answer_within`` out of bounds."""
-        from firnline.operations.sweep import SweepOptions
+        from firnline.operations.sweep.run import SweepOptions
 
         answer_within(params)  # before anybody is asked
         age = params.get("older_than")
@@ -90,7 +90,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
 
     def preview(self, table: Table, options: Approved) -> SweepPlan:
         """What nobody names."""
-        from firnline.operations.sweep import preview
+        from firnline.operations.sweep.run import preview
 
         return preview(table, options.options)
 
@@ -104,7 +104,7 @@ class SweepWork(InTaskWork["Approved", "SweepReport"]):
         """Delete what was approved and still is an orphan."""
         import msgspec
 
-        from firnline.operations.sweep import run_sweep
+        from firnline.operations.sweep.run import run_sweep
 
         by = msgspec.structs.replace(run, approved_by=options.by)
         return run_sweep(table, options.options, by, on_progress)

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, get_parsing_context
 
-from firnline.settings import TableSettings, load_settings
-from firnline.settings_operations import Operation
+from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.operations import Operation
 
 _RESERVED = ("self", "context")
 """Names that Airflow gives no asset."""
 
 
 def dag_id(operation: str, table: str) -> str:
-    """``merge__flights``; ``firnline.pools.pool_of_dag`` reads it back."""
+    """``merge__flights``; ``firnline.operations.pools.pool_of_dag`` reads it back."""
     return f"{operation}__{table}"
 
 

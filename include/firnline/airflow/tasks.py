@@ -20,7 +20,7 @@ from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.work import InTaskWork, Report, Work, first_try, run_identity
 from firnline.errors import FirnlineError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -78,7 +78,7 @@ class PlanOperation(BaseOperator):
 
     def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
         """Settings that changed: what is harmless is applied, what is not ends the run."""
-        from firnline.operations.properties import reconcile
+        from firnline.operations.properties.run import reconcile
 
         done = reconcile(table, run_identity(context), dry_run=dry_run)
         for change in () if done is None else done.changes:
@@ -222,7 +222,7 @@ def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[
 
     Requests: 1 LIST and one ranged GET per transaction since the run's plan.
     """
-    from firnline.history import run_report
+    from firnline.state.history import run_report
 
     report = run_report(table, run_identity(context), _planned_on(context, plan) or 0)
     return {
@@ -265,7 +265,7 @@ def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, 
 
 
 def _headers(table: Table, context: Context, plan: str) -> list[TxnHeader]:
-    from firnline.history import transactions_of
+    from firnline.state.history import transactions_of
 
     return transactions_of(table, run_identity(context), _planned_on(context, plan) or 0)
 

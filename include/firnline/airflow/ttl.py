@@ -14,9 +14,9 @@ from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.drop import DropReport
-    from firnline.operations.ttl import TtlOptions
-    from firnline.plan.ttl import TtlPlan
+    from firnline.operations.drop.run import DropReport
+    from firnline.operations.ttl.plan import TtlPlan
+    from firnline.operations.ttl.run import TtlOptions
     from firnline.table import Table
 
 
@@ -33,13 +33,13 @@ class TtlWork(InTaskWork["TtlOptions", "DropReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> TtlOptions:
         """Raises UsageError: partitions are no list of globs."""
-        from firnline.operations.ttl import TtlOptions
+        from firnline.operations.ttl.run import TtlOptions
 
         return TtlOptions(partitions=partition_globs(params.get("partitions")), dry_run=dry_run)
 
     def preview(self, table: Table, options: TtlOptions) -> TtlPlan:
         """What is past, and what nobody can date."""
-        from firnline.operations.ttl import preview
+        from firnline.operations.ttl.run import preview
 
         return preview(table, options)
 
@@ -51,7 +51,7 @@ class TtlWork(InTaskWork["TtlOptions", "DropReport"]):
         on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
     ) -> DropReport:
         """Drop what is past, in one transaction."""
-        from firnline.operations.ttl import run_ttl
+        from firnline.operations.ttl.run import run_ttl
 
         return run_ttl(table, options, run)
 

@@ -13,7 +13,7 @@ from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.verify import VerifyOptions, VerifyReport
+    from firnline.operations.verify.run import VerifyOptions, VerifyReport
     from firnline.table import Table
 
 
@@ -36,7 +36,7 @@ class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Never deep: footers are the business of the Spark job after it."""
-        from firnline.operations.verify import VerifyOptions
+        from firnline.operations.verify.run import VerifyOptions
 
         return VerifyOptions()
 
@@ -48,13 +48,13 @@ class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
         on_progress: Callable[[object], None],
     ) -> VerifyReport:
         """Look at everything; what is found is in the report."""
-        from firnline.operations.verify import run_verify
+        from firnline.operations.verify.run import run_verify
 
         return run_verify(table, options, on_progress=on_progress)
 
     def verdict(self, report: VerifyReport) -> None:
         """Raises FindingsError: notes apart, what is found fails the run."""
-        from firnline.operations.verify import refuse_findings
+        from firnline.operations.verify.run import refuse_findings
 
         refuse_findings(report)
 

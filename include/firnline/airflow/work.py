@@ -16,13 +16,13 @@ from airflow.sdk import Param
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.errors import UsageError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings_operations import Operation
+    from firnline.settings.operations import Operation
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT")
@@ -58,7 +58,7 @@ class Work(ABC, Generic[OptionsT]):
     """One kind of work on a table. Stateless: all DAGs of an operation share one."""
 
     operation: ClassVar[Operation]
-    """The DAG's id before ``__``; also what decides its pool (``firnline.pools``)."""
+    """The DAG's id before ``__``; also what decides its pool (``firnline.operations.pools``)."""
     noun: ClassVar[str]
     """For messages: ``a merge``."""
     destructive: ClassVar[bool] = False
@@ -245,9 +245,9 @@ def first_try(context: Context) -> int:
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:
     """The pool of one slot that whatever does this work holds."""
-    from firnline.pools import pool_of_dag
+    from firnline.operations.pools import pool_of_dag
 
     pool = pool_of_dag(f"{work.operation}__{table.name}")
     if pool is None:
-        raise LookupError(f"firnline.pools gives {work.operation} no pool")
+        raise LookupError(f"firnline.operations.pools gives {work.operation} no pool")
     return pool

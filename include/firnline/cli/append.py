@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.failures import when_stopped
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 
 if TYPE_CHECKING:
-    from firnline.append import AppendResult
+    from firnline.append.append import AppendResult
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -51,7 +51,7 @@ def append(
     Columns go by name; new ones are added to the table, missing ones are null. A root without a
     table gets one. Safe beside merges and other appends.
     """
-    from firnline.append import Appender
+    from firnline.append.append import Appender
 
     opened = open_target(table, settings)
     name = opened.settings.name

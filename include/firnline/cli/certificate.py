@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -15,8 +17,6 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity
 
 commands = typer.Typer()
 _SHOWN = 20
@@ -61,12 +61,12 @@ def certificate(
     require_table(opened)
     name = opened.settings.name
     if erase is None:
-        from firnline.operations.certificate_model import list_certificates
+        from firnline.operations.erase.certificate import list_certificates
 
         listed = [{"id": c.id, "status": c.status} for c in list_certificates(opened)]
         output.show({"table": name, "certificates": listed}, as_json, _render_list)
         return
-    from firnline.operations.certificate import complete_certificate
+    from firnline.operations.erase.completion import complete_certificate
 
     with when_stopped(
         "stopped; what was deleted belongs to no snapshot", next_step="run the same command again"

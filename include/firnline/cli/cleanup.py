@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.delete_progress import deleting
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -15,13 +18,10 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.delete_progress import deleting
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
-    from firnline.operations.cleanup import CleanupOptions
+    from firnline.operations.cleanup.run import CleanupOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -66,7 +66,7 @@ def cleanup(
     goes: cleanup.grace of the settings. States before that can no longer be read. Under Airflow
     the DAG tombstone_cleanup__TABLE does the same.
     """
-    from firnline.operations.cleanup import CleanupOptions, preview
+    from firnline.operations.cleanup.run import CleanupOptions, preview
 
     opened = open_target(table, settings)
     require_table(opened)
@@ -81,7 +81,7 @@ def cleanup(
 
 def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
     """Run it and print the report, of a run with failures too. Raises RunFailedError."""
-    from firnline.operations.cleanup import CleanupFailedError, run_cleanup
+    from firnline.operations.cleanup.run import CleanupFailedError, run_cleanup
 
     name = table.settings.name
     try:

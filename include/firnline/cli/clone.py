@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, command, open_target
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import JsonOption, SettingsOption, command, open_target
 
 commands = typer.Typer()
 
@@ -48,7 +48,7 @@ def clone(
     that wait for a merge included.
     """
     from firnline.cli.progress import counting
-    from firnline.operations.clone import CloneOptions, run_clone
+    from firnline.operations.clone.run import CloneOptions, run_clone
 
     opened, made = open_target(source, settings), open_target(target, settings)
     options = CloneOptions(history=history, dry_run=dry_run)

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -19,17 +22,14 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.plan import PartitionsOption
 from firnline.cli.read_progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.delete import DeleteOptions
-    from firnline.plan.delete import Mode
+    from firnline.operations.delete.plan import Mode
+    from firnline.operations.delete.run import DeleteOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -94,7 +94,7 @@ def delete(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.delete import DeleteOptions, preview
+    from firnline.operations.delete.run import DeleteOptions, preview
 
     mode: Mode | None = None if eager is None else "eager" if eager else "lazy"
     options = DeleteOptions(where=where, partitions=tuple(partitions or ()), mode=mode)
@@ -130,7 +130,7 @@ def ask(
 def _delete(
     table: Table, engine: Callable[[], Engine], options: DeleteOptions, as_json: bool
 ) -> None:
-    from firnline.operations.delete import DeleteFailedError, run_delete
+    from firnline.operations.delete.run import DeleteFailedError, run_delete
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from firnline.clock import Clock
 
 if TYPE_CHECKING:
-    from firnline.operations.deleting import DeleteProgress
+    from firnline.operations.deletion import DeleteProgress
 
 _EVERY_MS = 5_000
 """Between two lines where there is no terminal."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -48,7 +48,7 @@ def diff(
     states must lie behind the purge horizon. Rows are those of whole parts; rows that a delete
     hides in a part that stayed are not in them.
     """
-    from firnline.plan.diff import compare
+    from firnline.operations.inspect.diff import compare
 
     opened = open_target(table, settings)
     state = read_state(opened)

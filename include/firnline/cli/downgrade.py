@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -16,10 +20,6 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -61,7 +61,7 @@ def downgrade(
         if not agreed("Go on?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)
-    from firnline.operations.downgrade import DowngradeOptions, run_downgrade
+    from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
 
     stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
     with (
@@ -73,7 +73,7 @@ def downgrade(
 
 
 def _show_plan(table: Table, as_json: bool) -> None:
-    from firnline.operations.downgrade import DowngradeOptions, preview
+    from firnline.operations.downgrade.run import DowngradeOptions, preview
 
     plan = preview(table, DowngradeOptions())
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -17,13 +19,11 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.operations.drop import DropOptions
-    from firnline.plan.drop import DropPlan
+    from firnline.operations.drop.plan import DropPlan
+    from firnline.operations.drop.run import DropOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -66,7 +66,7 @@ def drop(
     if not partitions:
         _list(opened, as_json)
         return
-    from firnline.operations.drop import DropOptions, preview
+    from firnline.operations.drop.run import DropOptions, preview
 
     options = DropOptions(partitions=tuple("" if p == "-" else p for p in partitions))
     if yes and not dry_run:
@@ -89,7 +89,7 @@ def drop(
 
 
 def _list(table: Table, as_json: bool) -> None:
-    from firnline.operations.drop import list_partitions
+    from firnline.operations.drop.run import list_partitions
 
     found = list_partitions(table)
     data = {
@@ -115,7 +115,7 @@ def _agreed(table: Table, plan: DropPlan) -> bool:
 
 
 def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
-    from firnline.operations.drop import run_drop
+    from firnline.operations.drop.run import run_drop
 
     with when_stopped(
         f"stopped; the partitions of {table.settings.name} went together or not at all",

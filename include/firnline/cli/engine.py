@@ -60,7 +60,7 @@ def engine_for(
 
 
 def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitStack) -> Engine:
-    from firnline.spark.run import SparkEngine
+    from firnline.spark.engine import SparkEngine
     from firnline.spark.session import open_session
     from firnline.store.access import StoreAccess
 

@@ -10,14 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    open_target,
-    require_table,
-)
 from firnline.cli.delete import (
     EngineOption,
     ScratchOption,
@@ -30,12 +22,20 @@ from firnline.cli.delete import (
 from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
 from firnline.cli.read_progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.erase import EraseOptions
+    from firnline.operations.erase.run import EraseOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -89,7 +89,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.erase import EraseOptions, preview
+    from firnline.operations.erase.run import EraseOptions, preview
 
     options = EraseOptions(columns=tuple(column), keys=parse_keys(column, key), keys_file=keys)
     with engine_for(opened, engine, master, scratch) as factory:
@@ -124,7 +124,7 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
 def _erase(
     table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
 ) -> None:
-    from firnline.operations.erase import EraseFailedError, run_erase
+    from firnline.operations.erase.run import EraseFailedError, run_erase
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"

@@ -7,7 +7,12 @@ from typing import Annotated
 import typer
 
 from firnline.cli import output, schema_output
-from firnline.cli.common import (
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.delete import EngineOption, ScratchOption
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.evolve_lazily import change_lazily
+from firnline.cli.merge import MasterOption
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -15,11 +20,6 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.delete import EngineOption, ScratchOption
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.evolve_lazily import change_lazily
-from firnline.cli.merge import MasterOption
 from firnline.cli.schema import mend
 from firnline.errors import UsageError
 
@@ -73,8 +73,8 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.schema_fix import SchemaFixOptions, preview
-    from firnline.plan.evolve import Evolution
+    from firnline.operations.evolve.plan import Evolution
+    from firnline.operations.schema_fix.run import SchemaFixOptions, preview
 
     evolution = Evolution(
         widen=_pairs("--widen", widen or []),

@@ -13,7 +13,7 @@ from firnline.cli.merge import identity, requests_text
 from firnline.cli.schema_output import evolution
 
 if TYPE_CHECKING:
-    from firnline.plan.evolve import Evolution
+    from firnline.operations.evolve.plan import Evolution
     from firnline.table import Table
 
 
@@ -21,7 +21,7 @@ def change_lazily(
     table: Table, evolution: Evolution, *, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Plan, ask, commit, and print the report."""
-    from firnline.operations.evolve_lazily import LazyOptions, preview, run_lazily
+    from firnline.operations.evolve.lazy import LazyOptions, preview, run_lazily
 
     name, options = table.settings.name, LazyOptions(evolution=evolution, dry_run=dry_run)
     if dry_run or not yes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -38,7 +38,7 @@ def history(
     before it. A number can be given wherever a time is asked for (`snapshot --at`, `diff`), and to
     `restore --to`. Appends are no transactions; `firnline snapshot` counts their log files.
     """
-    from firnline.history import history as read_history
+    from firnline.state.history import history as read_history
 
     opened = open_target(table, settings)
     headers = read_history(opened, last)

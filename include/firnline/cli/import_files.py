@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import requests_text
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -58,7 +58,7 @@ def import_files(
 
 
 def _plan(table: Table, source: str, again: bool, as_json: bool) -> None:
-    from firnline.operations.import_files import ImportOptions, preview
+    from firnline.operations.import_files.run import ImportOptions, preview
 
     plan = preview(table, ImportOptions(source=source, again=again))
     data = {"table": table.settings.name, "source": source, **plan.to_json()}
@@ -66,7 +66,7 @@ def _plan(table: Table, source: str, again: bool, as_json: bool) -> None:
 
 
 def _import(table: Table, source: str, again: bool, as_json: bool) -> None:
-    from firnline.operations.import_files import ImportOptions, run_import
+    from firnline.operations.import_files.run import ImportOptions, run_import
 
     name = table.settings.name
     stopped = f"stopped; the files are in {name} all together or not at all"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -21,8 +23,6 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.plan import MaxBytesOption, PartitionsOption, merge_options, show_plan
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
@@ -30,7 +30,7 @@ from firnline.errors import RunFailedError
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.merge import MergeOptions
+    from firnline.operations.merge.run import MergeOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -87,7 +87,7 @@ def merge(  # noqa: PLR0913, PLR0917 - one per option
     options = merge_options(partitions, max_bytes, dry_run)
     with engine_for(opened, engine, master, scratch) as factory:
         if dry_run:
-            from firnline.operations.merge import preview
+            from firnline.operations.merge.run import preview
 
             show_plan(opened.settings, preview(opened, options), as_json)
         else:
@@ -98,7 +98,7 @@ def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
     """Run it and print the report, of a run with failed groups too. Raises RunFailedError."""
-    from firnline.operations.merge import MergeFailedError, run_merge
+    from firnline.operations.merge.run import MergeFailedError, run_merge
 
     name = table.settings.name
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     AtOption,
     JsonOption,
     SettingsOption,
@@ -23,8 +23,8 @@ from firnline.cli.common import (
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.settings import TableSettings
-    from firnline.snapshot import Snapshot
+    from firnline.settings.load import TableSettings
+    from firnline.state.snapshot import Snapshot
 
 SIZE_STEPS = tuple(4**step * 1024 for step in range(1, 11))
 """Upper bounds, in bytes, of all but the last class of the histogram: 4 KiB, 16 KiB … 1 GiB."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -18,9 +18,9 @@ from firnline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from firnline.operations.merge import MergeOptions
-    from firnline.plan.merge import MergePlan
-    from firnline.settings import TableSettings
+    from firnline.operations.merge.plan import MergePlan
+    from firnline.operations.merge.run import MergeOptions
+    from firnline.settings.load import TableSettings
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -61,7 +61,7 @@ def plan_merge(
 
     Parts, bytes and requests, and why the other parts are left alone.
     """
-    from firnline.operations.merge import preview
+    from firnline.operations.merge.run import preview
 
     opened = open_target(table, settings)
     require_table(opened)
@@ -73,7 +73,7 @@ def merge_options(
     partitions: Sequence[str] | None, max_bytes: str | None, dry_run: bool = False
 ) -> MergeOptions:
     """What the command line asks for. Raises UsageError."""
-    from firnline.operations.merge import MergeOptions
+    from firnline.operations.merge.run import MergeOptions
     from firnline.units import parse_size
 
     bound = None if max_bytes is None else parse_size(max_bytes)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.merge import identity
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     ShowsByDefault,
@@ -16,11 +18,9 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.merge import identity
 
 if TYPE_CHECKING:
-    from firnline.operations.properties import AppliedReport
+    from firnline.operations.properties.run import AppliedReport
     from firnline.table import Table
 
 
@@ -48,7 +48,7 @@ def show(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations import properties
+    from firnline.operations.properties import run as properties
 
     output.show(properties.show(opened).to_json(), as_json, _render)
 
@@ -85,7 +85,7 @@ def apply(
 
 
 def _run(table: Table, *, dry_run: bool) -> AppliedReport:
-    from firnline.operations.properties import run_apply
+    from firnline.operations.properties.run import run_apply
 
     return run_apply(table, identity(table), dry_run=dry_run)
 

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    open_target,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.errors import ScratchFullError, UsageError
 
 if TYPE_CHECKING:
-    from firnline.reading import Scan
+    from firnline.read.scan import Scan
 
 SHOWN = 20
 """Rows on the screen, unless asked otherwise."""
@@ -83,7 +77,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     Deletes that wait for a merge are applied, and of a table with a primary key there is one row
     per key. Rows come in no order.
     """
-    from firnline.reading import scan
+    from firnline.read.scan import scan
 
     if target is not None and target != "-":
         _check_target(Path(target))
@@ -119,7 +113,7 @@ def _check_target(path: Path) -> None:
 
 def _write(found: Scan, path: Path, limit: int | None) -> int:
     """Under another name until it is whole; returns the number of rows."""
-    from firnline.kernel.read import write_file
+    from firnline.read.duckdb import write_file
 
     part = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
@@ -135,13 +129,13 @@ def _write(found: Scan, path: Path, limit: int | None) -> int:
 
 
 def _rows(found: Scan, limit: int | None) -> Sequence[tuple[str | None, ...]]:
-    from firnline.kernel.read import texts
+    from firnline.read.duckdb import texts
 
     return list(texts(found.plan.task, found.table.store, found.limits(), limit))
 
 
 def _print_csv(found: Scan, limit: int | None) -> None:
-    from firnline.kernel.read import texts
+    from firnline.read.duckdb import texts
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(found.columns)

@@ -12,7 +12,7 @@ from firnline.cli.failures import printable
 from firnline.clock import Clock
 
 if TYPE_CHECKING:
-    from firnline.operations.merge import Progress
+    from firnline.operations.merge.run import Progress
 
 _EVERY_MS = 5_000
 """Between two lines where there is no terminal."""

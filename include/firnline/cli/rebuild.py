@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 
 if TYPE_CHECKING:
-    from firnline.operations.rebuild import RebuildOptions
+    from firnline.operations.rebuild.run import RebuildOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -59,7 +59,7 @@ def rebuild(
     writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
     what is made of them. Under Airflow the DAG rebuild__TABLE does the same.
     """
-    from firnline.operations.rebuild import RebuildOptions
+    from firnline.operations.rebuild.run import RebuildOptions
 
     opened = open_target(table, settings)
     options = RebuildOptions(
@@ -81,14 +81,14 @@ def rebuild(
 
 
 def _plan(table: Table, options: RebuildOptions, as_json: bool) -> None:
-    from firnline.operations.rebuild import preview
+    from firnline.operations.rebuild.run import preview
 
     plan = preview(table, options)
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)
 
 
 def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
-    from firnline.operations.rebuild import run_rebuild
+    from firnline.operations.rebuild.run import run_rebuild
 
     name = table.settings.name
     stopped = f"stopped; the log of {name} is written wholly or not at all"

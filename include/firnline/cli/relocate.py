@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import requests_text
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 
 commands = typer.Typer()
 
@@ -45,7 +45,7 @@ def relocate(
     place is not looked at, and running it again completes a run that was stopped.
     """
     from firnline.cli.progress import counting
-    from firnline.operations.relocate import RelocateOptions, run_relocate
+    from firnline.operations.relocate.run import RelocateOptions, run_relocate
 
     opened = open_target(table, settings)
     options = RelocateOptions(old=old, dry_run=dry_run)

@@ -10,14 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    open_target,
-    require_table,
-)
 from firnline.cli.delete import (
     EngineOption,
     ScratchOption,
@@ -30,12 +22,20 @@ from firnline.cli.delete import (
 from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
 from firnline.cli.read_progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.replace_options import ReplaceOptions
+    from firnline.operations.replace.options import ReplaceOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -120,7 +120,7 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
     opened = open_target(table, settings)
     if dry_run or nothing:
         require_table(opened)
-    from firnline.operations.replace import ReplaceOptions, preview
+    from firnline.operations.replace.run import ReplaceOptions, preview
 
     options = ReplaceOptions(
         column=column,
@@ -173,7 +173,7 @@ def _replace(
     scratch: Path | None,
     as_json: bool,
 ) -> None:
-    from firnline.operations.replace import ReplaceFailedError, run_replace
+    from firnline.operations.replace.run import ReplaceFailedError, run_replace
 
     name = table.settings.name
     stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"

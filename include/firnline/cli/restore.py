@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -16,8 +18,6 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
 from firnline.errors import UsageError
 
 commands = typer.Typer()
@@ -60,7 +60,7 @@ def restore(
     --exact it goes, too. It is a new transaction, which can be undone itself. Parts that clean-up
     has deleted cannot come back, nor what an erase took away.
     """
-    from firnline.operations.restore import RestoreOptions, preview, run_restore
+    from firnline.operations.restore.run import RestoreOptions, preview, run_restore
 
     opened = open_target(table, settings)
     require_table(opened)

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.delete import EngineOption, ScratchOption, YesOption, ask, parts
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity, requests_text
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -17,17 +21,13 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.delete import EngineOption, ScratchOption, YesOption, ask, parts
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.plan import PartitionsOption
 from firnline.cli.read_progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.rewrite import RewriteOptions, RewriteReport
+    from firnline.operations.rewrite.run import RewriteOptions, RewriteReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -99,7 +99,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.rewrite import RewriteOptions, preview
+    from firnline.operations.rewrite.run import RewriteOptions, preview
 
     options = RewriteOptions(
         partitions=tuple(partitions or ()),
@@ -136,7 +136,7 @@ def _rewrite(
     table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
 ) -> None:
     """Run it and print the report, of a run with failed partitions too."""
-    from firnline.operations.rewrite import RewriteFailedError, RewriteRefusedError, run_rewrite
+    from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError, run_rewrite
 
     name = table.settings.name
     stopped = f"stopped; partitions of {name} that are committed stay, the others are as they were"

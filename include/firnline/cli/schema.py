@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output, schema_output
-from firnline.cli.common import (
+from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.delete import EngineOption, ScratchOption
+from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import MasterOption, identity
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     ShowsByDefault,
@@ -18,20 +23,15 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.delete import EngineOption, ScratchOption
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity
 from firnline.cli.read_progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.schema_fix import SchemaFixOptions
-    from firnline.plan.schema_target import ColumnFix
-    from firnline.settings import TableSettings
-    from firnline.snapshot import Snapshot
+    from firnline.operations.schema_fix.run import SchemaFixOptions
+    from firnline.operations.schema_fix.target import ColumnFix
+    from firnline.settings.load import TableSettings
+    from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
 
@@ -59,8 +59,8 @@ def show(
     parts behind it.
     """
     opened = open_target(table, settings)
-    from firnline.plan.schema_lines import disputes
-    from firnline.snapshot import read_snapshot
+    from firnline.operations.schema_fix.statements import disputes
+    from firnline.state.snapshot import read_snapshot
 
     state = read_snapshot(opened.store, opened.paths, tolerant=True)
     if not state.listing:
@@ -193,7 +193,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.schema_fix import SchemaFixOptions, preview
+    from firnline.operations.schema_fix.run import SchemaFixOptions, preview
 
     options = SchemaFixOptions(
         fixes=_fixes(column, kind or [], rename or []),
@@ -216,7 +216,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
 
 
 def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:
-    from firnline.plan.schema_target import ColumnFix
+    from firnline.operations.schema_fix.target import ColumnFix
 
     if bool(types) == bool(names) or len(types or names) != len(columns):
         raise UsageError(
@@ -233,7 +233,7 @@ def mend(
     table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
 ) -> None:
     """Run a change of the schema and print its report. Raises RunFailedError."""
-    from firnline.operations.schema_fix import SchemaFixFailedError, run_schema_fix
+    from firnline.operations.schema_fix.run import SchemaFixFailedError, run_schema_fix
 
     name = table.settings.name
     stopped = f"stopped; {name} is mended as a whole or as it was"

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    settings_of,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, settings_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -36,7 +30,7 @@ def check(
     settings: SettingsOption = None,
 ) -> None:
     """Find mistakes in the settings file and name their fields."""
-    from firnline.settings import load_settings
+    from firnline.settings.load import load_settings
 
     loaded = load_settings(settings)
     tables = [
@@ -139,7 +133,7 @@ def pools(
     settings: SettingsOption = None,
 ) -> None:
     """Airflow pools of all tables, as JSON for `airflow pools import`."""
-    from firnline.pools import pools_json
-    from firnline.settings import load_settings
+    from firnline.operations.pools import pools_json
+    from firnline.settings.load import load_settings
 
     output.show(pools_json(load_settings(settings)), True, lambda _: None)

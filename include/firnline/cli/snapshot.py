@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     AtOption,
     JsonOption,
     SettingsOption,
@@ -18,7 +18,7 @@ from firnline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from firnline.snapshot import Snapshot
+    from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
 

@@ -8,14 +8,14 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.cleanup import counted, show_failures
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.delete_progress import deleting
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
-    from firnline.operations.sweep import SweepOptions
+    from firnline.operations.sweep.run import SweepOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -62,7 +62,7 @@ def sweep(
     ones than orphan_grace (24h at least) may belong to somebody who is still at work. Under
     Airflow the DAG orphan_sweep__TABLE asks before it deletes.
     """
-    from firnline.operations.sweep import SweepOptions, preview
+    from firnline.operations.sweep.run import SweepOptions, preview
     from firnline.units import parse_duration
 
     opened = open_target(table, settings)
@@ -81,7 +81,7 @@ def sweep(
 
 def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
     """Run it and print the report, of a run with failures too. Raises RunFailedError."""
-    from firnline.operations.sweep import SweepFailedError, run_sweep
+    from firnline.operations.sweep.run import SweepFailedError, run_sweep
 
     name = table.settings.name
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.options import (
     AtOption,
     JsonOption,
     SettingsOption,
@@ -22,8 +22,8 @@ from firnline.cli.timeline_picture import ASCII, UNICODE, Glyphs, picture
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.plan.timeline_model import Record, Timeline
-    from firnline.snapshot import Snapshot
+    from firnline.operations.inspect.layers import Record, Timeline
+    from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -88,9 +88,9 @@ def _plan(
     start: str | None,
     end: str | None,
 ) -> Timeline:
-    from firnline.plan.replace import time_column
-    from firnline.plan.timeline import plan_timeline
-    from firnline.plan.timeline_model import Bounds
+    from firnline.operations.inspect.layers import Bounds
+    from firnline.operations.inspect.timeline import plan_timeline
+    from firnline.operations.replace.plan import time_column
 
     settings = table.settings
     name = column or time_column(settings)
@@ -115,7 +115,7 @@ def _label_width(snapshot: Snapshot) -> int:
 
 def _ops(table: Table, snapshot: Snapshot) -> dict[int, str]:
     """Sequence -> operation, for the records; the history is asked where the log has forgotten."""
-    from firnline.history import history
+    from firnline.state.history import history
 
     known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
     if all(delete.seq in known for delete in snapshot.deletes.values()):

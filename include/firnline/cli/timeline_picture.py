@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from firnline.calendar import civil_from_days, days_from_civil
+from firnline.types.calendar import civil_from_days, days_from_civil
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from firnline.plan.axis import Axis
-    from firnline.plan.timeline_model import Layer, Record, Timeline
+    from firnline.operations.inspect.axis import Axis
+    from firnline.operations.inspect.layers import Layer, Record, Timeline
 
 _SECOND, _DAY = 1_000_000_000, 86_400_000_000_000
 _STEPS = [

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import (
+from firnline.cli.drop import SHOWN, render_report, sentence
+from firnline.cli.failures import when_stopped
+from firnline.cli.merge import identity
+from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
@@ -15,13 +18,10 @@ from firnline.cli.common import (
     open_target,
     require_table,
 )
-from firnline.cli.drop import SHOWN, render_report, sentence
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity
 from firnline.cli.plan import PartitionsOption
 
 if TYPE_CHECKING:
-    from firnline.operations.ttl import TtlOptions
+    from firnline.operations.ttl.run import TtlOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -45,13 +45,13 @@ def ttl(
     prove every row older. What cannot be dated is listed and stays. The objects stay until
     clean-up deletes them, after the grace. Under Airflow the DAG ttl__TABLE does the same.
     """
-    from firnline.operations.ttl import TtlOptions
+    from firnline.operations.ttl.run import TtlOptions
 
     opened = open_target(table, settings)
     require_table(opened)
     options = TtlOptions(partitions=tuple(partitions or ()), dry_run=dry_run)
     if dry_run:
-        from firnline.operations.ttl import preview
+        from firnline.operations.ttl.run import preview
 
         plan = preview(opened, options)
         output.show({"table": opened.settings.name, **plan.to_json()}, as_json, _render_plan)
@@ -60,7 +60,7 @@ def ttl(
 
 
 def _run(table: Table, options: TtlOptions, as_json: bool) -> None:
-    from firnline.operations.ttl import run_ttl
+    from firnline.operations.ttl.run import run_ttl
 
     with when_stopped(
         f"stopped; what is past in {table.settings.name} went in one transaction or not at all",

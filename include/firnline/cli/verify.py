@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.common import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import MasterOption, requests_text
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:
-    from firnline.operations.verify import VerifyReport
+    from firnline.operations.verify.run import VerifyReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -58,7 +58,7 @@ def verify(
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
         report = _verify(opened, deep, engine, master)
     output.show(report.to_json(), as_json, _render)
-    from firnline.operations.verify import refuse_findings
+    from firnline.operations.verify.run import refuse_findings
 
     try:
         refuse_findings(report)
@@ -72,7 +72,7 @@ def verify(
 
 
 def _verify(table: Table, deep: bool, kind: EngineKind, master: str | None) -> VerifyReport:
-    from firnline.operations.verify import VerifyOptions, run_verify
+    from firnline.operations.verify.run import VerifyOptions, run_verify
 
     options = VerifyOptions(deep=deep)
     if kind is EngineKind.LOCAL:

@@ -10,7 +10,7 @@ from firnline.commit import birth
 from firnline.errors import AppendExpiredError, CommitUnknownError, StoreError, TransactionError
 from firnline.log import codec
 from firnline.log.records import LogContent
-from firnline.properties import put_within
+from firnline.properties.in_force import put_within
 from firnline.store.create import Attempt, create
 from firnline.table import Table
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 
-from firnline.base import of_history
+from firnline.commit.base import of_history
 from firnline.errors import FirnlineError, PropertiesDifferError
-from firnline.log import birth as birth_file
-from firnline.log.properties import Properties, PropertiesRecord
-from firnline.properties import IDENTITY, from_settings
-from firnline.settings import TableSettings
+from firnline.properties import birth as birth_file
+from firnline.properties.in_force import IDENTITY, from_settings
+from firnline.properties.record import Properties, PropertiesRecord
+from firnline.settings.load import TableSettings
 from firnline.store.create import create
 from firnline.table import Table
 

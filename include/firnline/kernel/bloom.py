@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from firnline.kernel.duck import Try
-from firnline.kernel.model import KernelTask
+from firnline.kernel.duckdb import Try
+from firnline.kernel.task import KernelTask
 
 _BYTES_PER_DISTINCT = 80
 """What DuckDB allocates for a dictionary before it is filled, of a limit that is a power of 2.

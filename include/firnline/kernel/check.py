@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from firnline.kernel.duck import open_duckdb
-from firnline.sql_types import quote_name
+from firnline.kernel.duckdb import open_duckdb
+from firnline.types.sql import quote_name
 
 _MEMORY = 256 * 2**20
 _ROWS = "_rows"

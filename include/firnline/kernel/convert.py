@@ -11,8 +11,8 @@ from firnline.errors import PartSchemaError
 from firnline.kernel.faults import first_line
 from firnline.kernel.fit import Converted
 from firnline.kernel.inputs import Inputs, Staged, scan
-from firnline.kernel.stage import InputError
-from firnline.sql_types import parse_sql_type
+from firnline.kernel.staging import InputError
+from firnline.types.sql import parse_sql_type
 
 _WHOLE = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import duckdb
 
-from firnline.kernel.duck import quote_text
+from firnline.kernel.duckdb import quote_text
 from firnline.kernel.faults import unreadable
-from firnline.kernel.stage import InputError
+from firnline.kernel.staging import InputError
 
 _ROWS = 10_000
 

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 
 
 class Engine(Protocol):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import duckdb
 
 from firnline.errors import PartSchemaError
-from firnline.kernel.model import KernelTask, Source
-from firnline.kernel.stage import InputError
+from firnline.kernel.staging import InputError
+from firnline.kernel.task import KernelTask, Source
 from firnline.paths import path_columns
-from firnline.schema import normalise
-from firnline.sql_types import fold_name, quote_name
-from firnline.widening import widens
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name, quote_name
+from firnline.types.widening import widens
 
 _REWRITE = (
     "see with `firnline verify --deep` whether other parts are like it; `firnline schema fix` with "

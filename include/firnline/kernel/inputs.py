@@ -12,12 +12,12 @@ import duckdb
 
 from firnline.errors import PartSchemaError
 from firnline.kernel.culprit import culprit
-from firnline.kernel.duck import quote_list, quote_text
+from firnline.kernel.duckdb import quote_list, quote_text
 from firnline.kernel.fit import Converted, fit, not_data, sql_type
-from firnline.kernel.model import KernelTask, Source
-from firnline.kernel.stage import InputError
-from firnline.schema import normalise
-from firnline.sql_types import fold_name, quote_name
+from firnline.kernel.staging import InputError
+from firnline.kernel.task import KernelTask, Source
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name, quote_name
 
 _Shape = tuple[tuple[object, ...], ...]
 _Form = tuple[_Shape, tuple[Source, ...]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from firnline.clock import Clock
 from firnline.ids import Ids
 from firnline.kernel.merge import merge_group
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 from firnline.store.base import Store
 
 TICK_S = 1.0

@@ -21,18 +21,18 @@ from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
 from firnline.kernel.convert import check_values
 from firnline.kernel.culprit import culprit
-from firnline.kernel.duck import open_duckdb
+from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
 from firnline.kernel.inputs import check_keys, read_footers
 from firnline.kernel.interrupt import interrupted_when, never
-from firnline.kernel.model import KernelResult, KernelTask
-from firnline.kernel.produce import Produced, Producer
+from firnline.kernel.outputs import Produced, Producer
 from firnline.kernel.scratch import scratch_folder
-from firnline.kernel.stage import InputError, stage, stage_keys
+from firnline.kernel.staging import InputError, stage, stage_keys
+from firnline.kernel.task import KernelResult, KernelTask
 from firnline.kernel.written import Written
-from firnline.part import WrittenPart
-from firnline.sql_types import fold_name
+from firnline.parquet.written import WrittenPart
 from firnline.store.base import Store
+from firnline.types.sql import fold_name
 
 _RESERVED = ("filename", "file_row_number")
 """DuckDB's own columns of a scan, which say what was inserted last."""

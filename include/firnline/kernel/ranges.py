@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from firnline.kernel.model import KernelTask
-from firnline.sql_types import fold_name, quote_name
+from firnline.kernel.task import KernelTask
+from firnline.types.sql import fold_name, quote_name
 
 SAMPLE_ROWS = 20_000
 """Keys a cut is decided on: the error of a range's share is about 1 %."""

@@ -16,11 +16,11 @@ import duckdb
 
 from firnline.errors import KernelError
 from firnline.kernel import ranges
-from firnline.kernel.duck import quote_text, tries
+from firnline.kernel.duckdb import quote_text, tries
 from firnline.kernel.inputs import scan
-from firnline.kernel.model import Cluster, KernelTask
 from firnline.kernel.ranges import Cut, Keys
-from firnline.sql_types import quote_name
+from firnline.kernel.task import Cluster, KernelTask
+from firnline.types.sql import quote_name
 
 
 @dataclass(frozen=True, slots=True)

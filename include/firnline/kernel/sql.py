@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firnline.kernel.bloom import bloom_options
-from firnline.kernel.duck import Try, quote_text
+from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
-from firnline.kernel.model import KernelTask
-from firnline.sql_types import fold_name, quote_name
+from firnline.kernel.task import KernelTask
+from firnline.types.sql import fold_name, quote_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from itertools import compress
 from msgspec.structs import replace
 
 from firnline.errors import KernelError
-from firnline.kernel.model import KernelTask
-from firnline.part_metadata import read_pairs
+from firnline.kernel.task import KernelTask
+from firnline.parquet.part import read_pairs
 
 
 def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:

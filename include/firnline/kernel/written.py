@@ -11,9 +11,9 @@ import duckdb
 import pyarrow.parquet as pq
 
 from firnline.kernel.inputs import scan
-from firnline.part import Stats
-from firnline.sql_types import quote_name
-from firnline.stats import from_footer, from_table
+from firnline.parquet.stats import from_footer, from_table
+from firnline.types.sql import quote_name
+from firnline.types.values import Stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import CheckpointError
-from firnline.log.checkpoint_file import INTS, META, SUM, SUM_KEY, ZEROS, CheckpointHead
+from firnline.log.checkpoint import INTS, META, SUM, SUM_KEY, ZEROS, CheckpointHead
 from firnline.log.part_columns import NONE
 from firnline.log.records import Marker
 from firnline.paths import TablePaths

@@ -15,7 +15,6 @@ from itertools import pairwise
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError
-from firnline.log.properties import PropertiesRecord, parse_line, record_line
 from firnline.log.records import (
     Delete,
     Header,
@@ -26,6 +25,7 @@ from firnline.log.records import (
     with_unknown,
 )
 from firnline.paths import TablePaths
+from firnline.properties.record import PropertiesRecord, parse_line, record_line
 
 VERSION = 1
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

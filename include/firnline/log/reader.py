@@ -20,7 +20,7 @@ from firnline.paths import LogName, TablePaths
 from firnline.store.base import Store
 
 if TYPE_CHECKING:
-    from firnline.log.checkpoint_file import Checkpoint
+    from firnline.log.checkpoint import Checkpoint
 
 _LAST_T = 10**13 - 1
 """A name has 13 digits; with more of them names would not sort by time any more."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from firnline.log.properties import PropertiesRecord
-from firnline.part import Stats
+from firnline.properties.record import PropertiesRecord
+from firnline.types.values import Stats
 
 NO_STATS = msgspec.Raw(b"")
 """A marker without statistics."""

@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from firnline.errors import ForeignPathError
-from firnline.log import birth, codec, txn_file
+from firnline.log import codec, txn_file
 from firnline.log.codec import UNREADABLE, check_seal, corrupt
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
+from firnline.properties import birth
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)

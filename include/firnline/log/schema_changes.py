@@ -18,12 +18,11 @@ import msgspec
 
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
-from firnline.part import Stats
-from firnline.predicate import columns_of, parse_json
-from firnline.scalars import canonical
-from firnline.schema import normalise
-from firnline.sql_types import fold_name
-from firnline.widening import widens
+from firnline.predicate.tree import columns_of, parse_json
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.values import Stats, canonical
+from firnline.types.widening import widens
 
 MARK = b'"schema"'
 """What stands in every record that changes the schema, and seldom in another."""

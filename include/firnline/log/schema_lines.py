@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from firnline import schema as schemas
 from firnline.errors import SchemaConflictError
 from firnline.log.reader import LogRead
 from firnline.log.records import Marker
 from firnline.log.schema_changes import SchemaChange, line_now
 from firnline.paths import LogName
+from firnline.types import schema as schemas
 
 
 def standing(log: LogRead) -> list[str]:

@@ -10,9 +10,9 @@ import msgspec
 
 from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
-from firnline.log.properties import Properties
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
+from firnline.properties.record import Properties
 
 
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from firnline.base import Base, take_base
+from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
+from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError
-from firnline.kernel.model import KernelResult
+from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.merge_tasks import change_of
-from firnline.plan.merge import PlannedGroup
+from firnline.operations.kernel_tasks import change_of
+from firnline.operations.merge.plan import PlannedGroup
 from firnline.table import Table
-from firnline.transaction import commit
 
 _LOG = logging.getLogger(__name__)
 Done = tuple[PlannedGroup, KernelResult]

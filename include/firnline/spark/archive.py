@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 from firnline.errors import EnvironmentFaultError
+from firnline.settings.spark_conf import LIGHT_JVM, archive_path
 from firnline.spark.session import check_java
-from firnline.spark_conf import LIGHT_JVM, archive_path
 
 _REHEARSAL = """
 from firnline.spark.session import open_session

@@ -10,14 +10,14 @@ import msgspec
 import pyarrow as pa
 
 from firnline.clock import SystemClock
-from firnline.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.kernel.engine import Engine
-from firnline.spark.run import SparkEngine
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.spark.engine import SparkEngine
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
 if TYPE_CHECKING:
-    from firnline.operations.verify import ReadFooters
+    from firnline.operations.verify.run import ReadFooters
 
 PER_TASK = 2_000
 """Footers of one Spark task: some seconds of work."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings import TableSettings
+    from firnline.settings.load import TableSettings
     from firnline.store.access import StoreAccess
     from firnline.table import Table
 
@@ -104,7 +104,7 @@ class Job(Generic[OptionsT]):
         return parser
 
     def _run(self, given: argparse.Namespace) -> None:
-        from firnline.settings import find_table
+        from firnline.settings.load import find_table
         from firnline.store.access import StoreAccess
         from firnline.table import open_table
 
@@ -211,8 +211,8 @@ class _Spark:
             self._start.start()
 
     def _open(self) -> None:
+        from firnline.settings.spark_conf import with_defaults
         from firnline.spark.session import open_session
-        from firnline.spark_conf import with_defaults
 
         given, settings = self._given, self._settings
         merge = settings.merge
@@ -224,7 +224,7 @@ class _Spark:
 
     def engine(self) -> Engine:
         """What an operation asks for once there is something to do."""
-        from firnline.spark.run import SparkEngine
+        from firnline.spark.engine import SparkEngine
 
         if self._start.ident is None:
             self._start.start()

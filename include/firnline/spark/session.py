@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firnline.errors import EnvironmentFaultError
-from firnline.spark_conf import with_defaults
+from firnline.settings.spark_conf import with_defaults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
-from firnline.moment import snapshot_at
-from firnline.spark.ship import is_connect, ship
-from firnline.spark.source_options import Opened, flag_option, list_option, opened
-from firnline.spark.source_types import spark_schema
+from firnline.spark.distribute import is_connect, ship
+from firnline.spark.format.options import Opened, flag_option, list_option, opened
+from firnline.spark.format.types import spark_schema
+from firnline.state.moment import snapshot_at
 from firnline.store.access import StoreAccess
 
 if TYPE_CHECKING:
@@ -63,27 +63,27 @@ class FirnlineSource(DataSource):
 
     def schema(self) -> StructType:
         """The table's columns at the time asked for, or those of the option ``columns``."""
-        from firnline.spark.source_read import narrowed
+        from firnline.spark.format.read import narrowed
 
         snapshot = snapshot_at(self._opened().table(), self.options.get("at"))
         return spark_schema(narrowed(snapshot.schema, list_option(self.options, "columns")))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        from firnline.spark.source_read import PushingReader, Reader
+        from firnline.spark.format.read import PushingReader, Reader
 
         make = PushingReader if flag_option(self.options, "pushfilters") else Reader
         return make(self._opened(), self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's
         """The table's rows and then its appends, each once."""
-        from firnline.spark.source_stream import StreamReader
+        from firnline.spark.format.stream import StreamReader
 
         return StreamReader(self._opened(), self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
         """An append; with ``mode("overwrite")`` the replacement of an interval."""
-        from firnline.spark.source_write import Writer, interval_of
+        from firnline.spark.format.write import Writer, interval_of
 
         replaces = interval_of(self.options) if overwrite else None
         return Writer(self._opened(), self.options, replaces=replaces)
@@ -94,7 +94,7 @@ class FirnlineSource(DataSource):
         overwrite: bool,
     ) -> DataSourceStreamWriter:
         """A sink for appends."""
-        from firnline.spark.source_sink import StreamWriter
+        from firnline.spark.format.sink import StreamWriter
 
         if overwrite:
             raise UsageError(

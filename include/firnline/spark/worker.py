@@ -14,7 +14,7 @@ import pyarrow as pa
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.merge import merge_group
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 

@@ -30,9 +30,9 @@ from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import union_parts
 from firnline.paths import TablePaths
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.store.base import ObjectMeta, Store
 from firnline.store.client import ObjectClient
-from firnline.survey import LogSurvey, TxnSurvey, survey_transactions
 from firnline.table import Table
 
 State = Literal["never written", "whole", "unpublished", "lost"]

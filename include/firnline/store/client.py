@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING
 import obstore
 
 from firnline.clock import Clock, SystemClock
-from firnline.errors import (
-    ObjectNotFoundError,
-    OutcomeUnknownError,
-    StoreError,
-)
+from firnline.errors import ObjectNotFoundError, OutcomeUnknownError, StoreError
 from firnline.paths import Root
 from firnline.store import deletion, listing, transfer
 from firnline.store.access import StoreAccess
-from firnline.store.backend import open_backend
 from firnline.store.base import Counters, Deleted, ObjectMeta
+from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
 from firnline.store.requests import LIBRARY_ERRORS, Requests
 from firnline.store.retry import RequestFailed, RetryPolicy

@@ -11,8 +11,8 @@ from obstore.exceptions import BaseError
 
 from firnline.clock import Clock
 from firnline.errors import StoreError
-from firnline.store.backend import Backend, open_folder
 from firnline.store.base import Counters
+from firnline.store.connect import Backend, open_folder
 from firnline.store.failures import Failure, classify, to_error
 from firnline.store.links import refuse_links, refuse_links_below
 from firnline.store.retry import RequestFailed, RetryPolicy, with_retry

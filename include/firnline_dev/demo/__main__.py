@@ -17,8 +17,8 @@ from types import FrameType
 import psutil
 import pyarrow as pa
 
-from firnline.arrow_types import from_arrow
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.types.arrow import from_arrow
 from firnline_dev.airflow_stack import AirflowStack
 from firnline_dev.bootstrap import REPO
 from firnline_dev.demo.airflow import DAG_ID, add_connections, demo_stack, run_merge

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline.errors import EnvironmentFaultError, FirnlineError
-from firnline.history import run_report
 from firnline.log.txn_file import RunIdentity
+from firnline.state.history import run_report
 from firnline.table import Table
 from firnline_dev.airflow_api import ENDED, AirflowApi
 from firnline_dev.airflow_backfill import create_backfill

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rich import box
 from rich.table import Table as Grid
 
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.units import about_size
 from firnline_dev.airflow_stack import AirflowStack

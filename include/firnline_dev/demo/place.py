@@ -15,7 +15,7 @@ import yaml
 
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
-from firnline.settings import load_settings
+from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from firnline_dev.bootstrap import REPO

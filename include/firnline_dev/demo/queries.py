@@ -17,9 +17,9 @@ import duckdb
 import pyarrow as pa
 
 from firnline.errors import PartGoneError
-from firnline.predicate_logic import Pruner
-from firnline.predicate_sql import parse_sql
-from firnline.snapshot import Snapshot, read_snapshot
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.sql import parse_sql
+from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 
 Row = tuple[object, ...]

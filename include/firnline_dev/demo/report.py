@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table as Grid
 
 from firnline.errors import FirnlineError
-from firnline.snapshot import read_snapshot
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.units import about_size
 from firnline_dev.demo.queries import QUESTIONS, Answer, Content, ask, content

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from firnline.append import Appender
-from firnline.arrow_types import from_arrow
+from firnline.append.append import Appender
 from firnline.errors import FirnlineError
-from firnline.settings import load_settings
+from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
+from firnline.types.arrow import from_arrow
 from firnline_dev.demo.flights import cut_hours
 from firnline_dev.demo.place import TABLE
 

@@ -6,41 +6,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import (
     FirnlineError,
     InvariantError,
     RowCountMismatchError,
     SnapshotExpiredError,
 )
-from firnline.operations import (
-    cleanup,
-    delete,
-    drop,
-    erase,
-    merge,
-    replace,
-    restore,
-    rewrite,
-    sweep,
-    verify,
-)
-from firnline.operations.evolve_lazily import LazyOptions, run_lazily
-from firnline.operations.rewrite_options import RewriteOptions
-from firnline.plan.evolve import Evolution
-from firnline.snapshot import read_snapshot
+from firnline.operations.cleanup import run as cleanup
+from firnline.operations.delete import run as delete
+from firnline.operations.drop import run as drop
+from firnline.operations.erase import run as erase
+from firnline.operations.evolve.lazy import LazyOptions, run_lazily
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.merge import run as merge
+from firnline.operations.replace import run as replace
+from firnline.operations.restore import run as restore
+from firnline.operations.rewrite import run as rewrite
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.sweep import run as sweep
+from firnline.operations.verify import run as verify
+from firnline.state.snapshot import read_snapshot
 from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.ledger import Hides, Restores
 from firnline_dev.simulate.settings import change_properties
 from firnline_dev.simulate.stage import Stage
-from firnline_dev.simulate.world import (
-    GRACE,
-    KEY_STEP,
-    TICK,
-    TTL,
-    Interrupted,
-    Violation,
-)
+from firnline_dev.simulate.world import GRACE, KEY_STEP, TICK, TTL, Interrupted, Violation
 
 PARTITIONS = "xy"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from firnline import checkpoint
-from firnline.log import checkpoint_encode, checkpoint_file
-from firnline.log.checkpoint_file import Checkpoint
+from firnline.log import checkpoint as checkpoint_file
+from firnline.log import checkpoint_encode
+from firnline.log.checkpoint import Checkpoint
 from firnline.log.reader import LogRead
-from firnline.snapshot import Snapshot, build
+from firnline.state import checkpoint
+from firnline.state.snapshot import Snapshot, build
 from firnline_dev.simulate.world import Violation
 
 _KEPT = 4

@@ -12,7 +12,7 @@ from typing import Any
 
 from firnline.log.records import LogContent
 from firnline.log.schema_changes import split
-from firnline.snapshot import Snapshot
+from firnline.state.snapshot import Snapshot
 from firnline_dev.simulate.world import KEY_STEP, Violation
 
 

@@ -6,17 +6,18 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
+from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
-from firnline.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.log.txn_file import folded_by
-from firnline.operations import rebuild, verify
-from firnline.part_metadata import read_pairs
-from firnline.snapshot import read_snapshot
+from firnline.operations.rebuild import run as rebuild
+from firnline.operations.verify import run as verify
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
+from firnline.parquet.part import read_pairs
+from firnline.read.stream import AppendStream
 from firnline.state.health import OLD_MS
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
-from firnline.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import TICK, Violation, World

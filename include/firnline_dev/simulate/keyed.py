@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline.log.records import Marker
-from firnline.snapshot import Snapshot
+from firnline.state.snapshot import Snapshot
 from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.world import Violation
 

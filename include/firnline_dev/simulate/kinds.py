@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline_dev.simulate.mix import Mix
 from firnline_dev.simulate.world import GRACE, KEY_STEP, ROOT, SCHEMA, TICK, TTL
 

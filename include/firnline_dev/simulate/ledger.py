@@ -7,15 +7,8 @@ from dataclasses import dataclass, field
 
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import TxnHeader
-from firnline.snapshot import Snapshot
-from firnline_dev.simulate.keyed import (
-    Keyed,
-    Row,
-    in_order,
-    seen,
-    spans_another,
-    superseded,
-)
+from firnline.state.snapshot import Snapshot
+from firnline_dev.simulate.keyed import Keyed, Row, in_order, seen, spans_another, superseded
 from firnline_dev.simulate.kinds import is_tombstone
 from firnline_dev.simulate.world import AHEAD, GRACE, TTL
 

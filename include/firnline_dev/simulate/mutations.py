@@ -17,18 +17,20 @@ from typing import Any
 
 import msgspec
 
-from firnline import base, checkpoint, fold, invariants, snapshot, transaction
-from firnline.append import Appender
-from firnline.commit import append_log
+from firnline.append.append import Appender
+from firnline.commit import append_log, base, fold, invariants, transaction
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
 from firnline.log import codec, dated, reader, union
-from firnline.operations import cleanup, merge_tasks, replace, sweep
-from firnline.operations.replace_rows import NewRows
-from firnline.plan import cleanup as plan_cleanup
-from firnline.plan import sweep as plan_sweep
-from firnline.properties import current
-from firnline.state import health
+from firnline.operations import kernel_tasks as merge_tasks
+from firnline.operations.cleanup import plan as plan_cleanup
+from firnline.operations.cleanup import run as cleanup
+from firnline.operations.replace import run as replace
+from firnline.operations.replace.rows import NewRows
+from firnline.operations.sweep import plan as plan_sweep
+from firnline.operations.sweep import run as sweep
+from firnline.properties.in_force import current
+from firnline.state import checkpoint, health, snapshot
 from firnline.store import create
 from firnline_dev.simulate.breaking import Mutation, put
 from firnline_dev.simulate.mutations_keys import MORE, MORE_RARE

@@ -7,15 +7,17 @@ from typing import Any
 
 import msgspec
 
-from firnline import fold, invariants, transaction
+from firnline.commit import fold, invariants, keys, transaction
 from firnline.errors import ObjectNotFoundError
 from firnline.log import schema_lines
-from firnline.log.checkpoint_file import Checkpoint
-from firnline.operations import committer, merge_tasks, restore
-from firnline.plan import keys, rebuild
-from firnline.plan import restore as plan_restore
-from firnline.plan.restore import Copied
-from firnline.snapshot import Snapshot
+from firnline.log.checkpoint import Checkpoint
+from firnline.operations import committer
+from firnline.operations import kernel_tasks as merge_tasks
+from firnline.operations.rebuild import plan as rebuild
+from firnline.operations.restore import plan as plan_restore
+from firnline.operations.restore import run as restore
+from firnline.operations.restore.plan import Copied
+from firnline.state.snapshot import Snapshot
 from firnline_dev.simulate.breaking import Mutation, put
 
 

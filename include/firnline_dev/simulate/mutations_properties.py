@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from firnline import properties, table
-from firnline.log.properties import PropertiesRecord
+from firnline import table
+from firnline.properties import in_force as properties
+from firnline.properties.record import PropertiesRecord
 from firnline_dev.simulate.breaking import Mutation, put
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline.plan import stream, stream_parts
+from firnline.read import appends as stream_parts
+from firnline.read import offsets as stream
 from firnline_dev.simulate.breaking import Mutation, put
 
 

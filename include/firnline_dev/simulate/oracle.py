@@ -10,7 +10,7 @@ from firnline.errors import SchemaConflictError
 from firnline.log import codec, txn_file
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import LogContent, Marker
-from firnline.snapshot import Snapshot, build
+from firnline.state.snapshot import Snapshot, build
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.checkpoints import Checkpoints
 from firnline_dev.simulate.columns import Columns

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import FirnlineError, ObjectNotFoundError
-from firnline.kernel.model import KernelInput, KernelResult, KernelTask
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.kernel.touched import metadata_of
-from firnline.part import Stats, WrittenPart
-from firnline.stats import from_table
+from firnline.parquet.stats import from_table
+from firnline.parquet.written import WrittenPart
+from firnline.types.values import Stats
 from firnline_dev.simulate.kinds import Kind, is_tombstone
 from firnline_dev.simulate.store import SimStore
 from firnline_dev.simulate.world import SCHEMA, SimClock, SimIds

@@ -15,8 +15,11 @@ from types import ModuleType
 
 import greenlet
 
-from firnline import append_run, fold
-from firnline.operations import remains, replace_rows, restore
+from firnline.append import run as append_run
+from firnline.commit import fold
+from firnline.operations.rebuild import inventory as remains
+from firnline.operations.replace import rows as replace_rows
+from firnline.operations.restore import run as restore
 from firnline.store.probe import forget
 from firnline_dev.simulate import rows
 from firnline_dev.simulate.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
@@ -35,14 +38,7 @@ from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.settings import wanted_by
 from firnline_dev.simulate.stage import Stage, stage_of
 from firnline_dev.simulate.streams import Audience
-from firnline_dev.simulate.world import (
-    AHEAD,
-    TICK,
-    Actor,
-    Violation,
-    World,
-    resume,
-)
+from firnline_dev.simulate.world import AHEAD, TICK, Actor, Violation, World, resume
 
 _SKEWS: dict[str, tuple[int, ...]] = {
     "append": (0, 0, -200 * TICK, 150 * TICK),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline.operations.properties import run_apply
-from firnline.settings import TableSettings
+from firnline.operations.properties.run import run_apply
+from firnline.settings.load import TableSettings
 from firnline_dev.simulate.kinds import settings_of
 from firnline_dev.simulate.stage import Stage
 from firnline_dev.simulate.world import GRACE, ROOT, TTL, Actor, World

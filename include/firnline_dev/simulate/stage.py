@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.table import Table
 from firnline_dev.simulate.columns import value_of
 from firnline_dev.simulate.kinds import KINDS, Kind

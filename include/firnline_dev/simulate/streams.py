@@ -14,9 +14,9 @@ from functools import partial
 import greenlet
 
 from firnline.errors import FirnlineError, StreamBehindError
-from firnline.plan.read import ReadOptions, ReadPlan
-from firnline.plan.stream import Bounds, Offset
-from firnline.stream import AppendStream
+from firnline.read.offsets import Bounds, Offset
+from firnline.read.plan import ReadOptions, ReadPlan
+from firnline.read.stream import AppendStream
 from firnline_dev.simulate.oracle import Oracle
 from firnline_dev.simulate.rows import holds
 from firnline_dev.simulate.stage import Stage, stage_of

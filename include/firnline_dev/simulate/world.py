@@ -14,7 +14,7 @@ import greenlet
 
 from firnline.ids import format_uuid7
 from firnline.paths import TablePaths
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline_dev.simulate.chance import Chance
 from firnline_dev.simulate.mix import Mix
 

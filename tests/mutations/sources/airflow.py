@@ -40,19 +40,19 @@ AIRFLOW = (
     ),
     Mutation(
         name="a rejection counts as an approval",
-        file="include/firnline/airflow/humans.py",
+        file="include/firnline/airflow/approvals.py",
         old='isinstance(answer, dict) or answer.get("approved") is not True',
         new="isinstance(answer, dict)",
         breaks="Data go that a person has refused to give away.",
-        caught_by=("tests/unit/airflow/test_humans.py",),
+        caught_by=("tests/unit/airflow/test_approvals.py",),
     ),
     Mutation(
         name="silence is a yes",
-        file="include/firnline/airflow/humans.py",
+        file="include/firnline/airflow/approvals.py",
         old="defaults=[ApprovalOperator.REJECT]",
         new="defaults=[ApprovalOperator.APPROVE]",
         breaks="What nobody has looked at is deleted after a day.",
-        caught_by=("tests/unit/airflow/test_humans.py",),
+        caught_by=("tests/unit/airflow/test_approvals.py",),
     ),
     Mutation(
         name="a dry run goes on after its plan",
@@ -114,11 +114,11 @@ AIRFLOW = (
     ),
     Mutation(
         name="whoever starts a run may approve it",
-        file="include/firnline/airflow/humans.py",
+        file="include/firnline/airflow/approvals.py",
         old="for name in table.approvers or () if name != started_by)",
         new="for name in table.approvers or ())",
         breaks="One person alone erases, where the settings ask for two.",
-        caught_by=("tests/unit/airflow/test_humans.py",),
+        caught_by=("tests/unit/airflow/test_approvals.py",),
     ),
     Mutation(
         name="the task that acts does not look who approved",

@@ -86,7 +86,7 @@ KERNEL = (
     ),
     Mutation(
         name="an input that cannot be fetched is passed over",
-        file="include/firnline/kernel/stage.py",
+        file="include/firnline/kernel/staging.py",
         old="            future.result()",
         new="            future.exception()",
         breaks="A missing part is no error of its own, and nobody learns its key.",
@@ -95,7 +95,7 @@ KERNEL = (
     ),
     Mutation(
         name="the process of a query inherits the environment",
-        file="include/firnline/kernel/query_process.py",
+        file="include/firnline/kernel/query/process.py",
         old="        env=child_environment(),",
         new="        env=None,",
         breaks="A user's query runs beside the keys of all stores.",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutations.model import Mutation
 
-_TESTS = ("tests/unit/operations/test_properties.py",)
+_TESTS = ("tests/unit/operations/properties/test_run.py",)
 
 PROPERTIES = (
     Mutation(
         name="a fold forgets deletes by the newest properties alone",
-        file="include/firnline/transaction.py",
+        file="include/firnline/commit/transaction.py",
         old="        delete_cutoff=now - others.late_append,",
         new="        delete_cutoff=now - table.settings.append.ttl - table.settings.cleanup.grace,",
         breaks="Rows of a delete come back by an append that began by a longer append.ttl.",
@@ -17,7 +17,7 @@ PROPERTIES = (
     ),
     Mutation(
         name="clean-up goes by the newest grace alone",
-        file="include/firnline/plan/cleanup.py",
+        file="include/firnline/operations/cleanup/plan.py",
         old="    parts = _dead_parts(snapshot, others.grace, now_ms)",
         new="    parts = _dead_parts(snapshot, policy.grace, now_ms)",
         breaks="A reader who began by a longer grace loses its parts.",
@@ -25,7 +25,7 @@ PROPERTIES = (
     ),
     Mutation(
         name="a sweep goes by the newest properties alone",
-        file="include/firnline/operations/sweep.py",
+        file="include/firnline/operations/sweep/run.py",
         old="    others = waits(base.snapshot.properties, table.settings, began)",
         new="    others = waits((), table.settings, began)",
         breaks="An append by a longer append.ttl is acknowledged, and its parts are gone.",
@@ -53,11 +53,11 @@ PROPERTIES = (
         old="elapsed_ms() + put_within(table.settings))",
         new="elapsed_ms() + 2 * ttl)",
         breaks="A log file that was folded and deleted comes back, and names parts that are gone.",
-        caught_by=("tests/unit/test_append_run.py",),
+        caught_by=("tests/unit/append/test_run.py",),
     ),
     Mutation(
         name="a change of the key does not end what was planned before",
-        file="include/firnline/transaction.py",
+        file="include/firnline/commit/transaction.py",
         old="        _refuse_other_properties(base, planned_by, change)",
         new="        _ = planned_by",
         breaks="Parts that were merged by another key are committed.",
@@ -65,7 +65,7 @@ PROPERTIES = (
     ),
     Mutation(
         name="settings of another key are not refused",
-        file="include/firnline/properties.py",
+        file="include/firnline/properties/in_force.py",
         old="    if not any_key:",
         new="    if not any_key and table is None:",
         breaks="Who names another key is not told that it counts for nothing.",
@@ -73,7 +73,7 @@ PROPERTIES = (
     ),
     Mutation(
         name="what the log says of the table goes with its log file",
-        file="include/firnline/transaction.py",
+        file="include/firnline/commit/transaction.py",
         old="        properties=said,",
         new="        properties=said[:0] if base.seq else said,",
         breaks="After a clean-up the settings of whoever comes decide what is deleted.",
@@ -81,7 +81,7 @@ PROPERTIES = (
     ),
     Mutation(
         name="a downgrade forgets what the table said",
-        file="include/firnline/operations/downgrade.py",
+        file="include/firnline/operations/downgrade/run.py",
         old="        if properties is not None and history:",
         new="        if properties is not None and not history:",
         breaks="A table that firnline comes back to has other times to live than before.",

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import (
 
 from firnline.airflow.cleanup import CleanupWork
 from firnline.airflow.dags import operation_dag, plan_then_run, submit_then_report
-from firnline.airflow.deletes import DeleteWork
+from firnline.airflow.delete import DeleteWork
 from firnline.airflow.erase import ApprovedErase, EraseWork
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.once import Once, again_param, again_word, as_transactions
@@ -29,15 +29,15 @@ from firnline.airflow.rewrite import PlanRewrite, RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.ttl import TtlWork
 from firnline.airflow.verify import VerifyWork
-from firnline.history import history
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations import delete
-from firnline.operations import replace as replace_op
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.rewrite import run_rewrite
+from firnline.operations.delete import run as delete
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.replace import run as replace_op
+from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.run_records import completed
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
+from firnline.state.history import history
 from firnline.table import Table, open_table
 from tests.dags.filled import fill, live_keys
 from tests.support.airflow_context import run_context

@@ -19,8 +19,8 @@ from firnline.airflow.removal import (
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.errors import PlanChangedError, UsageError
-from firnline.history import history
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
+from firnline.state.history import history
 from firnline.table import Table, open_table
 from tests.dags.filled import fill, live_keys
 from tests.support.airflow_context import run_context

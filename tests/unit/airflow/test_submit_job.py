@@ -12,7 +12,7 @@ from firnline.airflow.submit_job import OPTIONS_VARIABLE, SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
 from tests.unit.airflow.test_submit import connect, submit_does

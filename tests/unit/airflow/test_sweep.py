@@ -9,12 +9,12 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from firnline.airflow import sweep
-from firnline.airflow.humans import Approve
+from firnline.airflow.approvals import Approve
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.errors import UsageError
-from firnline.settings import TableSettings
+from firnline.settings.load import TableSettings
 from firnline.table import Table, open_table
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context

@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import AssetAll, AssetOrTimeSchedule
 
 from firnline.airflow.tables import asset_of, dag_id, schedule_of, tables_of
-from firnline.pools import pool_of_dag
+from firnline.operations.pools import pool_of_dag
 from tests.support.tables import one
 
 

@@ -19,12 +19,12 @@ from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
 from firnline.airflow.ttl import TtlWork
 from firnline.airflow.work import InTaskWork
-from firnline.base import take_base
+from firnline.commit.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
-from firnline.history import history
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.properties import run_apply
-from firnline.settings import SortField, TableSettings
+from firnline.operations.properties.run import run_apply
+from firnline.settings.load import SortField, TableSettings
+from firnline.state.history import history
 from firnline.table import Table, open_table
 from tests.dags.filled import fill, live_keys
 from tests.support.airflow_context import run_context

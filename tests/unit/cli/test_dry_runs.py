@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline_dev.s3server import StoreRoot
 from tests.support.cli import Outcome, content_of, inside
 from tests.support.on_store import merge, opened

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
 from firnline.commit import birth
-from firnline.log import birth as birth_file
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.properties import from_settings
-from firnline.transaction import Change, commit
+from firnline.properties import birth as birth_file
+from firnline.properties.in_force import from_settings
 from tests.support.log_tables import put_append
 from tests.support.world import World, make_world
 

@@ -9,15 +9,15 @@ from itertools import product
 
 import pytest
 
-from firnline.append import Appender
-from firnline.appender import Appender as Service
-from firnline.base import take_base
+from firnline.append.append import Appender
+from firnline.append.service import Appender as Service
+from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitUnknownError, FlushFailedError, InvariantError, StoreAccessError
-from firnline.operations.import_files import ImportOptions, run_import
-from firnline.operations.merge import MergeOptions, Progress, run_merge
-from firnline.operations.restore import RestoreOptions, run_restore
-from firnline.operations.verify import VerifyOptions, run_verify
+from firnline.operations.import_files.run import ImportOptions, run_import
+from firnline.operations.merge.run import MergeOptions, Progress, run_merge
+from firnline.operations.restore.run import RestoreOptions, run_restore
+from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.store.base import Deleted
 from firnline.store.create import Attempt
 from tests.support.effort import sample

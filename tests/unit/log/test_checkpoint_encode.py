@@ -8,7 +8,7 @@ import pytest
 
 from firnline.errors import CheckpointError
 from firnline.log import checkpoint_encode
-from firnline.log.checkpoint_file import CheckpointHead
+from firnline.log.checkpoint import CheckpointHead
 from firnline.log.records import Marker
 from firnline.paths import TablePaths
 

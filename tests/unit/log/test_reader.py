@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from firnline.base import take_base
+from firnline.commit.base import take_base
+from firnline.commit.transaction import commit
 from firnline.errors import LogLostError
 from firnline.log.reader import read_log
-from firnline.snapshot import read_snapshot
-from firnline.transaction import commit
+from firnline.state.snapshot import read_snapshot
 from tests.support.histories import RUN
 from tests.support.log_tables import do_merge, merge_change, put_append, snapshot
 from tests.support.paged import Paged

@@ -22,7 +22,7 @@ from firnline.log.schema_changes import (
     split,
     stats_now,
 )
-from firnline.part import Stats
+from firnline.types.values import Stats
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 
 import firnline
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop import DropOptions, run_drop
-from firnline.operations.evolve_lazily import LazyOptions, run_lazily
-from firnline.operations.import_files import ImportOptions, run_import
-from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
-from firnline.plan.evolve import Evolution
-from firnline.snapshot import read_snapshot
+from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.evolve.lazy import LazyOptions, run_lazily
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.import_files.run import ImportOptions, run_import
+from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from tests.support.histories import parquet_bytes
 from tests.support.world import FaultyStore, World, make_world

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firnline.append import Appender
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SchemaConflictError
 from firnline.kernel.local import LocalEngine
-from firnline.kernel.model import KernelResult, KernelTask
+from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.downgrade import DowngradeOptions, run_downgrade
-from firnline.operations.evolve_lazily import LazyOptions, run_lazily
-from firnline.operations.schema_fix import SchemaFixOptions, run_schema_fix
-from firnline.plan.evolve import Evolution
-from firnline.plan.schema_target import ColumnFix
+from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+from firnline.operations.evolve.lazy import LazyOptions, run_lazily
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.target import ColumnFix
 from tests.support.log_tables import snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world

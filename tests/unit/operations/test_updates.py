@@ -11,27 +11,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline import append_buffer
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append import part_writer as append_buffer
+from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
+from firnline.commit.keys import place
+from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.delete import DeleteOptions, DeleteReport, run_delete
-from firnline.operations.erase import EraseOptions
-from firnline.operations.erase import preview as preview_erase
-from firnline.operations.merge import MergeOptions, run_merge
-from firnline.operations.merge_tasks import kernel_task
-from firnline.operations.restore import RestoreOptions, run_restore
-from firnline.operations.rewrite import run_rewrite
-from firnline.operations.rewrite_options import RewriteOptions
-from firnline.operations.ttl import TtlOptions, run_ttl
-from firnline.plan.keys import place
-from firnline.plan.merge import PlannedGroup
-from firnline.plan.replace import Span, plan_replace
-from firnline.transaction import commit
+from firnline.operations.delete.run import DeleteOptions, DeleteReport, run_delete
+from firnline.operations.erase.run import EraseOptions
+from firnline.operations.erase.run import preview as preview_erase
+from firnline.operations.kernel_tasks import kernel_task
+from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.replace.plan import Span, plan_replace
+from firnline.operations.restore.run import RestoreOptions, run_restore
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.ttl.run import TtlOptions, run_ttl
 from tests.support.histories import drop
 from tests.support.log_tables import do_merge, merge_change, snapshot
 from tests.support.updates import stored, visible
@@ -143,7 +143,7 @@ def test_parts_of_one_append_stay_in_order_whatever_replaces_them(
         yield from self.drain()
 
     monkeypatch.setattr(append_buffer.PartBuffer, "add", each_alone)
-    monkeypatch.setattr("firnline.append.gather", lambda tables, _: tables)
+    monkeypatch.setattr("firnline.append.append.gather", lambda tables, _: tables)
     world = world_of(merge={"min_inputs": 2, "max_parts_per_group": 2})
     put(world, up(0, "q"))
     tables = [

@@ -6,10 +6,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from firnline.kernel.model import KernelResult, KernelTask
-from firnline.spark.bunches import Bunch
-from firnline.spark.run import _outcome
-from tests.unit.spark.test_bunches import tasks
+from firnline.kernel.task import KernelResult, KernelTask
+from firnline.spark.batches import Bunch
+from firnline.spark.engine import _outcome
+from tests.unit.spark.test_batches import tasks
 
 
 def done(*results: KernelResult) -> Future[list[KernelResult]]:

@@ -15,14 +15,14 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from firnline.kernel import merge
-from firnline.kernel.model import KernelResult
+from firnline.kernel.task import KernelResult
 from firnline.spark import preflight
-from firnline.spark.bunches import Bunch
+from firnline.spark.batches import Bunch
+from firnline.spark.engine import _outcome
 from firnline.spark.preflight import Ask, check, missing_module
-from firnline.spark.run import _outcome
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
-from tests.unit.spark.test_bunches import tasks
+from tests.unit.spark.test_batches import tasks
 
 KEYS = StoreAccess(access_key="a", secret_key="b")
 CHAIN = StoreAccess()

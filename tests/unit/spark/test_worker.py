@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from firnline.kernel.model import KernelResult
-from firnline.spark.ship import zip_package
+from firnline.kernel.task import KernelResult
+from firnline.spark.distribute import zip_package
 from firnline.spark.worker import KernelFunction
 from tests.kernel.conftest import Group
 

@@ -10,23 +10,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from firnline import checkpoint
-from firnline.append import Appender
-from firnline.base import take_base
+from firnline.append.append import Appender
+from firnline.commit.base import take_base
+from firnline.commit.transaction import Change, commit
 from firnline.errors import LogCorruptError, LogLostError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
-from firnline.moment import snapshot_at
-from firnline.operations.merge import MergeOptions, preview
-from firnline.operations.rebuild import RebuildOptions, run_rebuild
-from firnline.operations.verify import VerifyOptions, VerifyReport, run_verify
-from firnline.snapshot import read_snapshot
+from firnline.operations.merge.run import MergeOptions, preview
+from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
+from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_verify
+from firnline.read.stream import AppendStream
+from firnline.state import checkpoint
 from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts
+from firnline.state.moment import snapshot_at
+from firnline.state.snapshot import read_snapshot
+from firnline.state.survey import TxnSurvey
 from firnline.store.base import ObjectMeta
-from firnline.stream import AppendStream
-from firnline.survey import TxnSurvey
-from firnline.transaction import Change, commit
 from tests.support import histories
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log

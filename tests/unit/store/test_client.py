@@ -18,8 +18,8 @@ from firnline.errors import (
     StoreError,
     UsageError,
 )
-from firnline.store.backend import forget_memory
 from firnline.store.client import ObjectClient, open_store
+from firnline.store.connect import forget_memory
 from tests.support.store_contract import StoreContract
 
 

@@ -1,0 +1,294 @@
+"""Tasks that wait for a person: to pick from a list, to approve a plan.
+
+They wait outside every pool, without a process and without the triggerer (Airflow parks them as
+``awaiting_input``). What was chosen may be old by the time somebody chooses: the task after them,
+which holds the pool, checks it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
+from airflow.sdk import Param
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+from firnline.airflow.failures import airflow_failures
+from firnline.errors import UsageError
+from firnline.settings.load import TableSettings
+from firnline.units import about_size, format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_LOG = logging.getLogger(__name__)
+
+ANSWER_WITHIN = "answer_within"
+_WAIT = "24h"
+_LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
+DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
+_NONE_YET = "(nothing)"
+
+LISTED = "listed"
+"""XCom key of what can be picked."""
+
+
+class Asking(Protocol):
+    """Work that a person approves."""
+
+    noun: ClassVar[str]
+    """For messages: ``an erase``."""
+
+    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+        """Headline and Markdown text, from the XCom of the task before."""
+        ...
+
+
+def answer_within_param() -> Param:
+    """How long a person may take."""
+    return Param(
+        _WAIT,
+        type="string",
+        pattern=DURATION_PATTERN,
+        title="Answer within",
+        description_md="Such as `24h`, at most `30d`. Without an answer by then nothing happens.",
+    )
+
+
+def answer_within(params: Mapping[str, Any]) -> timedelta:
+    """What ``answer_within_param`` was given. Raises UsageError."""
+    wait = parse_duration(params.get(ANSWER_WITHIN) or _WAIT)
+    if not _LEAST_MS <= wait <= _MOST_MS:
+        raise UsageError(
+            f"{ANSWER_WITHIN} is {format_duration(wait)}, and nobody can wait that long or short",
+            next_step="give a time from 1s to 30d",
+        )
+    return timedelta(milliseconds=wait)
+
+
+class Pick(HITLOperator):
+    """A person picks some of the names that an earlier task listed.
+
+    XCom: ``picked`` (names), ``by`` and ``timed_out``. When nobody picks in time, all that comes
+    after is skipped.
+
+    Args:
+        listed: id of the task whose XCom holds, under the key ``LISTED``, the rows of
+            ``partition_table``.
+        what: what the names are of, for the headline: ``partitions of table t to remove``.
+        more: as for HITLOperator.
+    """
+
+    def __init__(self, *, listed: str, what: str, **more: Any) -> None:
+        # Airflow wants options while the DAG is made; the real ones come with the run. A person's
+        # silence is no error that a retry mends.
+        super().__init__(
+            subject=f"Pick the {what}",
+            options=[_NONE_YET],
+            multiple=True,
+            **{"retries": 0, **more},
+        )
+        self.listed = listed
+
+    def execute(self, context: Context) -> None:
+        """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        rows = self._take(context)
+        figures = context["ti"].xcom_pull(task_ids=self.listed)
+        self.body = "\n".join([*partition_table(rows), *unlisted_lines(figures["unlisted"])])
+        with airflow_failures():
+            self.response_timeout = answer_within(context["params"])
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Read the answer, in a new process: it knows nothing of what ``execute`` had."""
+        self._take(context)
+        answer = super().execute_complete(context, event)
+        picked = list(answer["chosen_options"])
+        told = {"picked": picked, **_who(answer, event)}
+        if not picked:
+            _skip_all(self, context, told, "nobody picked anything in time")
+        return told
+
+    def _take(self, context: Context) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = context["ti"].xcom_pull(task_ids=self.listed, key=LISTED)
+        self.options = [row["name"] for row in rows]
+        self.defaults = []  # what a time-out picks
+        return rows
+
+
+class Approve(ApprovalOperator):
+    """A person approves what a plan says; silence is a no.
+
+    XCom: ``approved``, ``by``, ``timed_out``. Without approval all that comes after is skipped,
+    the report too, and the run is a success that did nothing.
+
+    Args:
+        work: says what is to be approved.
+        table: which table; its ``approvers`` are the ones who may.
+        plan: id of the task whose XCom holds the figures.
+        more: as for ApprovalOperator.
+    """
+
+    def __init__(
+        self, *, work: Asking, table: TableSettings, plan: str = "plan", **more: Any
+    ) -> None:
+        # The stock operator leaves tear-downs to run after a no.
+        super().__init__(
+            subject=f"Approve {work.noun} of table {table.name}",
+            defaults=[ApprovalOperator.REJECT],
+            **{"retries": 0, **more},
+        )
+        self.work = work
+        self.table = table
+        self.plan = plan
+
+    def execute(self, context: Context) -> None:
+        """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
+        figures = self.figures(context)
+        self.subject, body = self.work.question(self.table.name, figures)
+        with airflow_failures():
+            self.body = body + approver_lines(self.table, context)
+            self.response_timeout = answer_within(context["params"])
+        super().execute(context)
+
+    def figures(self, context: Context) -> dict[str, Any]:
+        """What the person decides on."""
+        found: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.plan)
+        return found
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Read the answer, in a new process.
+
+        Raises:
+            AirflowFailException: somebody approved it who may not; everybody may reject it.
+        """
+        answer = HITLOperator.execute_complete(self, context, event)
+        approved = answer["chosen_options"] == [self.APPROVE]
+        if approved:
+            with airflow_failures():
+                by = _who(answer, event)["by"]
+                refuse_approver(self.work, self.table, context, by, self.task_id)
+        told = {"approved": approved, **_who(answer, event)}
+        if not approved:
+            why = "nobody answered in time" if told["timed_out"] else f"{told['by']} rejected it"
+            _skip_all(self, context, told, why)
+        return told
+
+
+def approved_by(context: Context, task_id: str = "approve") -> str:
+    """Name of the person who approved this run; empty where Airflow knows no name.
+
+    Raises UsageError: nobody did. A task that was marked a success by hand gives no answer.
+    """
+    answer = context["ti"].xcom_pull(task_ids=task_id)
+    if not isinstance(answer, dict) or answer.get("approved") is not True:
+        raise UsageError(
+            f"nobody approved run {context['run_id']}, so nothing is done",
+            next_step=f"clear its task {task_id} and answer it, or trigger a new run",
+        )
+    return str(answer.get("by") or "")
+
+
+def refuse_approver(
+    work: Asking,
+    table: TableSettings,
+    context: Context,
+    by: str | None,
+    task_id: str = "approve",
+) -> None:
+    """Hold an approval against the table's ``approvers``; without any, everybody's counts.
+
+    Raises:
+        UsageError: by somebody whom the settings do not name, or who started the run.
+    """
+    if table.approvers is None:
+        return
+    others = may_approve(table, context)
+    if by in others:
+        return
+    what, name = f"{work.noun} of table {table.name}", by or "somebody without a name"
+    why = f"{name} approved it, who is not among its approvers"
+    if by in table.approvers:
+        why = f"{name} started run {context['run_id']} and approved it too"
+    raise UsageError(
+        f"{what} is not approved: {why}, so nothing is done",
+        next_step=f"clear its task {task_id} and have {_any_of(others)} answer it",
+    )
+
+
+def may_approve(table: TableSettings, context: Context) -> tuple[str, ...]:
+    """Names of the table's approvers who did not start this run.
+
+    A run of the clock or of another DAG was started by nobody. Raises UsageError: none is left.
+    """
+    started_by = context["dag_run"].triggering_user_name
+    found = tuple(name for name in table.approvers or () if name != started_by)
+    if not found:
+        raise UsageError(
+            f"nobody may approve run {context['run_id']}: {started_by}, who started it, is the "
+            f"only one among the approvers of table {table.name}",
+            next_step="have somebody else start it, or name further approvers in the settings",
+        )
+    return found
+
+
+def approver_lines(table: TableSettings, context: Context) -> str:
+    """Who may approve, as the end of a question. Raises UsageError: nobody."""
+    if table.approvers is None:
+        return ""
+    names = ", ".join(map(code, may_approve(table, context)))
+    return f"\n\nOnly an approval by {names} counts."
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+
+
+def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Partitions with their sizes as a Markdown table.
+
+    Args:
+        rows: ``name``, ``parts``, ``rows`` (None: nobody counted them), ``bytes``, ``age``.
+    """
+    lines = ["| partition | parts | rows | size | newest rows added |", "|---|--:|--:|--:|---|"]
+    return lines + [
+        f"| {code(row['name'])} | {row['parts']:,} | {count(row['rows'])} | "
+        f"{about_size(row['bytes'])} | {row['age']} ago |"
+        for row in rows
+    ]
+
+
+def unlisted_lines(unlisted: int) -> list[str]:
+    """That there are more than can be picked from."""
+    if not unlisted:
+        return []
+    narrow = "start a run with the param `partitions` for them"
+    return ["", f"**{unlisted:,} more partitions cannot be picked here:** {narrow}."]
+
+
+def code(text: str) -> str:
+    """Text from the table as inline code: its own Markdown and its bars mean nothing."""
+    # Control characters would end the row; a backtick would end the code.
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return f"`{plain.replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+
+def count(rows: int | None) -> str:
+    """A number of rows, or that nobody counted them."""
+    return "unknown" if rows is None else f"{rows:,}"
+
+
+def _who(answer: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+    user = answer["responded_by_user"]
+    return {"by": user["name"] if user else None, "timed_out": bool(event.get("timedout"))}
+
+
+def _skip_all(operator: HITLOperator, context: Context, told: dict[str, Any], why: str) -> None:
+    """Skip all that follows, tear-downs too. Raises DownstreamTasksSkipped."""
+    context["ti"].xcom_push("return_value", told)
+    _LOG.info("%s, so nothing is done", why)
+    after = [task.task_id for task in operator.get_flat_relatives(upstream=False)]
+    raise DownstreamTasksSkipped(tasks=sorted(after))  # type: ignore[no-untyped-call] # Airflow's

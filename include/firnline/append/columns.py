@@ -1,0 +1,134 @@
+"""What a writer knows of a table's columns: read once, and again when that can have changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from firnline.commit.base import take_base
+from firnline.errors import SchemaConflictError
+from firnline.log.head import Head
+from firnline.log.heads import read_schemas
+from firnline.log.schema_changes import line_now, split
+from firnline.table import Table
+from firnline.types.schema import SchemaUnion
+
+_AGAIN = "run the write again: it takes the columns that are there now; nothing was published"
+
+
+class KnownColumns:
+    """Columns of one table for its writers, which may be in several threads.
+
+    Requests: none before the first question; then 1 LIST and one ranged GET per log file that no
+    transaction has folded. Looking again costs 1 LIST and a GET per log file that is new. Where a
+    transaction is committed and not published yet, where the log is empty, and where it looks as
+    if a part of it were lost, those of ``take_base`` besides, which publishes or refuses, and 1
+    LIST.
+
+    Args:
+        table: the table.
+        given: column -> SQL type, instead of reading them.
+    """
+
+    def __init__(self, table: Table, given: Mapping[str, str] | None = None) -> None:
+        self._table = table
+        self._lock = threading.Lock()
+        self._heads: dict[str, Head] = {}
+        self._union: SchemaUnion | None = None
+        self._given = given is not None
+        self.seq = 0
+        """Newest transaction whose columns are known, once they were read."""
+        self.version = 0
+        """Grows whenever the columns may be others than before."""
+        if given is not None:
+            self._union = SchemaUnion()
+            self._union.add("the schema given", given)
+
+    def read(self, newest: int = 0) -> SchemaUnion:
+        """The columns, a union of the caller's own; those that were given stay.
+
+        Args:
+            newest: what this transaction, which is committed, made of them is to be known.
+
+        Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError; LogLostError
+        for a log that is lost, as far as its columns and ``newest`` tell.
+        """
+        with self._lock:
+            if self._union is None or (newest > self.seq and not self._given):
+                return self._read(newest).copy()
+            return self._union.copy()
+
+    def look_again(self, newest: int = 0) -> SchemaUnion:
+        """The columns as the log says now; as ``read``."""
+        with self._lock:
+            if self._given and self._union is not None:
+                return self._union.copy()
+            return self._read(newest).copy()
+
+    def refuse(self, lines: Iterable[Mapping[str, str]], first: int, last: int) -> None:
+        """Refuse an append that would contradict the table as the log says now.
+
+        Requests: as ``look_again``.
+
+        Args:
+            lines: column -> SQL type, as each of its writers has them.
+            first: the oldest transaction that any of its writers took for the newest: that is the
+                sequence of its parts, and changes since then will apply to them.
+            last: the newest one.
+
+        Raises SchemaConflictError, and as ``read``.
+        """
+        with self._lock:
+            union = self._read(last).copy()
+            _, changes = split(record for head in self._heads.values() for record in head.changes)
+        newer = next((change.seq for change in changes if first < change.seq <= last), None)
+        if newer is not None:
+            raise SchemaConflictError(
+                f"transaction {newer} changed the table's columns while the rows were written: "
+                "some have the names of before, and some those of now",
+                next_step=_AGAIN,
+            )
+        for line in lines:
+            union.add("the new rows", line_now(changes, line, first), next_step=_AGAIN)
+
+    def published(self, log_key: str, columns: Mapping[str, str]) -> None:
+        """Take in what a log file of this writer's own states."""
+        with self._lock:
+            if self._union is None or not columns.items() - self._union.columns.items():
+                return
+            try:
+                self._union.add(f"log file {log_key}", columns)
+            except SchemaConflictError:
+                # Published it is, and no error of the append: whoever reads next is told.
+                self._union = None
+            self.version += 1
+
+    def _read(self, newest: int) -> SchemaUnion:
+        union = SchemaUnion()
+        lines = self._lines()
+        if newest > self.seq or not self._is_whole():
+            # What a writer says that it knows (its ``q``) must not be newer than its columns: a
+            # transaction may have renamed one, committed, and died before it was published. As
+            # whoever commits next, a writer publishes it then; or the log is lost.
+            take_base(self._table, tolerant=True)
+            lines = self._lines()
+        for log_file, columns in lines:
+            union.add(f"log file {log_file}", columns)
+        self._union = union
+        self.version += 1
+        return union
+
+    def _lines(self) -> list[tuple[str, Mapping[str, str]]]:
+        """Schema lines; and what is the newest transaction among the log files that state them."""
+        paths = self._table.paths
+        lines = read_schemas(self._table.store, paths, self._heads)
+        self.seq = max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
+        return lines
+
+    def _is_whole(self) -> bool:
+        """Return False where the heads say that somebody has to look (``state.health``)."""
+        marks = [head.x for head in self._heads.values() if head.x is not None]
+        newest = max(marks, key=lambda mark: mark.seq, default=None)
+        standing = newest.standing if newest is not None else None
+        there = {mark.seq for mark in marks}
+        return bool(self._heads) and there.issuperset(standing or ())

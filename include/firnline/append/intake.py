@@ -1,0 +1,220 @@
+"""What an Appender is given, looked at while its caller waits: a bad row is its caller's error."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from firnline.append.append import Appender
+from firnline.append.buffer import Buffer, Row
+from firnline.append.rows import check_settings, conform_rows
+from firnline.append.source import tables_of
+from firnline.errors import PartSchemaError, UsageError
+from firnline.types.arrow import conform, to_arrow
+from firnline.types.schema import SchemaUnion
+from firnline.types.widening import as_known
+
+Given: TypeAlias = Any
+"""One row as a dictionary, a list of them, or whatever ``firnline.append.append.Rows`` allows."""
+
+_INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
+"""SQL type -> bits."""
+_PLAIN: dict[str, type] = {
+    "BOOLEAN": bool,
+    "DATE": datetime.date,
+    "DOUBLE": float,
+    "TIMESTAMP": datetime.datetime,
+    "VARCHAR": str,
+}
+_VALUE_BYTES = 8
+
+
+class Glance:
+    """Tells by a quick look which dictionaries surely fit the table; others need a closer one.
+
+    Args:
+        types: column -> SQL type.
+    """
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        self.types = types
+        self._plain = {name: _PLAIN[kind] for name, kind in types.items() if kind in _PLAIN}
+        self._whole = {
+            name: 1 << _INTEGERS[kind] for name, kind in types.items() if kind in _INTEGERS
+        }
+
+    def size(self, row: Row) -> int | None:
+        """Bytes of a row as Arrow, about; None for one that needs a closer look."""
+        if not row:
+            return None
+        size = 0
+        plain, whole = self._plain, self._whole
+        for name, value in row.items():
+            kind = type(value)
+            if kind is int:
+                limit = whole.get(name)
+                if limit is None or not -limit <= value < limit:
+                    return None
+            elif value is None:
+                if name not in self.types:
+                    return None
+            elif plain.get(name) is not kind or not _holds(kind, value):
+                return None
+            elif kind is str:
+                size += len(value)
+        return size + _VALUE_BYTES * len(row)
+
+
+def _holds(kind: type, value: Any) -> bool:  # noqa: ANN401 - any value of a row
+    """Whether a value of the right class can surely be written."""
+    if kind is str:
+        return bool(value.isascii())  # others may hold half a character
+    return kind is not datetime.datetime or value.tzinfo is None
+
+
+class Intake:
+    """Checks rows against the table's columns and those of rows that wait.
+
+    Not for several threads at once.
+
+    Args:
+        writer: writes them; knows the table's columns and properties.
+        waiting: columns of the buffers that are not written yet.
+    """
+
+    def __init__(
+        self,
+        writer: Appender,
+        waiting: Callable[[], Iterable[Mapping[str, str]]],
+    ) -> None:
+        self._writer = writer
+        self._columns = writer.columns
+        self._waiting = waiting
+        self._version = -1
+        self._known = SchemaUnion()
+        self._glance = Glance({})
+        self._placed_by = frozenset[str]()
+
+    def forget(self) -> None:
+        """Rows that named new columns were not written: look at the table's again."""
+        self._version = -1
+
+    def look(self, given: Given) -> Callable[[Buffer], None]:
+        """Check rows; returns what puts them into a buffer, which cannot fail any more.
+
+        Raises UsageError, PartSchemaError, SchemaConflictError: as ``append_rows.conform_rows``;
+        and what reading the columns of the table raises.
+        """
+        self._read()
+        rows = _dicts(given)
+        if rows is None:
+            return self._whole(list(tables_of(given)))
+        glance, sizes = self._glance, 0
+        for row in rows:
+            size = glance.size(row)
+            if size is None:
+                return self._closer(rows)
+            sizes += size
+        kept = [dict(row) for row in rows]  # the caller's own may change
+        return lambda buffer: buffer.add_dicts(kept, sizes, glance.types, self._placed_by)
+
+    def _read(self) -> None:
+        """Know the columns; no request unless it is the first time."""
+        if self._version == self._columns.version and self._version >= 0:
+            return
+        version = self._columns.version
+        known = self._columns.read()
+        self._placed_by = frozenset(f.column for f in self._writer.in_force().partition_by)
+        for columns in self._waiting():
+            # They are cast when they are written, if the table's type has become wider since.
+            known.add("rows that wait to be written", as_known(columns, known.columns))
+        self._take(known)
+        self._version = version
+
+    def _take(self, known: SchemaUnion) -> None:
+        self._known = known
+        self._glance = Glance(known.columns)
+
+    def _closer(self, rows: Sequence[Row]) -> Callable[[Buffer], None]:
+        """Rows that name a new column or hold a value that has to be cast."""
+        # A row without a partition column has a null there, whatever rows come with it.
+        named = [*(name for row in rows for name in row), *self._placed_by]
+        wide = dict.fromkeys(named if any(rows) else ())
+        known = self._known.columns
+        # Each column by itself: the error names it, and a new one takes the type of its values.
+        arrays: dict[str, pa.ChunkedArray] = {}
+        for name in wide:
+            values = [row.get(name) for row in rows]
+            arrays[name] = _column(name, values, known.get(name))
+        return self._whole([pa.table(arrays)])
+
+    def _whole(self, tables: list[pa.Table]) -> Callable[[Buffer], None]:
+        names = {name for table in tables for name in table.column_names}
+        if not names <= self._known.columns.keys():
+            # Another writer may have given the column its type.
+            self._columns.look_again()
+            self._version = -1
+            self._read()
+        known = self._known.copy()
+        found = [conform_rows(table, known) for table in tables]
+        if found:
+            check_settings(self._writer.in_force(), known.columns)
+        if known.columns != self._known.columns:
+            self._take(known)
+
+        def put(buffer: Buffer) -> None:
+            for one in found:
+                buffer.add_table(one.rows, one.columns)
+
+        return put
+
+
+def _dicts(given: Given) -> Sequence[Row] | None:
+    """Rows as dictionaries; None when they are given as Arrow or as something else."""
+    if isinstance(given, Mapping):
+        return [given]
+    if isinstance(given, list) and given and isinstance(given[0], Mapping):
+        for row in given:
+            if not isinstance(row, Mapping):
+                raise UsageError(
+                    f"a {type(row).__name__} among dictionaries is no row",
+                    next_step="pass a list of dictionaries, column to value",
+                )
+        return given
+    return None
+
+
+def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArray:
+    if not isinstance(name, str):
+        raise PartSchemaError(
+            f"{name!r} names no column", next_step="use text for the keys of a row"
+        )
+    try:
+        if kind is None:
+            return pa.chunked_array([pa.array(values)])
+        wanted = to_arrow({name: kind}).field(0).type
+        plain = wanted.storage_type if isinstance(wanted, pa.BaseExtensionType) else wanted
+        if any(_would_lose(value, plain) for value in values):
+            raise ValueError("part of it would be lost")
+        return conform(pa.chunked_array([pa.array(values, plain)], plain), wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        said = str(error).split("\n", 1)[0]
+        raise PartSchemaError(
+            f"column {name!r} holds a value that does not fit {kind or 'one type'}: {said}",
+            next_step="correct the rows; none of this call was taken",
+        ) from None
+
+
+def _would_lose(value: object, kind: pa.DataType) -> bool:
+    """What pyarrow cuts off without a word when it makes arrays of Python's values."""
+    if isinstance(value, float):
+        return bool(pa.types.is_integer(kind)) and not value.is_integer()
+    if isinstance(value, datetime.datetime):
+        naive = pa.types.is_timestamp(kind) and kind.tz is None
+        return bool(pa.types.is_date(kind)) or bool(naive and value.tzinfo is not None)
+    return False

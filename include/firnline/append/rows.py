@@ -1,0 +1,130 @@
+"""Rows in the types of their table: checked before they reach a part."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firnline.append.source import CAST
+from firnline.errors import PartSchemaError, UsageError
+from firnline.settings.load import TableSettings
+from firnline.types.arrow import conform, from_arrow, to_arrow
+from firnline.types.schema import SchemaUnion
+from firnline.types.widening import as_known
+
+_SOURCE = "the rows to append"
+
+
+@dataclass(frozen=True, slots=True)
+class Conformed:
+    """Rows as a part holds them."""
+
+    rows: pa.Table
+    columns: dict[str, str]
+    """Their columns, column -> SQL type."""
+
+
+def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
+    """Rows in the types of the table; a narrower type that loses nothing is widened.
+
+    Args:
+        rows: as they came.
+        known: the table's columns; grows by those of the rows. After an error it may have grown
+            by some of them.
+
+    Raises:
+        UsageError: no columns.
+        PartSchemaError: columns or values that a part cannot hold.
+        SchemaConflictError: a column has a type that the table's does not hold exactly.
+    """
+    if rows.num_columns == 0:
+        raise UsageError("the rows have no columns", next_step="append rows with columns")
+    columns = as_known(from_arrow(rows.schema, known.columns), known.columns)
+    known.add(_SOURCE, columns, next_step=CAST)
+    schema = to_arrow(columns)
+    arrays = [
+        _checked(name, rows.column(index), schema.field(index).type, columns[name])
+        for index, name in enumerate(columns)
+    ]
+    return Conformed(pa.Table.from_arrays(arrays, schema=schema), columns)
+
+
+def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str | None) -> pa.Table:
+    """Of several rows of one key the largest version, else the last; the others are superseded.
+
+    A part is sorted before it is written, and its rows no longer tell which of them came last.
+
+    Args:
+        rows: in the order in which they came.
+        primary_key: columns; none means that all rows stay. One that is missing is null in all.
+        version: column, or None.
+
+    Returns the rows that stay, in their order. Keys of types that pyarrow cannot group, and
+    floating numbers, which it orders in its own way, are left to merges and readers.
+    """
+    names = [name for name in primary_key if name in rows.column_names]
+    ranked = [version] if version is not None and version in rows.column_names else []
+    floating = any(pa.types.is_floating(rows.column(name).type) for name in (*names, *ranked))
+    if not primary_key or rows.num_rows < 2 or floating:
+        return rows
+    place = pa.array(np.arange(rows.num_rows))
+    by = pa.table({f"k{i}": _plain(rows.column(name)) for i, name in enumerate(names)})
+    by = by.append_column("place", place)
+    try:
+        if ranked:
+            order = pc.sort_indices(
+                pa.table({"v": _plain(rows.column(ranked[0])), "place": place}),
+                sort_keys=[("v", "ascending", "at_start"), ("place", "ascending")],
+            )
+            rank = pc.inverse_permutation(order.cast(pa.int64())).cast(pa.int64())
+        else:
+            rank = place
+        by = by.append_column("rank", rank)
+        best = by.group_by([f"k{i}" for i in range(len(names))]).aggregate([("rank", "max")])
+    except pa.ArrowNotImplementedError:
+        return rows
+    if best.num_rows == rows.num_rows:
+        return rows
+    return rows.filter(pc.is_in(rank, value_set=best["rank_max"].combine_chunks()))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        return pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
+    return column
+
+
+def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
+    """Raise UsageError where the settings name columns that neither table nor rows have."""
+    for name in settings.statistics_columns:
+        if name not in columns:
+            raise UsageError(
+                f"the settings of table {settings.name} name column {name!r}, "
+                f"and rows and table have {', '.join(columns)}",
+                next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
+            )
+
+
+def _checked(
+    name: str, column: pa.ChunkedArray, kind: pa.DataType, sql_type: str
+) -> pa.ChunkedArray:
+    """A column in its part's type; texts that are no UTF-8 would break every reader."""
+    try:
+        conformed = conform(column, kind)
+        conformed.validate(full=True)
+        return conformed
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise PartSchemaError(
+            f"column {name!r} holds a value that does not fit {sql_type}: {_first_line(error)}",
+            next_step="correct the rows; nothing was appended",
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

@@ -1,0 +1,213 @@
+"""One append: checks rows, writes parts, publishes them with one log file or takes them back."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from firnline.append.part_writer import PartBuffer
+from firnline.append.rows import check_settings, conform_rows, newest_of_each_key
+from firnline.commit.append_log import publish_append
+from firnline.commit.outputs import Outputs
+from firnline.log.records import LogContent, Marker, stats_json
+from firnline.parquet.io import write_part
+from firnline.parquet.part import PartMetadata
+from firnline.parquet.stats import from_table
+from firnline.parquet.written import WrittenPart
+from firnline.properties.record import Properties
+from firnline.table import Table
+from firnline.types.schema import SchemaUnion
+from firnline.types.sql import fold_name
+from firnline.types.widening import as_known
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an append began."""
+
+    id: str
+    """UUIDv7 of the append."""
+    writer: str
+    """Name in the log file's key; ends in the id."""
+    q: int
+    """Newest transaction of the table when it began."""
+    began_ms: int
+    """``Clock.elapsed_ms`` from before ``q`` was read."""
+    time_ms: int
+    """Wall clock when it began, unix milliseconds."""
+    properties: Properties | None = None
+    """Of the table at ``q``; None: it says nothing of itself."""
+    begins: bool = False
+    """There was nothing at all under ``_txn/``: the birth record is to be written."""
+
+
+@dataclass(slots=True)
+class AppendRun:
+    """State of one append.
+
+    Args:
+        table: the table.
+        origin: where it began.
+        known: the table's columns; grows by those of the rows.
+        partition: of all rows, when the table has no partition fields.
+        scratch: folder for files on their way.
+        metadata: more key-value pairs for the footers.
+        look_again: gives the table's columns as they are now, for rows with a column that is not
+            known: another writer may have named it since.
+        check: called with rows in their columns' types before they are taken in; may refuse them.
+    """
+
+    table: Table
+    origin: Origin
+    known: SchemaUnion
+    partition: str
+    scratch: Path
+    metadata: Mapping[str, str]
+    look_again: Callable[[], SchemaUnion] | None = None
+    check: Callable[[pa.Table], None] | None = None
+    records: tuple[bytes, ...] = ()
+    """Extension records of the log file, beside the markers."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """Columns of the rows so far, column -> SQL type."""
+    parts: list[WrittenPart] = field(default_factory=list)
+    born: bool = False
+    """It has written the table's birth record."""
+    buffer: PartBuffer = field(init=False)
+    new: Outputs = field(init=False)
+    """Every part of which an upload was begun; whoever adds rows does so within it."""
+    _named_ms: int = 0
+    """Time in the name of the last part."""
+
+    def __post_init__(self) -> None:
+        settings = self.table.settings
+        self.new = Outputs(self.table)
+        self.buffer = PartBuffer(
+            settings.partition_by,
+            self.partition,
+            part_bytes=settings.append.part_bytes,
+            buffer_bytes=settings.append.buffer,
+        )
+
+    def add(self, rows: pa.Table) -> None:
+        """Check rows and take them in; may write parts.
+
+        Raises:
+            PartSchemaError, SchemaConflictError, UsageError: they do not fit the table.
+            StoreError, ScratchFullError: a part could not be written.
+        """
+        conformed = self._conform(rows)
+        if self.check is not None:
+            self.check(conformed)
+        if not conformed.num_rows:
+            return  # else a table without rows would become a part without rows
+        for partition, piece in self.buffer.add(conformed):
+            self._write(partition, piece)
+
+    def flush(self) -> None:
+        """Write the parts that are still open."""
+        for partition, piece in self.buffer.drain():
+            self._write(partition, piece)
+
+    def publish(self, t: int) -> str:
+        """Make all parts visible at once; returns the key of the log file.
+
+        Args:
+            t: time of the log file, unix milliseconds.
+
+        Raises:
+            AppendExpiredError, CommitUnknownError, StoreError: see ``publish_append``.
+        """
+        table, origin = self.table, self.origin
+        key = table.paths.append_log(t, origin.writer)
+        self.born = publish_append(
+            table,
+            key,
+            self._content(t),
+            origin.began_ms,
+            self.new.attempt,
+            begins=origin.begins,
+        )
+        return key
+
+    def _content(self, t: int) -> LogContent:
+        markers = [
+            Marker(
+                p=part.key,
+                b=part.bytes,
+                t=t,
+                n=part.rows,
+                q=self.origin.q,
+                s=stats_json(part.stats),
+            )
+            for part in self.parts
+        ]
+        return LogContent(t=t, schema=self.columns, markers=markers, other=list(self.records))
+
+    def _conform(self, rows: pa.Table) -> pa.Table:
+        if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():
+            self.known, self.look_again = _with_names_of_then(self.look_again(), self.known), None
+        conformed = conform_rows(rows, self.known)
+        first = not self.columns
+        self.columns |= conformed.columns
+        if first:
+            check_settings(self.table.settings, self.known.columns)
+        return conformed.rows
+
+    def _write(self, partition: str, rows: pa.Table) -> None:
+        table, origin, policy = self.table, self.origin, self.table.settings.merge
+        # Parts of one append are at one time, and then their names tell which came later.
+        self._named_ms = max(table.clock.now_ms(), self._named_ms + 1)
+        name = table.ids.uuid7(self._named_ms)
+        key = table.paths.data_part(partition, name)
+        rows = newest_of_each_key(rows, table.settings.primary_key, table.settings.version)
+        pairs = PartMetadata(
+            table=table.paths.prefix,
+            partition=partition,
+            writer=origin.writer,
+            append=origin.id,
+            q=origin.q,
+            # The log file's own time is not known yet; its order among appends is this one's
+            # unless they overlapped.
+            o=(origin.time_ms, origin.time_ms),
+            rows=rows.num_rows,
+        )
+        path = self.scratch / f"{name}.parquet"
+        size = write_part(
+            rows,
+            path,
+            sort_by=table.settings.sort_by,
+            metadata={**self.metadata, **pairs.to_pairs()},
+            compression_level=policy.compression_level,
+            row_group_rows=policy.row_group_rows,
+        )
+        self.buffer.written(rows.nbytes, size)
+        self.new.add(key)
+        table.store.put_file(key, path)
+        path.unlink()
+        self.parts.append(
+            WrittenPart(
+                key=key,
+                partition=partition,
+                bytes=size,
+                rows=rows.num_rows,
+                stats=from_table(rows, table.settings.statistics_columns),
+            )
+        )
+
+
+def _with_names_of_then(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
+    """Columns of when the append began, in types that are wider by now, and new ones of now.
+
+    A name of then stands for the column of then, also where another one has got that name since.
+    """
+    names = {fold_name(name) for name in then.columns}
+    new = {c: kind for c, kind in known.columns.items() if fold_name(c) not in names}
+    both = SchemaUnion()
+    both.add("the table when this append began", as_known(then.columns, known.columns))
+    both.add("the table", new)
+    return both

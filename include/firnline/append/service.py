@@ -1,0 +1,281 @@
+"""Appends for services: rows come one by one or in batches, and are written as parts in between.
+
+An open buffer takes rows until it has enough of them, or until its first row has waited long
+enough. It is then frozen, sorted and persisted by one background thread: parts first, then one log
+file that makes all its partitions visible at once. That log file is what acknowledges its rows; a
+process that dies loses only rows that were not acknowledged, and never writes one twice.
+
+    with Appender("flights") as appender:
+        ack = appender.append({"id": 1, "carrier": "UA"})
+        ...
+        ack.result()      # the row is in the table, for every reader
+
+An append begins when its buffer is frozen: the newest transaction (``q``) is read then and not when
+the first row came. A delete that commits while rows wait does not hide them: they were not in the
+table yet, and a caller who saw the delete succeed may have given them since. So no buffer is ever
+too old for ``append.ttl``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import wait
+from types import TracebackType
+from typing import Self
+
+from firnline.append import append as appends
+from firnline.append.append import AppendResult
+from firnline.append.buffer import Ack, Bounds, Buffer
+from firnline.append.intake import Given, Intake
+from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
+from firnline.settings.load import find_table
+from firnline.table import Table, open_table
+
+__all__ = ["Ack", "AppendResult", "Appender"]
+
+
+class Appender:
+    """Takes rows from any number of threads and writes them in the background.
+
+    Every call of ``append`` is atomic: its rows are in one log file. The order of the calls is the
+    order of insertion. Bounds that are not given are those of the settings (``append.service``).
+
+    Memory: ``max_bytes`` times (``max_frozen`` + 1), and twice the part that is being sorted; rows
+    given as dictionaries need about ten times their size until 8,192 of them are together.
+
+    Requests per flush: 1 LIST, a PUT per part, 1 PUT for the log file; besides, once and after a
+    transaction or a new column, those of ``append_columns.KnownColumns``.
+
+    Args:
+        target: name of a table in the settings, its root URL, or an open table (with credentials
+            of its own, say: ``firnline.table.open_table``).
+        max_rows: rows of the open buffer.
+        max_bytes: bytes of the open buffer, as Arrow holds them.
+        max_age_ms: milliseconds that the first row of the open buffer waits.
+        max_frozen: buffers that wait or are being written.
+        max_wait_ms: milliseconds that ``append`` waits for room when there are so many; 0 refuses
+            at once, None waits as long as it takes. Time is that of the machine.
+        writer: beginning of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        partition: path of all rows, only for a table without ``partition_by``.
+
+    Raises UsageError, SettingsError, StoreAccessError for what cannot be a table.
+    """
+
+    def __init__(
+        self,
+        target: Table | str,
+        *,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        max_age_ms: int | None = None,
+        max_frozen: int | None = None,
+        max_wait_ms: int | None = None,
+        writer: str = "firnline",
+        partition: str | None = None,
+    ) -> None:
+        table = target if isinstance(target, Table) else open_table(find_table(target))
+        given = {"rows": max_rows, "bytes": max_bytes, "age_ms": max_age_ms, "frozen": max_frozen}
+        self._bounds = _bounds(table, given)
+        self._max_wait_ms = max_wait_ms
+        self._table = table
+        self._writer = appends.Appender(table, writer=writer)
+        appends.check_partition(table, partition)
+        self._partition = partition
+        self._intake = Intake(self._writer, self._waiting_columns)
+        self._changed = threading.Condition()
+        self._open: Buffer | None = None
+        self._frozen: deque[Buffer] = deque()
+        """The first is the one that is being written."""
+        self._failed: list[Ack] = []
+        self._closed = False
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._work, name="firnline-appender", daemon=True)
+        self._thread.start()
+
+    def append(self, rows: Given) -> Ack:
+        """Take rows in; they are written later.
+
+        Args:
+            rows: one dictionary (column -> value), a list of them, a pyarrow RecordBatch or Table,
+                or anything else that ``append.source`` takes. Columns may come in any order, be
+                new, or be missing (null).
+
+        Returns:
+            A future that holds once these rows are visible to every reader.
+
+        Raises:
+            PartSchemaError, SchemaConflictError, UsageError: these rows do not fit; none of them
+                was taken, and other callers' rows are not concerned.
+            AppenderFullError: no room within ``max_wait_ms``.
+            FlushFailedError: rows of an earlier call were not written, and nobody has been told
+                yet; none of these was taken.
+        """
+        with self._changed:
+            self._usable()
+            self._tell()
+            self._make_room(self._max_wait_ms)
+            put = self._intake.look(rows)
+            if self._open is None:
+                self._open = Buffer(self._table.clock.elapsed_ms())
+                self._changed.notify_all()
+            buffer = self._open
+            put(buffer)
+            if buffer.full(self._bounds) and len(self._frozen) < self._bounds.frozen:
+                self._freeze()
+            return buffer.ack
+
+    def flush(self) -> tuple[AppendResult, ...]:
+        """Write everything that was taken before this call, and wait for it.
+
+        Returns what the flushes did that it waited for.
+
+        Raises:
+            FlushFailedError: some of it was not written; its cause says why.
+        """
+        with self._changed:
+            self._usable()
+            if self._open is not None:
+                self._make_room(None, anything=True)
+                self._freeze()
+            acks = [buffer.ack for buffer in self._frozen]
+        wait(acks)
+        with self._changed:
+            self._tell()
+        return tuple(ack.result() for ack in acks)
+
+    def close(self) -> None:
+        """Write what is left and end; a second call does nothing. Raises as ``flush``."""
+        with self._changed:
+            if self._closed:
+                return
+        try:
+            self.flush()
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            if self._process == os.getpid():
+                self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _usable(self) -> None:
+        if self._process != os.getpid():
+            raise UsageError(
+                "this Appender was made before the process forked, and its thread stayed behind",
+                next_step="make an Appender in each process",
+            )
+        if self._closed:
+            raise UsageError("this Appender is closed", next_step="make a new one")
+
+    def _tell(self) -> None:
+        """Raise the first failure that nobody has been told."""
+        failed, self._failed = [ack for ack in self._failed if not ack.told], []
+        if not failed:
+            return
+        causes = [ack.exception() for ack in failed]
+        said, step = repr(causes[0]), "append them again"
+        if not isinstance(causes[0], Exception):  # who ends a thread does not ask what it does
+            step = "look which of them are in the table before you append them again"
+        if isinstance(causes[0], FirnlineError):
+            said, step = causes[0].message, causes[0].next_step
+        flushes = "a flush" if len(failed) == 1 else f"{len(failed)} flushes"
+        raise FlushFailedError(
+            f"{flushes} of rows given to this Appender earlier failed: {said}", next_step=step
+        ) from causes[0]
+
+    def _make_room(self, wait_ms: int | None, *, anything: bool = False) -> None:
+        """Wait until the open buffer takes rows, or (``anything``) until it can be frozen."""
+        began = self._table.clock.elapsed_ms()
+        while self._open is not None and (anything or self._open.full(self._bounds)):
+            if len(self._frozen) < self._bounds.frozen:
+                if not anything:
+                    self._freeze()
+                return
+            left = None if wait_ms is None else began + wait_ms - self._table.clock.elapsed_ms()
+            if left is not None and left <= 0:
+                raise AppenderFullError(
+                    f"{len(self._frozen)} buffers of table {self._table.settings.name} are being "
+                    "written, and the open one is full",
+                    next_step="try again later, or give more max_frozen or max_wait_ms",
+                )
+            self._changed.wait(None if left is None else left / 1000)
+            self._usable()
+
+    def _freeze(self) -> None:
+        if self._open is not None:
+            self._frozen.append(self._open)
+            self._open = None
+            self._changed.notify_all()
+
+    def _waiting_columns(self) -> Iterator[Mapping[str, str]]:
+        for buffer in (*self._frozen, *((self._open,) if self._open is not None else ())):
+            yield buffer.columns
+
+    def _work(self) -> None:
+        """The background thread: one buffer after the other."""
+        while (buffer := self._next()) is not None:
+            try:
+                result = self._writer.append(_batches(buffer), self._partition)
+            except BaseException as error:  # noqa: BLE001 - every error is the callers' to know
+                self._end(buffer, error)
+                buffer.ack.set_exception(error)
+            else:
+                self._end(buffer, None)
+                buffer.ack.set_result(result)
+
+    def _end(self, buffer: Buffer, error: BaseException | None) -> None:
+        with self._changed:
+            if error is not None:
+                self._failed.append(buffer.ack)
+                self._intake.forget()
+            self._frozen.popleft()
+            self._changed.notify_all()
+
+    def _next(self) -> Buffer | None:
+        """The next buffer to write, once there is one; None when it is over."""
+        with self._changed:
+            while True:
+                if self._frozen:
+                    return self._frozen[0]
+                if self._closed:
+                    return None
+                left = None
+                if self._open is not None:
+                    # Full already when all places were taken at its last row.
+                    left = self._open.due_in(self._bounds, self._table.clock.elapsed_ms())
+                    if left <= 0 or self._open.full(self._bounds):
+                        self._freeze()
+                        continue
+                self._changed.wait(None if left is None else left / 1000)
+
+
+def _bounds(table: Table, given: Mapping[str, int | None]) -> Bounds:
+    policy = table.settings.append.service
+    usual = {
+        "rows": policy.rows,
+        "bytes": policy.bytes,
+        "age_ms": policy.age,
+        "frozen": policy.frozen,
+    }
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise UsageError(f"max_{name} is {value}", next_step="give at least 1")
+    return Bounds(**usual | {name: n for name, n in given.items() if n is not None})
+
+
+def _batches(buffer: Buffer) -> Iterator[object]:
+    for table in buffer.freeze():
+        yield from table.to_batches()

@@ -1,0 +1,144 @@
+"""Where the rows of an append come from: tables, streams, Parquet files."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
+from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
+from firnline.types.arrow import from_arrow
+from firnline.types.schema import SchemaUnion
+from firnline.types.widening import as_known
+
+Rows: TypeAlias = Any
+"""A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or anything with
+``__arrow_c_stream__``: a data frame, a DuckDB relation."""
+
+BATCH_ROWS = 65_536
+"""Rows read from a file at once."""
+CAST = "cast the column to the type the table has, or append to another table"
+
+
+def tables_of(data: Rows) -> Iterator[pa.Table]:
+    """The rows, piece by piece; an empty piece first where the columns are known beforehand.
+
+    Raises:
+        UsageError: ``data`` is nothing that holds rows.
+    """
+    if isinstance(data, pa.Table):
+        yield data
+    elif isinstance(data, pa.RecordBatch):
+        yield pa.Table.from_batches([data])
+    elif isinstance(data, pa.RecordBatchReader):
+        yield data.schema.empty_table()
+        for batch in data:
+            yield pa.Table.from_batches([batch])
+    elif hasattr(data, "__arrow_c_stream__"):
+        yield from tables_of(pa.RecordBatchReader.from_stream(data))
+    elif isinstance(data, Iterable):
+        for item in data:
+            if not isinstance(item, pa.RecordBatch):
+                raise _not_rows(item)
+            yield pa.Table.from_batches([item])
+    else:
+        raise _not_rows(data)
+
+
+def _not_rows(data: object) -> UsageError:
+    return UsageError(
+        f"a {type(data).__name__} holds no rows that can be appended",
+        next_step="pass a pyarrow Table, a RecordBatchReader or record batches",
+    )
+
+
+def gather(tables: Iterable[pa.Table], chunk_bytes: int) -> Iterator[pa.Table]:
+    """Small tables of one schema joined, and large ones cut, to about ``chunk_bytes`` each."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        for piece in _cut(table, chunk_bytes):
+            if held and (size + piece.nbytes > chunk_bytes or held[0].schema != piece.schema):
+                yield pa.concat_tables(held)
+                held, size = [], 0
+            held.append(piece)
+            size += piece.nbytes
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _cut(table: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
+    if table.nbytes <= chunk_bytes or table.num_rows < 2:
+        yield table
+        return
+    rows = max(1, table.num_rows * chunk_bytes // table.nbytes)
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)
+
+
+def check_files(paths: Sequence[Path], known: SchemaUnion) -> int:
+    """Look at all footers before anything is written; returns the number of rows.
+
+    Raises:
+        UsageError: no files.
+        PartUnreadableError: a file that is not there, cut, encrypted, or no Parquet.
+        PartSchemaError, SchemaConflictError: a file whose columns do not fit; names the file.
+    """
+    if not paths:
+        raise UsageError("no files to append", next_step="name at least one Parquet file")
+    union = known.copy()
+    rows = 0
+    for path in paths:
+        footer = read_local_footer(path)
+        rows += footer.num_rows
+        try:
+            columns = as_known(from_arrow(_file_schema(path), union.columns), union.columns)
+        except PartSchemaError as error:
+            raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
+        union.add(f"file {path}", columns, next_step=CAST)
+    return rows
+
+
+def _file_schema(path: Path) -> pa.Schema:
+    try:
+        with _open(path) as file:
+            return file.schema_arrow
+    except UNREADABLE as error:
+        raise unreadable(str(path), error) from None
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    # Streamed: a row group of any size is read a buffer at a time. Old Spark and Hive write their
+    # times as INT96, which has no unit of its own; DuckDB reads microseconds.
+    return pq.ParquetFile(
+        path, pre_buffer=False, buffer_size=2**20, coerce_int96_timestamp_unit="us"
+    )
+
+
+def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """Rows of Parquet files, one file after another, a batch at a time.
+
+    Raises:
+        PartUnreadableError: names the file; its footer may have been good.
+    """
+    for path in paths:
+        try:
+            with _open(path) as file:
+                rows = 0
+                for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                    rows += batch.num_rows
+                    yield batch
+                stated = file.metadata.num_rows
+        except UNREADABLE as error:
+            raise unreadable(str(path), error) from None
+        if rows != stated:
+            raise PartUnreadableError(
+                f"{path} states {stated} rows and has {rows}",
+                next_step="get the file anew and try again, or leave it out",
+            )

@@ -1,0 +1,316 @@
+"""What a primary key asks of those who replace parts: pure rules (docs/format.md, "Primary keys").
+
+A reader sees of every key, in its partition, the row that wins: the largest version, else the last
+inserted. Whoever takes that row away must not let an older one come back, and whoever puts parts
+together must not change which one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.records import Marker
+from firnline.properties.in_force import waits
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.values import Scalar, Stats, bound_key, canonical
+
+Place = tuple[int, int, str]
+"""First and last insertion time of a part, unix ms, and its key: where its rows come in order."""
+_COMPARED = 200
+"""Parts whose bounds are compared with those of one part; beyond that it is taken to meet them."""
+
+
+def place(marker: Marker) -> Place:
+    """Where a part stands in the order of insertion."""
+    return (*marker.order(), marker.p)
+
+
+def outside_key(settings: TableSettings, columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns in which two rows of one key may differ; none for a table without primary key.
+
+    Rows of one key agree in the columns of the key, and those of one partition in the columns that
+    partition_by takes as they are.
+    """
+    if not settings.primary_key:
+        return ()
+    same = {fold_name(name) for name in settings.primary_key}
+    same |= {fold_name(f.column) for f in settings.partition_by if f.transform == "identity"}
+    return tuple(name for name in columns if fold_name(name) not in same)
+
+
+def refuse_outside_key(
+    settings: TableSettings, columns: Iterable[str], what: str, *, next_step: str
+) -> None:
+    """Raise UsageError when an operation hides rows by columns that differ between versions.
+
+    Args:
+        settings: of the table.
+        columns: that decide which rows are hidden.
+        what: the operation, as the sentence begins: "a lazy delete".
+        next_step: what to do instead.
+    """
+    other = outside_key(settings, columns)
+    if other:
+        raise UsageError(
+            f"{what} on table {settings.name} can only name columns of its primary key "
+            f"({', '.join(settings.primary_key)}), not {other[0]!r}: it would hide the newest row "
+            "of a key and bring an older one back",
+            next_step=next_step,
+        )
+
+
+def check_deleted(settings: TableSettings, schema: Mapping[str, str]) -> None:
+    """Raise UsageError when the column of key tombstones is not there or no BOOLEAN."""
+    column = settings.deleted
+    if column is None or not schema:
+        return
+    kind = schema.get(column)
+    if kind is None or normalise(kind) != "BOOLEAN":
+        raise UsageError(
+            f"column {column!r} of table {settings.name} (setting deleted) is "
+            f"{'not there' if kind is None else kind}",
+            next_step="name a BOOLEAN column, which is true in rows that delete their key",
+        )
+
+
+def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
+    """Parts in order of insertion, those together that were inserted at one time.
+
+    Only their names tell which of them came later, and whatever replaces a part has another name.
+    """
+    unit: list[Marker] = []
+    for marker in sorted(parts, key=place):
+        if unit and unit[-1].order() != marker.order():
+            yield unit
+            unit = []
+        unit.append(marker)
+    if unit:
+        yield unit
+
+
+def ranks(parts: Iterable[Marker]) -> dict[str, int]:
+    """Return the place of each part among those of its partition that were inserted at one time.
+
+    What replaces parts one by one needs names in the order of the old ones: a name whose time is a
+    base and this number of milliseconds.
+    """
+    folders: dict[str, list[Marker]] = {}
+    for marker in parts:
+        folders.setdefault(marker.p.rpartition("/")[0], []).append(marker)
+    return {
+        marker.p: number
+        for each in folders.values()
+        for unit in units(each)
+        for number, marker in enumerate(unit)
+    }
+
+
+def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[list[Marker]]]:
+    """Runs of neighbouring units of which every part may be merged."""
+    stretch: list[list[Marker]] = []
+    for unit in units(parts):
+        if all(m.p in ready for m in unit):
+            stretch.append(unit)
+            continue
+        if stretch:
+            yield stretch
+        stretch = []
+    if stretch:
+        yield stretch
+
+
+def refuse_between(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    planned: Snapshot,
+    replaces: frozenset[str],
+    adds: Iterable[Marker],
+) -> None:
+    """Raise CommitConflictError when a part stands between those that a new part is made of.
+
+    An append may land late, with a time before that of parts that were merged meanwhile: what is
+    made of them would come before it as a whole, and rows that came after it would lose to it. Of
+    parts of one millisecond only the names tell which came last, and that of a new part is later
+    than any: one that landed there meanwhile would lose its place, too.
+
+    Args:
+        snapshot: what is about to be committed on.
+        settings: of the table.
+        planned: what the change was planned on.
+        replaces: parts that are replaced.
+        adds: new parts.
+    """
+    if not settings.primary_key:
+        return
+    spans: dict[str, set[tuple[int, int]]] = {}
+    for new in adds:
+        if new.o is not None:  # else its rows come with this very transaction
+            partition = snapshot.paths.parse_part(new.p).partition
+            spans.setdefault(partition, set()).add(new.order())
+    for partition, wanted in spans.items():
+        parts = snapshot.partitions.get(partition, ())
+        others = [m for m in parts if m.p not in replaces]
+        found = _within(others, wanted, planned)
+        if found is not None:
+            raise CommitConflictError(
+                f"part {found} was inserted between the parts of a group meanwhile",
+                next_step="run it again: it plans on what is there now",
+            )
+
+
+def _within(parts: Sequence[Marker], spans: set[tuple[int, int]], planned: Snapshot) -> str | None:
+    """A part that lies in one of the spans."""
+    for marker in parts:
+        # Several new parts of one group have the same span, and no key in common. What was there
+        # and stays, as beside one that could not be read, to plan again would not move.
+        if marker.order() in spans and marker.p not in planned.parts:
+            return marker.p
+    wide = [span for span in spans if span[0] < span[1]]
+    for marker in parts:
+        low, high = order = marker.order()
+        if any(first <= low and high <= last and order != (first, last) for first, last in wide):
+            return marker.p
+    return None
+
+
+def refuse_beneath(
+    snapshot: Snapshot, settings: TableSettings, planned: Snapshot, replaces: Iterable[str]
+) -> None:
+    """Raise CommitConflictError when an older row of a key came beneath what its winner was in.
+
+    Whoever replaces the first parts of a partition may leave key tombstones and winners out, for
+    there is nothing that they hide. A restore that commits meanwhile brings older parts back, whose
+    rows nothing would hide any more. (An append cannot: see ``forgettable``.)
+
+    Args:
+        snapshot: what is about to be committed on.
+        settings: of the table.
+        planned: what the change was planned on.
+        replaces: parts that are replaced.
+    """
+    since = snapshot.times_after(planned.seq)
+    if not settings.primary_key or not since:
+        return
+    gone = frozenset(replaces)
+    for partition in sorted({planned.paths.parse_part(path).partition for path in gone}):
+        last = _last_of_head(planned.partitions.get(partition, ()), gone, settings)
+        if last is None:
+            continue
+        for marker in snapshot.partitions.get(partition, ()):
+            below = settings.version is not None or place(marker) < last
+            if below and marker.t in since and marker.p not in planned.parts:
+                raise CommitConflictError(
+                    f"part {marker.p} was restored beneath parts of a group meanwhile",
+                    next_step="run it again: it plans on what is there now",
+                )
+
+
+def _last_of_head(
+    parts: Sequence[Marker], gone: frozenset[str], settings: TableSettings
+) -> Place | None:
+    """The end of what is replaced from the beginning of a partition on without a gap."""
+    head = list(takewhile(lambda m: m.p in gone, sorted(parts, key=place)))
+    if not head or (settings.version is not None and len(head) < len(parts)):
+        return None
+    return place(head[-1])
+
+
+def forgettable(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    parts: Sequence[Marker],
+    now_ms: int,
+) -> frozenset[str]:
+    """Parts of a group whose key tombstones have nothing left to hide.
+
+    No older row of their keys is outside the group, and none can land any more: an append does not
+    publish later than ``append.ttl``, and clocks are taken to differ by less than the grace.
+    """
+    if settings.deleted is None:
+        return frozenset()
+    names = {m.p for m in parts}
+    others = [m for m in snapshot.partitions.get(partition, ()) if m.p not in names]
+    age = waits(snapshot.properties, settings, now_ms).late_append
+    if settings.version is None:
+        last = max(place(m) for m in parts)
+        if any(place(m) < last for m in others):
+            return frozenset()
+    elif others or settings.deleted_keep is None:
+        return frozenset()
+    else:
+        age = max(age, settings.deleted_keep)
+    # A place in the order may be years ahead: the rows were there when their part was.
+    rows = ((m, min(m.order()[1], snapshot.effective(m.t))) for m in parts)
+    return frozenset(m.p for m, inserted in rows if inserted <= now_ms - age)
+
+
+def may_go(
+    snapshot: Snapshot, settings: TableSettings, partition: str, gone: Sequence[Marker]
+) -> list[Marker]:
+    """Of parts that are to go as a whole those after which no older row of a key comes back."""
+    if not settings.primary_key:
+        return list(gone)
+    left = sorted(gone, key=place)
+    while left:
+        names = {m.p for m in left}
+        stays = [m for m in snapshot.partitions[partition] if m.p not in names]
+        kept = [m for m in left if not _reveals(snapshot, settings, m, stays)]
+        if len(kept) == len(left):
+            break
+        left = kept
+    return left
+
+
+def _reveals(
+    snapshot: Snapshot, settings: TableSettings, part: Marker, stays: Sequence[Marker]
+) -> bool:
+    """Whether a row of a part that stays may win once ``part`` is gone."""
+    version = settings.version
+    if version is None:
+        stays = [m for m in stays if place(m) < place(part)]
+    if len(stays) > _COMPARED:
+        return True
+    stats, schema = snapshot.stats_of(part), snapshot.schema
+    for other in stays:
+        theirs = snapshot.stats_of(other)
+        if any(_apart(stats, theirs, name, schema) for name in settings.primary_key):
+            continue
+        if version is not None and _above(theirs, stats, version, schema):
+            continue
+        return True
+    return False
+
+
+def _bounds(stats: Stats, column: str, schema: Mapping[str, str]) -> tuple[Any, Any] | None:
+    """Comparable bounds of a column without nulls; None when they are not known."""
+    known, kind = stats.get(column), normalise(schema.get(column, ""))
+    key = bound_key(kind)
+    if known is None or key is None or known[2] or known[0] is None or known[1] is None:
+        return None
+
+    def comparable(value: Scalar) -> Any:  # noqa: ANN401 - of one type per column
+        return key(canonical(kind, value))
+
+    try:
+        return comparable(known[0]), comparable(known[1])
+    except (ValueError, TypeError):
+        return None  # bounds of another type, as a foreign writer may leave them
+
+
+def _apart(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
+    """Whether two parts surely share no value of a column."""
+    one, two = _bounds(a, column, schema), _bounds(b, column, schema)
+    return one is not None and two is not None and (one[1] < two[0] or two[1] < one[0])
+
+
+def _above(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
+    """Whether all values of the first part are surely larger than those of the second."""
+    one, two = _bounds(a, column, schema), _bounds(b, column, schema)
+    return one is not None and two is not None and bool(one[0] > two[1])

@@ -1,0 +1,201 @@
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+"""From checked inputs to the files that replace them, and the counts of all rows."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from firnline.errors import KernelError
+from firnline.kernel.duckdb import Try, tries
+from firnline.kernel.faults import scratch_full
+from firnline.kernel.inputs import Inputs, scan
+from firnline.kernel.query.check import failed, in_brackets
+from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
+from firnline.kernel.spread import Range, Spreader
+from firnline.kernel.sql import copy_to, in_order, statements
+from firnline.kernel.task import KernelTask
+from firnline.kernel.touched import metadata_of
+from firnline.kernel.written import Written, describe
+from firnline.types.sql import quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What became of the rows of the touched files (all of them without ``only_touched``)."""
+
+    rows_in: int
+    deleted: int
+    deduplicated: int
+    removed: int
+    outputs: tuple[Written, ...]
+    """None when no row is left; more than one only of a clustered group."""
+    hidden: dict[Path, int]
+    """Of ``only_touched``: rows hidden in or removed from each touched file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """One task's work in its database."""
+
+    task: KernelTask
+    connection: duckdb.DuckDBPyConnection
+    folder: Path
+    stopped: Callable[[], bool]
+    stop_if_asked: Callable[[], None]
+    """Raises when the task was told to stop."""
+
+    def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
+        """Count what goes, write what stays.
+
+        Args:
+            paths: staged files, in the order of the task's inputs.
+            inputs: what they hold, checked.
+            keys: the staged key file.
+        """
+        types = dict(inputs.stored.values())
+        lost, hidden = self._vanishing(statements(self.task, inputs, types, keys).vanishing)
+        if self.task.only_touched:
+            hidden = self._with_all_of_their_keys(inputs, types, keys, hidden)
+            inputs = inputs.only(hidden.keys())
+        deleted, removed = lost["deleted"], lost["removed"]
+        visible = inputs.rows - deleted - removed
+        if visible == 0:
+            return Produced(inputs.rows, deleted, 0, removed, (), hidden)
+        sql = statements(self.task, inputs, types, keys)
+        deduplicated = visible - self._count(sql.primary_keys) if sql.primary_keys else 0
+        metadata = metadata_of(self.task, [path in inputs.rows_of for path in paths])
+        forgotten, lost_winners = self._losing(sql.losing)
+        deduplicated, removed = deduplicated + forgotten, removed + lost_winners
+        rows, count = sql.rows, inputs.rows - deleted - removed - deduplicated
+        if self.task.query is not None:
+            rows, made = self._query(sql.rows, paths)
+            removed, count = removed + count - made, made
+        outputs = tuple(self._outputs(rows, count, metadata, paths)) if count else ()
+        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden)
+
+    def _outputs(
+        self, rows: str, count: int, metadata: dict[str, str], staged: Sequence[Path]
+    ) -> Iterator[Written]:
+        if self.task.cluster is None:
+            found = [Range(in_order(self.task, rows), count)]
+        else:
+            spreader = Spreader(
+                self.task, self.task.cluster, self.connection, self.folder, self.stop_if_asked
+            )
+            found = spreader.run(rows, count, staged)
+        for number, each in enumerate(found):
+            self.stop_if_asked()
+            yield self._output(number, each, metadata)
+
+    def _losing(self, query: str | None) -> tuple[int, int]:
+        """Winners of their key that go: key tombstones, rows that ``keep`` takes away."""
+        if query is None:
+            return 0, 0
+        tombstones, removed = self.connection.execute(query).fetchall()[0]
+        return int(tombstones), int(removed)
+
+    def _with_all_of_their_keys(
+        self, inputs: Inputs, types: dict[str, str], keys: Path | None, hidden: dict[Path, int]
+    ) -> dict[Path, int]:
+        """With a primary key all files are touched once one of them is."""
+        if not self.task.primary_key:
+            return hidden
+        if not hidden and self.task.keep_winners:
+            sql = statements(self.task, inputs, types, keys)
+            if self._losing(sql.losing)[1]:
+                return dict.fromkeys(inputs.rows_of, 0)
+        return hidden and {path: hidden.get(path, 0) for path in inputs.rows_of}
+
+    def _vanishing(self, query: str | None) -> tuple[Counter[str], dict[Path, int]]:
+        """Rows by what takes them away, and by file."""
+        which: Counter[str] = Counter()
+        files: Counter[Path] = Counter()
+        for name, path, count in self.connection.execute(query).fetchall() if query else ():
+            which[name] += count
+            if path:
+                files[Path(path)] += count
+        return which, dict(files)
+
+    def _count(self, query: str) -> int:
+        return int(self.connection.execute(query).fetchall()[0][0])
+
+    def _query(self, rows: str, inputs: Sequence[Path]) -> tuple[str, int]:
+        """Run the user's query once, into a file; returns its rows and their number.
+
+        Once, because it may call random() or now(); into a file, because the number has to be
+        known when the output is begun.
+        """
+        task = self.task
+        # Named anew: the query may spell a name in other letters.
+        columns = ", ".join(f"{quote_name(n)} AS {quote_name(n)}" for n, _ in task.columns)
+        path = self.folder / "made.parquet"
+        result = f"SELECT {columns} FROM {in_brackets(str(task.query))}"
+        first, last = tries(task.memory, task.threads)
+        try:
+            made = self._run_query(rows, path, result, first)
+        except duckdb.OutOfMemoryException:
+            self.stop_if_asked()
+            made = self._run_query(rows, path, result, last)
+        for staged in inputs:
+            staged.unlink()  # room for the sort
+        return f"SELECT * FROM {scan([path])}", made
+
+    def _run_query(self, rows: str, path: Path, result: str, how: Try) -> int:
+        task, query = self.task, str(self.task.query)
+        request = QueryRequest(
+            folder=str(self.folder),
+            memory=task.memory,
+            threads=how.threads,
+            source=task.source,
+            query=query,
+            rows=rows,
+            copy=copy_to(path, result, task, None, how),
+        )
+        limit = None if task.time_limit_ms is None else task.time_limit_ms / 1000
+        try:
+            return run_query(request, self.stopped, limit)
+        except QueryEndedError:
+            raise duckdb.InterruptException("the query was stopped") from None
+        except subprocess.TimeoutExpired:
+            raise KernelError(
+                f"the query over partition {task.partition or '(none)'} ran longer than "
+                f"{(task.time_limit_ms or 0) // 1000} s and was ended",
+                next_step="make it simpler or raise its time limit in the settings",
+            ) from None
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            about_a_file = str(self.folder) in str(error) or type(error) is duckdb.Error
+            if about_a_file or scratch_full(self.folder, error):
+                raise
+            raise failed(query, error) from error
+
+    def _output(self, number: int, rows: Range, metadata: dict[str, str]) -> Written:
+        path, count = self.folder / f"output{number}.parquet", rows.count
+        self._copy(path, rows.rows, {**metadata, "firnline.rows": str(count)})
+        known = {name for name, _ in self.task.columns}
+        wanted = [name for name in self.task.stats_columns if name in known]
+        written = describe(self.connection, path, wanted)
+        checked = self.task.query is not None or self.task.cluster is not None
+        if checked and written.rows != count:
+            raise KernelError(
+                f"{count} rows were made and {written.rows} of them were written",
+                next_step="nothing was changed; report this with the log of the run",
+            )
+        return written
+
+    def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
+        """Write rows to a file, more frugally when memory did not suffice; returns their number."""
+        first, last = tries(self.task.memory, self.task.threads)
+        with suppress(duckdb.OutOfMemoryException):
+            return self._count(copy_to(path, rows, self.task, metadata, first))
+        self.stop_if_asked()
+        self.connection.execute(f"SET threads = {last.threads}")
+        return self._count(copy_to(path, rows, self.task, metadata, last))

@@ -1,0 +1,205 @@
+# ruff: noqa: S608 -- a query runs only after this module has found one SELECT over known names
+"""A user's query over the rows of a group: what it may be, and what it must return.
+
+It sees the rows and nothing else. Two walls stand around it: DuckDB's own parse tree of the text
+may hold one SELECT over the rows and its own common table expressions, no table function, and no
+function that tells of the process or its settings; and the database it runs in reaches no file
+outside the task's folder, no network, no extension, with its configuration locked
+(``open_duckdb``). Where it runs is a process that can be killed (``query_process``).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+
+from firnline.errors import UsageError
+from firnline.kernel.faults import first_line
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name, quote_name
+
+_RULE = (
+    "write one SELECT in DuckDB's dialect over {source} alone; files, other tables, table "
+    "functions, settings and several statements are refused"
+)
+_QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+_TABLES = {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "EXPRESSION_LIST", "PIVOT"}
+_TABLE_FUNCTIONS = {"unnest", "range", "generate_series"}
+"""Those that make rows from their arguments."""
+_REFUSED_FUNCTIONS = {
+    "current_setting",
+    "getvariable",
+    "getenv",
+    "current_query",
+    "nextval",
+    "currval",
+    "setval",
+    "write_log",
+    "json_serialize_plan",
+    "json_execute_serialized_sql",
+}
+_NO_SELECT = ("Only SELECT statements can be serialized to json",)
+"""What DuckDB says of any other statement."""
+
+
+def open_source(connection: duckdb.DuckDBPyConnection, source: str, rows: str) -> None:
+    """Give the rows their name."""
+    connection.execute(f"CREATE TEMP VIEW {quote_name(source)} AS {rows}")
+
+
+def check_opened(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
+    """Check a query in a database that has ``source`` already. Raises UsageError."""
+    refuse_reach(connection, query, source)
+    wanted = connection.execute(f"DESCRIBE SELECT * FROM {quote_name(source)}").fetchall()
+    try:
+        found = connection.execute(f"DESCRIBE {in_brackets(query)}").fetchall()
+    except duckdb.InterruptException:
+        raise  # it took too long: the caller knows what that means
+    except duckdb.Error as error:
+        raise failed(query, error) from error
+    _check_columns([(row[0], row[1]) for row in found], [(row[0], row[1]) for row in wanted])
+
+
+def in_brackets(query: str) -> str:
+    """A checked query as a part of another. The line break ends a comment."""
+    return f"({query.rstrip().removesuffix(';')}\n)"
+
+
+def failed(query: str, error: duckdb.Error) -> UsageError:
+    """The error for a query that DuckDB does not run."""
+    return UsageError(
+        f"the query {_short(query)} fails: {first_line(error)}", next_step="correct the query"
+    )
+
+
+def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
+    """Raise UsageError for a text that is anything but one SELECT over ``source``."""
+    if "\0" in query:
+        # Some of what reads a statement ends it there.
+        raise _refused(query, source, "it holds a NUL character")
+    try:
+        problem = _problem(connection, query, source)
+    except RecursionError:
+        problem = "it is nested too deeply"
+    if problem is not None:
+        raise _refused(query, source, problem)
+
+
+def refuse_no_text(query: str, source: str) -> None:
+    """Raise UsageError for what cannot even be sent to the query's process."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise _refused(ascii(query), source, "it is no text") from None
+
+
+def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:
+    """Why a text is refused, by DuckDB's own parse tree of it."""
+    (answer,) = connection.execute(
+        "SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]
+    ).fetchall()[0]
+    parsed = json.loads(answer)
+    if parsed["error"]:
+        message = str(parsed["error_message"]).rstrip("!.")
+        return "it is no SELECT" if message in _NO_SELECT else message
+    if len(parsed["statements"]) != 1:
+        return f"it is {len(parsed['statements'])} statements"
+    return _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])
+
+
+class _Reach:
+    """What a parse tree names, with the scopes of its common table expressions.
+
+    A name counts only where its expression is in scope: anywhere else DuckDB would look for a
+    table, or a file, of that name.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def problem(self, node: Any) -> str | None:  # noqa: ANN401 -- JSON
+        """Why the tree is refused; None when it is not."""
+        if isinstance(node, list):
+            return next((found for item in node if (found := self.problem(item))), None)
+        if not isinstance(node, dict):
+            return None
+        scope = self
+        if "cte_map" in node:
+            if node.get("type") not in _QUERY_NODES:
+                return "it changes data"
+            found, scope = self._common_tables(node)
+            if found:
+                return found
+            node = {name: value for name, value in node.items() if name != "cte_map"}
+        elif "sample" in node:
+            found = self._table(node)
+            if found:
+                return found
+        elif node.get("class") == "FUNCTION":
+            name = str(node.get("function_name", "")).lower()
+            if name in _REFUSED_FUNCTIONS:
+                return f"it calls {name}"
+        return scope.problem(list(node.values()))
+
+    def _common_tables(self, node: dict[str, Any]) -> tuple[str | None, _Reach]:
+        names = self._names
+        if node["type"] == "RECURSIVE_CTE_NODE":
+            names |= {fold_name(str(node.get("cte_name", "")))}
+        for entry in node["cte_map"]["map"]:
+            found = _Reach(names).problem(entry["value"])
+            if found:
+                return found, self
+            names |= {fold_name(str(entry["key"]))}
+        return None, _Reach(names)
+
+    def _table(self, node: dict[str, Any]) -> str | None:
+        kind = str(node.get("type"))
+        if kind == "TABLE_FUNCTION":
+            name = str(node["function"].get("function_name", "")).lower()
+            return None if name in _TABLE_FUNCTIONS else f"it calls the table function {name}"
+        if kind not in _TABLES:
+            return f"it holds a {kind.lower().replace('_', ' ')}"
+        if kind == "BASE_TABLE":
+            path = node["qualified_name"]["path"]
+            if len(path) != 1 or fold_name(str(path[0])) not in self._names:
+                return f"it reads {'.'.join(map(str, path))!r}"
+        return None
+
+
+def _check_columns(found: list[tuple[str, str]], wanted: list[tuple[str, str]]) -> None:
+    kinds = {fold_name(name): (name, kind) for name, kind in wanted}
+    problem: str | None = None
+    seen: set[str] = set()
+    for name, kind in found:
+        folded = fold_name(name)
+        if folded not in kinds:
+            problem = f"makes a column {name!r} ({kind}) that the table does not have"
+        elif folded in seen:
+            problem = f"makes column {name!r} twice"
+        elif normalise(kind) != normalise(kinds[folded][1]):
+            problem = f"makes column {name!r} as {kind}, the table has it as {kinds[folded][1]}"
+        if problem:
+            break
+        seen.add(folded)
+    missing = [name for folded, (name, _) in kinds.items() if folded not in seen]
+    if problem is None and missing:
+        problem = f"leaves out column {missing[0]!r}"
+    if problem:
+        raise UsageError(
+            f"the query {problem}",
+            next_step="return the table's columns, all of them and no others, and cast to their "
+            "types, as in sum(n)::BIGINT AS n",
+        )
+
+
+def _refused(query: str, source: str, reason: str) -> UsageError:
+    return UsageError(
+        f"the query {_short(query)} is refused: {reason}", next_step=_RULE.format(source=source)
+    )
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return f"`{text}`" if len(text) <= 80 else f"`{text[:77]}…`"

@@ -1,0 +1,228 @@
+"""Files under ``_ckpt/``: a state of the log as Parquet (docs/format.md, "Checkpoints").
+
+One row per part, sorted by partition and name; everything else stands in the file's metadata. The
+checksum is over the whole object with its own eight digits taken for zeros: nothing of Parquet,
+its page headers and its footer included, is trusted before it fits.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
+from firnline.log.codec import UNREADABLE
+from firnline.log.columnar import ColumnarParts
+from firnline.log.part_columns import LAZY, PartColumns
+from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.union import combine, union_parts
+from firnline.paths import TablePaths
+from firnline.properties.record import PropertiesRecord
+
+VERSION = 1
+META = b"firnline.checkpoint"
+SUM_KEY = "firnline.sum"
+SUM, ZEROS = b"crc32=", b"00000000"
+INTS = ("b", "t", "tmb", "n", "q")
+
+
+class Covered(msgspec.Struct, frozen=True, array_like=True):
+    """A log file whose content a checkpoint holds."""
+
+    key: str
+    line: int
+    """Its schema line: position among ``CheckpointHead.schemas``."""
+
+
+class Stone(msgspec.Struct, frozen=True, array_like=True):
+    """A folded log file."""
+
+    key: str
+    t: int
+    """When it was first folded."""
+    ours: bool
+    """A transaction of ours folded it: its content need not be read."""
+
+
+class CheckpointHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything but the parts."""
+
+    v: int = VERSION
+    seq: int
+    """Newest transaction in it."""
+    parts: int
+    covered: list[Covered]
+    schemas: list[dict[str, str]]
+    """The distinct schema lines of the covered log files: column -> SQL type name."""
+    stones: list[Stone] = []
+    deletes: list[Delete] = []
+    properties: list[PropertiesRecord] = []
+    other: list[str] = []
+    """Extension records of kinds that this version does not know, as JSON text."""
+    mark: TxnMark | None = None
+    """The newest transaction's, with the purge horizon."""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    v: int
+
+
+_HEAD = msgspec.json.Decoder(CheckpointHead)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was read."""
+
+    key: str
+    head: CheckpointHead
+    columns: PartColumns
+    covered: frozenset[str]
+    folded: frozenset[str]
+    """Log files that transactions of ours had folded."""
+
+    def content(self) -> LogContent:
+        """Everything but parts and schema lines, as a log file would say it."""
+        head = self.head
+        return LogContent(
+            t=0,
+            schema={},
+            tombstones=[LogTombstone(stone.key, stone.t) for stone in head.stones],
+            deletes=head.deletes,
+            other=[line.encode() for line in head.other],
+            x=head.mark,
+        )
+
+    def schema_lines(self, folded: Container[str]) -> list[tuple[str, dict[str, str]]]:
+        """(log file, its schema line) of the covered ones that are not ``folded`` since."""
+        lines = self.head.schemas
+        return [(c.key, lines[c.line]) for c in self.head.covered if c.key not in folded]
+
+    def speaks_of(self, deletes: Container[str], parts: Iterable[str]) -> bool:
+        """Whether it holds the record of a delete, or the marker of a part."""
+        held = ColumnarParts(self.columns, {})
+        return any(d.id in deletes for d in self.head.deletes) or any(p in held for p in parts)
+
+    def with_newer(self, contents: Iterable[LogContent]) -> Mapping[str, Marker]:
+        """All parts: those of the checkpoint and those of log files that it does not cover.
+
+        Raises LogCorruptError: see ``union.combine``.
+        """
+        old = ColumnarParts(self.columns, {})
+        newer = union_parts(contents)
+        for path, marker in newer.items():
+            known = old.get(path)
+            if known is not None:
+                newer[path] = combine(known, marker)
+        return ColumnarParts(self.columns, newer)
+
+
+def _check_sum(key: str, data: bytes) -> None:
+    at = data.rfind(SUM) + len(SUM)
+    view = memoryview(data)
+    found = zlib.crc32(view[at + len(ZEROS) :], zlib.crc32(ZEROS, zlib.crc32(view[:at])))
+    if at < len(SUM) or data[at : at + len(ZEROS)] != b"%08x" % found:
+        raise _unreadable(key, "its checksum does not fit: the object was cut or changed")
+
+
+def _unreadable(key: str, why: object) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {key} does not read: {why}",
+        next_step="delete it; the log holds everything that it does",
+    )
+
+
+def decode(key: str, data: bytes, paths: TablePaths) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises:
+        CheckpointVersionError: a later version wrote it.
+        CheckpointError: it was cut or changed.
+    """
+    _check_sum(key, data)
+    try:
+        file = pq.ParquetFile(pa.py_buffer(data), read_dictionary=["partition"])
+        head = _head(key, (file.metadata.metadata or {}).get(META, b""))
+        for path in (*(c.key for c in head.covered), *(s.key for s in head.stones)):
+            paths.check_log(path)
+        columns = _columns(file, paths)
+    except (*UNREADABLE, pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise _unreadable(key, error) from error
+    except CheckpointError:
+        raise
+    except FirnlineError as error:
+        raise _unreadable(key, error.message) from error
+    if len(columns) != head.parts or any(c.line >= len(head.schemas) for c in head.covered):
+        raise _unreadable(key, "its parts and its metadata do not fit each other")
+    return Checkpoint(
+        key,
+        head,
+        columns,
+        frozenset(c.key for c in head.covered),
+        frozenset(s.key for s in head.stones if s.ours),
+    )
+
+
+def _head(key: str, text: bytes) -> CheckpointHead:
+    version = msgspec.json.decode(text, type=_Version).v
+    if version != VERSION:
+        raise CheckpointVersionError(
+            f"checkpoint {key} has format version {version}, this firnline reads {VERSION}",
+            next_step="upgrade firnline to read the table as fast as its writer does",
+        )
+    return _HEAD.decode(text)
+
+
+def _columns(file: pq.ParquetFile, paths: TablePaths) -> PartColumns:
+    table = file.read(columns=["partition", *INTS], use_threads=True)
+    partitions, starts = _runs(table.column("partition"))
+    for partition in partitions:
+        paths.check_part(f"{paths.partition_dir(partition)}x")
+    return PartColumns(
+        data_dir=paths.data_dir,
+        partitions=partitions,
+        starts=starts,
+        **{name: _numbers(table.column(name), np.int64) for name in INTS},
+        group_rows=file.metadata.row_group(0).num_rows if len(table) else 1,
+        read_names=lambda group: file.read_row_group(group, columns=["p"])["p"].combine_chunks(),
+        read_rest=lambda group: _rest(file, group),
+    )
+
+
+def _rest(file: pq.ParquetFile, group: int) -> dict[str, Any]:
+    table = file.read_row_group(group, columns=list(LAZY))
+    return {name: table.column(name).combine_chunks() for name in LAZY}
+
+
+def _numbers(column: Any, kind: Any) -> Any:  # noqa: ANN401 - pyarrow and numpy types as values
+    """The numbers of a column without nulls; ``to_numpy`` would import pandas first (0.4 s)."""
+    pieces = [
+        np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * np.dtype(kind).itemsize)
+        for chunk in getattr(column, "chunks", [column])
+        if len(chunk)
+    ]
+    return np.concatenate(pieces) if pieces else np.empty(0, kind)
+
+
+def _runs(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
+    """The partitions of a sorted column, and where each of them begins."""
+    partitions: list[str] = []
+    starts: list[int] = []
+    offset = 0
+    for chunk in column.chunks:
+        codes = _numbers(chunk.indices, np.int32)
+        begins = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist()] if len(codes) else []
+        for begin in begins:
+            name = chunk.dictionary[int(codes[begin])].as_py()
+            if not partitions or partitions[-1] != name:
+                partitions.append(name)
+                starts.append(offset + begin)
+        offset += len(codes)
+    return partitions, [*starts, offset]

@@ -1,0 +1,139 @@
+"""Which folded log files may be deleted without anything being lost (docs/format.md, "Clean-up").
+
+Whoever folds a log file carries all of it, so its tombstone alone would do for our own folds. But
+clients of version 1 drop extension records when they fold, and a mistake here loses rows: every
+record is looked up in the log files that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from firnline.commit.fold import delete_is_over
+from firnline.log import dated
+from firnline.log.reader import LogRead
+from firnline.log.records import LogContent, Marker
+from firnline.log.sinks import without_superseded
+from firnline.state.snapshot import Snapshot, union_parts
+from firnline.types.sql import fold_name
+
+
+def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
+    """Those of ``due`` whose every record stands in a log file that stays.
+
+    Args:
+        snapshot: read with ``everything=True``.
+        due: folded log files that every reader has had time to see folded.
+        delete_cutoff: a delete visible since before this time (unix ms) may be forgotten.
+    """
+    stays = _newest_and_standing(snapshot)
+    going = {key for key in due if snapshot.listing[key].name.seq not in stays}
+    while going:
+        rest = _rest(snapshot, going)
+        lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
+        if not lost:
+            break
+        # What stays now may list a part alive that only another one of these lists dead.
+        going -= lost
+    return frozenset(going)
+
+
+def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
+    """The newest transaction, and those that it says stand; only a v1 client has folded them.
+
+    Without its log file the next base would take an older transaction for the newest and publish
+    this one again, with parts alive that are dead by then. Without one of the others the log would
+    be taken for lost (``state.health``). The next transaction folds them, and they may go.
+    """
+    mark = LogRead(snapshot.listing, snapshot.contents).mark
+    return frozenset() if mark is None else frozenset((mark.seq, *(mark.standing or ())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What the log files that stay say."""
+
+    parts: Mapping[str, Marker]
+    columns: Set[str]
+    """By ``fold_name``."""
+    deletes: Set[str]
+    properties: Set[tuple[int, str]]
+    """By ``PropertiesRecord.identity``."""
+    other: Set[bytes]
+
+
+def _rest(snapshot: Snapshot, going: Set[str]) -> _Rest:
+    contents = [content for key, content in snapshot.contents.items() if key not in going]
+    return _Rest(
+        parts=union_parts(contents),
+        columns=set().union(*(_stated(snapshot, key) for key in snapshot.contents.keys() - going)),
+        deletes={delete.id for content in contents for delete in content.deletes},
+        properties={r.identity for content in contents for r in content.properties},
+        other={line for content in contents for line in content.other},
+    )
+
+
+def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> bool:
+    content = snapshot.contents[key]
+    return (
+        _date_lost(snapshot, rest, key)
+        or any(_marker_lost(snapshot, rest, marker.p) for marker in content.markers)
+        or not _columns(snapshot, key) <= rest.columns
+        or _properties_lost(rest, content)
+        or _others_lost(snapshot, rest, content.other)
+        or any(
+            delete.id not in rest.deletes
+            and not delete_is_over(snapshot, delete, delete_cutoff, snapshot.purged)
+            for delete in content.deletes
+        )
+    )
+
+
+def _properties_lost(rest: _Rest, content: LogContent) -> bool:
+    """What no other log file says, and what none of them has superseded.
+
+    The log file of each transaction says all that somebody may still go by.
+    """
+    newest = max((seq for seq, _ in rest.properties), default=-1)
+    return any(r.identity not in rest.properties and r.seq >= newest for r in content.properties)
+
+
+def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
+    """Return True while the listing alone says when a log file that is dated far ahead was there.
+
+    The next transaction writes it down.
+    """
+    t = snapshot.listing[key].name.t
+    seen = snapshot.dated.get(t)
+    if seen is None or dated.recorded(rest.other).get(t, seen + 1) <= seen:
+        return False
+    return t >= snapshot.purged or t in snapshot.dates_used()
+
+
+def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:
+    """Return True when an extension record stands nowhere else, and somebody may need it."""
+    missing = {line for line in lines if line not in rest.other}
+    if missing:
+        used, best = snapshot.dates_used(), dated.recorded(rest.other)
+        missing = {line for line in missing if not dated.is_corrected(line, best)}
+        missing = {ln for ln in missing if not dated.is_over(ln, snapshot.purged, used)}
+    # A later batch of the same query stands for those before it.
+    return bool(missing) and not missing.isdisjoint(without_superseded(rest.other | missing))
+
+
+def _stated(snapshot: Snapshot, key: str) -> set[str]:
+    return {fold_name(name) for name in snapshot.line(key)}
+
+
+def _columns(snapshot: Snapshot, key: str) -> set[str]:
+    """Those of the table that a log file states; one that was dropped is not lost with it."""
+    stated = _stated(snapshot, key)
+    return stated if snapshot.conflict else stated & {fold_name(name) for name in snapshot.schema}
+
+
+def _marker_lost(snapshot: Snapshot, rest: _Rest, path: str) -> bool:
+    state, kept = snapshot.parts[path], rest.parts.get(path)
+    if kept is None:
+        return state.tmb is None or state.tmb > snapshot.purged
+    return kept.tmb != state.tmb

@@ -1,0 +1,323 @@
+"""What a clean-up would delete: pure, printable, with the time until which the rest waits.
+
+A record counts as visible since the oldest last-modified time among the existing log files that
+carry it. A tombstone's own time is not enough: its committer may have died before publishing it,
+and every reader has to have had the whole grace (docs/format.md, "Clean-up").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from typing import Any
+
+from firnline.errors import InvariantError
+from firnline.log import dated
+from firnline.log.reader import LogRead
+from firnline.log.schema_lines import folded_by_ours
+from firnline.operations.cleanup.logs import deletable
+from firnline.paths import TablePaths
+from firnline.properties.in_force import waits
+from firnline.settings.load import TableSettings
+from firnline.state import v1_view
+from firnline.state.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+
+TXN_KEPT = 100
+"""Newest transactions that always stay: also those of a machine whose clock is days ahead."""
+TXN_AGE_MS = 7 * 86_400_000
+"""Younger ones stay too: seven times the longest ``commit_ttl``, so that no committer, however
+slow, finds the number that it wants to take free again."""
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """An object to delete."""
+
+    key: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Objects that stay this time, and why."""
+
+    what: str
+    """``parts`` or ``log files``."""
+    count: int
+    bytes: int
+    reason: str
+    first_ms: int | None = None
+    """When the first of them may go, unix ms; None when that is not a matter of time."""
+    last_ms: int | None = None
+    """When the last of them may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What to delete, in this order."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    purged: int
+    """Purge horizon of that snapshot, unix ms."""
+    parts: tuple[Doomed, ...]
+    """Oldest tombstone first, so that whatever is done moves the horizon."""
+    logs: tuple[Doomed, ...]
+    transactions: tuple[Doomed, ...]
+    """Past their retention, oldest first."""
+    waiting: tuple[Waiting, ...]
+    gone: tuple[str, ...] = ()
+    """Parts that may go and are gone already, as a listing showed."""
+    cut: bool = False
+    """The bound cuts through what one transaction replaced, before any other: the horizon cannot
+    say how far this run came, and the next would delete the same parts again."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no object may go, and none that is gone waits to be forgotten."""
+        return not (self.parts or self.logs or self.transactions or self.gone)
+
+    @property
+    def count(self) -> int:
+        """Objects to delete."""
+        return len(self.parts) + len(self.logs) + len(self.transactions)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that become free."""
+        return sum(d.bytes for d in (*self.parts, *self.logs, *self.transactions))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals for each kind of object, and what waits until when."""
+        return {
+            "seq": self.seq,
+            "purged": self.purged,
+            "parts": len(self.parts),
+            "part_bytes": sum(d.bytes for d in self.parts),
+            "log_files": len(self.logs),
+            "txn_files": len(self.transactions),
+            "bytes": self.bytes,
+            "waiting": [asdict(w) for w in self.waiting],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Buried:
+    """A tombstoned object."""
+
+    key: str
+    bytes: int
+    tmb: int
+    since: int
+    """When readers could begin to see the tombstone, unix ms (``log.dated.since``)."""
+    due: int
+    """When that is as long ago as the grace, unix ms."""
+
+
+def plan_cleanup(
+    snapshot: Snapshot,
+    transactions: Iterable[ObjectMeta],
+    settings: TableSettings,
+    now_ms: int,
+    max_deletes: int | None = None,
+    gone: Container[str] = (),
+    *,
+    old_types: bool = False,
+) -> CleanupPlan:
+    """Decide what to delete.
+
+    Args:
+        snapshot: read with ``everything=True``: which log file carries what decides.
+        transactions: listing of ``_txn/`` from its beginning; only its oldest part is consumed.
+        settings: of the table.
+        now_ms: wall clock.
+        max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
+        gone: dead parts without an object, where that is known.
+        old_types: folded log files that state another type than the table's do not wait.
+
+    Raises:
+        InvariantError: the snapshot left folded log files out.
+        LogCorruptError: something under ``_txn/`` is no transaction.
+    """
+    _refuse_partial(snapshot)
+    policy, others = settings.cleanup, waits(snapshot.properties, settings, now_ms)
+    parts = _dead_parts(snapshot, others.grace, now_ms)
+    logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
+    revived = v1_view.live_parts(snapshot.contents)
+    held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
+    all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
+    ripe_parts = [b for b in all_ripe if b.key not in gone]
+    ripe_logs = [b for b in logs if b.due <= now_ms]
+    free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
+    # Whoever was late to publish, or dated it years ahead, wrote the transaction before both.
+    staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
+    # The one that this run commits counts: else the next run would find one more to delete.
+    newest = snapshot.seq + bool(all_ripe)
+    old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
+    going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
+    limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
+    taken_logs = going_logs[:limit]
+    taken_parts = ripe_parts[: limit - len(taken_logs)]
+    left_parts = ripe_parts[len(taken_parts) :]
+    taken_old = old[: limit - len(taken_logs) - len(taken_parts)]
+    waiting = [
+        _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
+        _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
+        _waiting("parts", left_parts, _LIMIT),
+        _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
+        _waiting("parts", held_parts, _REVIVED),
+        _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
+    ]
+    return CleanupPlan(
+        seq=snapshot.seq,
+        purged=snapshot.horizon,
+        parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
+        logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
+        transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
+        waiting=tuple(w for w in waiting if w.count),
+        gone=tuple(b.key for b in all_ripe if b.key in gone),
+        cut=bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb,
+    )
+
+
+def _refuse_partial(snapshot: Snapshot) -> None:
+    if snapshot.skipped:
+        raise InvariantError(
+            "clean-up was given a snapshot that did not read every log file",
+            next_step="nothing was deleted; report this with the log of the run",
+        )
+
+
+_GRACE = "readers may still use them: the grace is not over"
+_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
+_REVIVED = (
+    "clients of version 1 take them for live, since another of them wrote down what it had read "
+    "before they were dropped: the next transaction mends it"
+)
+_HELD = "hold something that no other log file carries"
+
+
+def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = False) -> Waiting:
+    return Waiting(
+        what=what,
+        count=len(found),
+        bytes=sum(b.bytes for b in found),
+        reason=reason,
+        first_ms=min((b.due for b in found), default=None) if timed else None,
+        last_ms=max((b.due for b in found), default=None) if timed else None,
+    )
+
+
+def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
+    """Parts that are dead and not confirmed deleted, oldest tombstone first."""
+    dead = {
+        p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
+    }
+    seen: dict[str, int] = {}
+    for key, content in snapshot.contents.items():
+        modified = snapshot.listing[key].modified_ms
+        for marker in content.markers:
+            if marker.tmb is not None and marker.p in dead:
+                seen[marker.p] = min(modified, seen.get(marker.p, modified))
+    found: list[_Buried] = []
+    for p, m in dead.items():
+        if m.tmb is not None:
+            since = dated.since(m.tmb, seen[p], now_ms)
+            found.append(_Buried(p, m.b, m.tmb, since, since + grace))
+    return _in_order(found)
+
+
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Buried]:
+    """Log files that others carry, oldest tombstone first."""
+    early = stating_old_types(snapshot) if old_types else frozenset[str]()
+    seen: dict[str, int] = {}
+    for key, content in snapshot.contents.items():
+        modified = snapshot.listing[key].modified_ms
+        for stone in content.tombstones:
+            seen[stone.p] = min(modified, seen.get(stone.p, modified))
+    found: list[_Buried] = []
+    for key, t in snapshot.log_tombstones.items():
+        if key in snapshot.listing:
+            since = dated.since(t, seen[key], now_ms)
+            # Its writer repeats the put for half the grace: it must not come back.
+            due = snapshot.listing[key].modified_ms + grace if key in early else since + grace
+            found.append(_Buried(key, snapshot.listing[key].size, t, since, due))
+    return _in_order(found)
+
+
+def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
+    """Return log files that transactions of ours have folded and that contradict the schema.
+
+    Clients of version 1 unite the schema lines of folded log files too, and refuse the table while
+    one of these is there. No reader of ours needs them: what it has listed and does not find any
+    more, it lists again, and finds who carries it.
+    """
+    table = {fold_name(name): (name, normalise(kind)) for name, kind in snapshot.schema.items()}
+    folded = folded_by_ours(LogRead(snapshot.listing, snapshot.contents))
+    return frozenset(
+        key
+        for key in folded & snapshot.contents.keys()
+        for name, kind in snapshot.contents[key].schema.items()
+        if table.get(fold_name(name), (name, normalise(kind))) != (name, normalise(kind))
+    )
+
+
+def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
+    return sorted(found, key=lambda b: (b.tmb, b.key))
+
+
+def _old_transactions(
+    snapshot: Snapshot,
+    listing: Iterable[ObjectMeta],
+    newest: int,
+    staying: Sequence[int],
+    grace: int,
+    now_ms: int,
+) -> list[ObjectMeta]:
+    """Transactions that may go; ``staying``: since when parts that wait are dead."""
+    oldest_staying = min(staying, default=now_ms)
+    cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
+    found = old_transactions(listing, snapshot.paths, newest, cutoff)
+    # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.
+    logs = snapshot.listing.items()
+    named = {item.name.seq for key, item in logs if key not in snapshot.log_tombstones}
+    return [meta for meta in found if snapshot.paths.parse_txn(meta.key) not in named]
+
+
+def old_transactions(
+    listing: Iterable[ObjectMeta], paths: TablePaths, newest: int, cutoff_ms: int
+) -> list[ObjectMeta]:
+    """Transactions past their retention, oldest first.
+
+    Args:
+        listing: of ``_txn/``, in order.
+        paths: of the table.
+        newest: sequence number of the newest transaction.
+        cutoff_ms: what was written at or after this time stays, unix ms.
+    """
+    last = newest - TXN_KEPT
+    found = takewhile(lambda meta: paths.parse_txn(meta.key) <= last, listing)
+    return [meta for meta in found if meta.modified_ms < cutoff_ms]
+
+
+def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
+    """The time up to which every tombstoned part is confirmed deleted, unix ms.
+
+    The newest tombstone below the oldest one whose part is not confirmed. No later, although that
+    would do as well: the states behind it can still be read in full.
+
+    Args:
+        snapshot: the base that is committed on. It may know tombstones that the plan did not.
+        confirmed: parts whose deletion this very run saw confirmed.
+    """
+    open_tombs = {
+        p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
+    }
+    pending = min((t for p, t in open_tombs.items() if p not in confirmed), default=None)
+    done = (t for t in open_tombs.values() if pending is None or t < pending)
+    return max(done, default=snapshot.purged)

@@ -1,0 +1,282 @@
+"""Tombstone clean-up: deletes what was replaced and whose grace is over.
+
+Data parts, log files that others carry, transactions past their retention. Then one transaction
+moves the purge horizon and leaves the markers of what is gone out of the log; of a large table a
+new checkpoint is written, since the last may cover log files that are gone.
+
+Whatever call it dies at, the table reads as before: nothing that is deleted is needed by anybody,
+and nothing is forgotten before its deletion was confirmed. The next run deletes the same objects
+again (not found counts as done) and commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import Change, commit
+from firnline.errors import RunFailedError
+from firnline.log.reader import LogRead
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.cleanup.plan import (
+    TXN_KEPT,
+    CleanupPlan,
+    Waiting,
+    plan_cleanup,
+    purge_horizon,
+)
+from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.state.snapshot import Snapshot, build
+from firnline.store.base import ObjectMeta
+from firnline.store.probe import probe
+from firnline.table import Table
+
+if TYPE_CHECKING:
+    from firnline.state.checkpoint import Written
+
+_LOG = logging.getLogger(__name__)
+
+
+class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    max_deletes: int | None = None
+    """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
+    dry_run: bool = False
+    old_types: bool = False
+    """Folded log files that state another type than the table's go at once, without the grace: for
+    clients of version 1, who refuse the table as long as they are there. A stream that has not
+    read the appends in them is behind then."""
+
+
+class CleanupReport(Report, frozen=True, kw_only=True):
+    """What a run deleted (a dry run: would delete), and what waits until when."""
+
+    table: str
+    dry_run: bool
+    parts: int
+    log_files: int
+    txn_files: int
+    bytes: int
+    """Of all objects that were deleted."""
+    purged: int
+    """Purge horizon, unix ms: states at or before it cannot be read any more."""
+    transactions: tuple[int, ...]
+    """Sequence number of what was committed, if anything was."""
+    waiting: tuple[Waiting, ...]
+    failed: int
+    """Objects whose deletion was not confirmed."""
+    failures: tuple[NotDeleted, ...]
+    """The first of them."""
+    checkpoint: str | None = None
+    """Key of the checkpoint that was written; None for tables of at most
+    ``checkpoint.min_parts`` parts."""
+    checkpoints_deleted: int = 0
+    """Checkpoints that nobody can use any more, or that newer ones have replaced."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong besides, and costs time only."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class CleanupFailedError(RunFailedError):
+    """A clean-up that could not delete some objects; carries the report."""
+
+    def __init__(self, report: CleanupReport) -> None:
+        first, done = report.failures[0], report.parts + report.log_files + report.txn_files
+        super().__init__(
+            f"{report.failed} of {report.failed + done} objects of table {report.table} could not "
+            f"be deleted; the first, {first.key}: {first.message}",
+            next_step="see that the credentials may delete there and run it again",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
+    """Read the whole log and plan; nothing is written but an unpublished transaction's log file.
+
+    Requests: those of ``take_base(everything=True)``, and 1 LIST once there are more than 100
+    transactions.
+    """
+    return _plan(take_base(table, everything=True), options)
+
+
+def run_cleanup(
+    table: Table,
+    options: CleanupOptions,
+    run: RunIdentity,
+    on_progress: Callable[[DeleteProgress], None] | None = None,
+) -> CleanupReport:
+    """Delete, then commit.
+
+    Requests for n objects on S3: n/1000 deletes, rounded up (one more where transactions go), and
+    besides them 11 plus the log files there are before and after: two LIST for each of two bases,
+    the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
+    run whose bound is below what one transaction replaced lists ``_data/`` besides. Of a table of
+    more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``.
+
+    Args:
+        table: the table.
+        options: bounds.
+        run: who runs it, for the history.
+        on_progress: called after each batch.
+
+    Raises:
+        CleanupFailedError: some objects could not be deleted; what is safe is committed, and the
+            error holds the report.
+        CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
+    """
+    begun = _Run(table, options, Effort(table))
+    base = take_base(table, everything=True)
+    table, plan = base.table, _plan(base, options)
+    if options.dry_run or plan.nothing_to_do:
+        everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
+        gone = everything if options.dry_run else frozenset()
+        return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
+    if (plan.parts or plan.gone) and table.settings.locking == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    deleter = Deleter(table, plan.count, on_progress)
+    # Parts and log files in any order: a log file goes only if others carry all of it, a part
+    # only if it has been seen dead for the grace, and until the commit nothing is forgotten.
+    deleter.delete([d.key for d in (*plan.parts, *plan.logs)])
+    purged, transactions, state = _commit(table, plan, deleter.confirmed, run)
+    # Old transactions go last: only a horizon that is certainly committed says that the parts
+    # which they buried are gone, and a rebuild of a lost log needs the others. A commit of
+    # unknown outcome ends the run above, with all of them in place. For exclusion any order would
+    # do: nobody can still want the number of a transaction that is older than commit_ttl.
+    if not deleter.failed:
+        deleter.delete([d.key for d in plan.transactions])
+    written = _renew(table, state or _without(base.snapshot, deleter.confirmed))
+    report = begun.report(plan, deleter.confirmed, deleter, purged, transactions, written)
+    if report.failed:
+        raise CleanupFailedError(report)
+    return report
+
+
+def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
+    table = base.table
+
+    def plan(gone: Container[str] = ()) -> CleanupPlan:
+        old: Iterable[ObjectMeta] = ()
+        if base.seq >= TXN_KEPT:
+            old = table.store.list(table.paths.txn_dir, table.paths.birth)
+        now, most = table.clock.now_ms(), options.max_deletes
+        return plan_cleanup(
+            base.snapshot, old, table.settings, now, most, gone, old_types=options.old_types
+        )
+
+    made = plan()
+    return plan(_gone(table, base.snapshot)) if made.cut else made
+
+
+def _gone(table: Table, snapshot: Snapshot) -> set[str]:
+    """Dead parts without an object: only the store knows how far bounded runs have come."""
+    gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged}
+    for meta in table.store.list(table.paths.data_dir):
+        gone.discard(meta.key)
+    return gone
+
+
+def _renew(table: Table, snapshot: Snapshot) -> Written | None:
+    least = table.settings.checkpoint.min_parts
+    if least is None or len(snapshot.parts) <= least:
+        return None
+    from firnline.state import checkpoint  # it needs Arrow, and few tables need it
+
+    written = checkpoint.renew(table, snapshot)
+    if written.warning:
+        _LOG.warning("after the clean-up: %s", written.warning)
+    return written
+
+
+def _without(snapshot: Snapshot, gone: Iterable[str]) -> Snapshot:
+    """The state without log files that were deleted since: others carry all of them."""
+    lost = frozenset(gone)
+    listing = {key: item for key, item in snapshot.listing.items() if key not in lost}
+    contents = {key: content for key, content in snapshot.contents.items() if key not in lost}
+    return build(snapshot.paths, LogRead(listing, contents), tolerant=True)
+
+
+def _commit(
+    table: Table, plan: CleanupPlan, confirmed: Iterable[str], run: RunIdentity
+) -> tuple[int, tuple[int, ...], Snapshot | None]:
+    """Move the horizon and rewrite the log.
+
+    Returns the horizon, sequence numbers of what was committed, and the newest state where it was
+    read.
+
+    On a base of its own: merges may have committed during a long deletion, log files that were
+    just deleted must not be in the listing (their markers could not be left out), and a
+    deletion as long as ``commit_ttl`` is no reason not to commit, since what is deleted stays so.
+    """
+    known = frozenset((*confirmed, *plan.gone))
+    done = [d for d in plan.parts if d.key in known]
+    if not done and not plan.gone:
+        # Log files alone: their tombstones are forgotten by the next fold. A commit here would
+        # fold something, which has to be deleted one grace later, and so on for ever.
+        return plan.purged, (), None
+    base = take_base(table, everything=True)
+    purge = partial(purge_horizon, confirmed=known)
+    if purge(base.snapshot) <= base.snapshot.purged:
+        # Somebody else's clean-up said it, or the oldest is stuck.
+        return base.snapshot.horizon, (), base.snapshot
+    change = Change(
+        op="cleanup",
+        replaces=(),
+        adds=(),
+        counts=Counts(parts_in=len(done), bytes_in=sum(d.bytes for d in done)),
+        purge=purge,
+        checkpoint=False,
+    )
+    committed = commit(table, base, change, run)
+    state = committed.base.snapshot if committed.base else None
+    horizon = state.horizon if state else base.snapshot.effective(purge(base.snapshot))
+    return horizon, (committed.header.seq,), state
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run began with."""
+
+    table: Table
+    options: CleanupOptions
+    effort: Effort
+
+    def report(
+        self,
+        plan: CleanupPlan,
+        gone: Iterable[str],
+        deleter: Deleter,
+        purged: int,
+        transactions: tuple[int, ...],
+        written: Written | None = None,
+    ) -> CleanupReport:
+        known = frozenset(gone)
+        kinds = (plan.parts, plan.logs, plan.transactions)
+        parts, logs, old = ([d for d in kind if d.key in known] for kind in kinds)
+        return CleanupReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            parts=len(parts),
+            log_files=len(logs),
+            txn_files=len(old),
+            bytes=sum(d.bytes for d in (*parts, *logs, *old)),
+            purged=purged,
+            transactions=transactions,
+            waiting=plan.waiting,
+            failed=deleter.failed,
+            failures=tuple(deleter.failures),
+            checkpoint=written.key if written else None,
+            checkpoints_deleted=written.deleted if written else 0,
+            warnings=(written.warning,) if written and written.warning else (),
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

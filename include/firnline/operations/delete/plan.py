@@ -1,0 +1,209 @@
+"""What a delete or an erase would read, rewrite and drop: pure, printable, with reasons."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from firnline.commit import keys
+from firnline.errors import UsageError
+from firnline.log.records import Marker
+from firnline.operations.selection import Selected, Verdict, choose, select, select_whole, untouched
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.tree import Predicate, bind, columns_of, to_json
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.values import Scalar, Stats, bound_key, canonical
+
+Mode = Literal["eager", "lazy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePlan(Selected):
+    """What a delete by predicate would do."""
+
+    mode: Mode
+    where: bytes
+    """The bound predicate as JSON."""
+    partitions: tuple[str, ...]
+    """Globs; empty for all."""
+    by_winners: bool = False
+    """It is carried out on the rows that readers see, with all older ones of their keys, and
+    commits no record: the condition names columns in which versions of a key differ."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when there is no record to commit and no part to read."""
+        return self.by_winners and self.only_record
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per group and per partition that loses whole parts."""
+        return {
+            "mode": self.mode,
+            "by_winners": self.by_winners,
+            "where": msgspec.json.decode(self.where),
+            "partitions": list(self.partitions),
+            **self.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasePlan(Selected):
+    """What an erase would do. Holds no key."""
+
+    columns: tuple[str, ...]
+    keys: int
+    """Distinct keys."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the keys."""
+        return {"columns": list(self.columns), "keys": self.keys, **self.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """The distinct values of one key column, in the order in which bounds compare."""
+
+    name: str
+    sql_type: str
+    ordered: Sequence[Any]
+
+    @classmethod
+    def of(cls, name: str, sql_type: str, values: Sequence[Scalar]) -> KeyColumn:
+        """From values in canonical form, in any order. Raises UsageError for other types."""
+        kind = normalise(sql_type)
+        key = bound_key(kind)
+        if key is None:
+            raise UsageError(
+                f"column {name!r} is {sql_type}, whose values cannot be compared",
+                next_step="erase by a column of numbers, texts, dates, times or UUIDs",
+            )
+        return cls(name, kind, sorted({key(value) for value in values}))
+
+    def misses(self, stats: Stats) -> bool:
+        """Whether a part with these statistics cannot hold any of the values."""
+        known = stats.get(self.name)
+        if known is None:
+            return False
+        low, high, _ = known
+        if low is None:
+            return True  # nothing but nulls
+        key = bound_key(self.sql_type)
+        if key is None:
+            return False
+        try:
+            first = bisect_left(self.ordered, key(canonical(self.sql_type, low)))
+            if first == len(self.ordered):
+                return True
+            return high is not None and bool(
+                self.ordered[first] > key(canonical(self.sql_type, high))
+            )
+        except (ValueError, TypeError):
+            return False  # bounds of another type, as a foreign writer may leave them
+
+
+def plan_delete(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    where: Predicate,
+    *,
+    mode: Mode,
+    partitions: Sequence[str] = (),
+    excluded: frozenset[str] = frozenset(),
+) -> DeletePlan:
+    """Decide what a delete reads, rewrites and drops.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        where: rows to delete.
+        mode: lazy touches no part.
+        partitions: globs over partition paths; empty for all.
+        excluded: parts that must not be read.
+
+    Raises:
+        UsageError: a glob matches no partition, or ``bind`` refuses the predicate; a lazy delete
+            by columns outside the primary key.
+    """
+    tree = bind(where, snapshot.schema)
+    judge = judge_by(snapshot, tree, snapshot.schema)
+    other = keys.outside_key(settings, columns_of(tree))
+    if mode == "lazy":
+        step = "delete eagerly (mode eager): it looks for the newest row of each key"
+        keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
+    chosen = choose(snapshot, partitions)
+    if mode == "lazy":
+        selected = untouched(snapshot, chosen, judge)
+    elif other:
+        selected = select_whole(snapshot, chosen, judge)
+    else:
+        selected = select(snapshot, settings, chosen, judge, excluded)
+    return DeletePlan(
+        seq=snapshot.seq,
+        mode=mode,
+        where=to_json(tree),
+        partitions=tuple(partitions),
+        by_winners=bool(other),
+        groups=selected.groups,
+        dropped=selected.dropped,
+        left_alone=selected.left_alone,
+    )
+
+
+def judge_by(
+    snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]
+) -> Callable[[Marker], Verdict]:
+    """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
+    pruner = Pruner(tree, columns)
+
+    def judge(marker: Marker) -> Verdict:
+        found = pruner.outcomes(snapshot.stats_of(marker))
+        if not found.true:
+            return "none"
+        whole = not found.false and not found.unknown
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        return "all" if whole and marker.n is not None else "some"
+
+    return judge
+
+
+def plan_erase(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    columns: Sequence[KeyColumn],
+    count: int,
+    excluded: frozenset[str] = frozenset(),
+) -> ErasePlan:
+    """Decide which parts an erase reads.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        columns: one entry per key column.
+        count: distinct keys.
+        excluded: parts that could not be read earlier in this run.
+
+    Raises UsageError for columns outside the table's primary key.
+    """
+    step = "look up the primary keys of the rows and erase by those"
+    names = [column.name for column in columns]
+    keys.refuse_outside_key(settings, names, "an erase", next_step=step)
+
+    def judge(marker: Marker) -> Verdict:
+        stats = snapshot.stats_of(marker)
+        return "none" if any(column.misses(stats) for column in columns) else "some"
+
+    selected = select(snapshot, settings, list(snapshot.partitions), judge, excluded)
+    return ErasePlan(
+        seq=snapshot.seq,
+        columns=tuple(names),
+        keys=count,
+        groups=selected.groups,
+        dropped=selected.dropped,
+        left_alone=selected.left_alone,
+    )

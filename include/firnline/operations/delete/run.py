@@ -1,0 +1,243 @@
+"""Delete where: rows that a predicate is true for go, in one transaction.
+
+Every delete commits a record that hides the rows from then on, also those of appends that began
+before it and land later. ``eager`` rewrites in the same transaction the parts that hold such rows;
+``lazy`` leaves that to the next merge (docs/format.md, "Deletes").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.errors import CommitConflictError, RunFailedError, UsageError
+from firnline.kernel.engine import Engine
+from firnline.log.records import Delete
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
+from firnline.operations.groups import commit_or_discard, is_nothing
+from firnline.operations.kernel_tasks import Work, hidden_condition
+from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.operations.rewriting import Executed, change, execute
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import Predicate, bind, parse_json
+from firnline.state.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+
+OP = "delete"
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    where: str
+    """Rows to delete: SQL text, or a predicate as JSON (docs/format.md)."""
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    mode: Mode | None = None
+    """None: the table's ``deletes``."""
+    dry_run: bool = False
+
+
+class DeleteReport(Report, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    mode: Mode
+    delete: str | None
+    """Id of the delete record; None when nothing was committed, and for a table with a primary key
+    when the condition names other columns: then the rows that readers saw are gone, with all older
+    ones of their keys, and appends that were under way come after it."""
+    transaction: int | None
+    parts_read: int
+    parts_rewritten: int
+    """Of those that were read: they held matching rows."""
+    parts_dropped: int
+    """Without being read: every row matched."""
+    parts_excluded: int
+    """Statistics prove that they hold no matching row."""
+    parts_hidden: int
+    """lazy: parts that may hold matching rows, which go with the next merge."""
+    counts: Counts
+    failures: tuple[Failure, ...]
+    """With any of them nothing is committed."""
+    replans: int
+    """How often a rival took parts of the plan away."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class DeleteFailedError(RunFailedError):
+    """A part could not be read, and nothing was committed; carries the report."""
+
+    def __init__(self, report: DeleteReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"nothing was deleted from table {report.table}: {len(report.failures)} groups of "
+            f"parts could not be rewritten; the first, in partition "
+            f"{first.partition or '(none)'}: {first.message}",
+            next_step="mend or drop the parts that the report names, or hide the rows from "
+            "readers at once with mode lazy",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: DeleteOptions) -> DeletePlan:
+    """What ``run_delete`` would do; requests and errors of ``take_base`` and ``plan_delete``."""
+    return _plan(take_base(table), options)
+
+
+def run_delete(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: DeleteOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> DeleteReport:
+    """Delete rows in one transaction, all of it or nothing.
+
+    By columns outside the primary key of a table: carried out on the rows that readers see,
+    without a record (``DeletePlan.by_winners``); everything below is about all others.
+
+    The record is committed also when no part holds a matching row: an append that is under way
+    may bring some. So a second run right after the first reads what statistics do not exclude,
+    rewrites nothing, and commits a second record, which covers what began in between.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
+    statistics do not exclude, the outputs, four for the probe of the store and two PUT. Lazy, or
+    with nothing to read: no GET of parts.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to read.
+        options: which rows.
+        run: who runs it, for the history.
+        on_progress: called whenever a group has been read.
+
+    Raises:
+        UsageError: the predicate is not one, or names what the table does not have; a glob that
+            matches no partition.
+        DeleteFailedError: a part could not be read; nothing was committed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
+    while True:
+        base = take_base(table)
+        table = state.table = base.table
+        plan = _plan(base, options)
+        if options.dry_run:
+            return state.report(plan, Executed())
+        if plan.nothing_to_do:
+            return state.report(plan, Executed())
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        found = state.execute(base, plan, engine)
+        if found.failures:
+            found.discard(table)
+            raise DeleteFailedError(state.report(plan, found))
+        if state.commit(base, plan, found):
+            return state.report(plan, found)
+        state.effort.replan()
+
+
+def parse_where(text: str, snapshot: Snapshot) -> Predicate:
+    """Bound predicate of SQL text or JSON. Raises UsageError."""
+    if not text.strip():
+        raise UsageError("the condition is empty", next_step="say which rows to delete")
+    if text.lstrip().startswith("{"):
+        return bind(parse_json(text), snapshot.schema)
+    return parse_sql(text, snapshot.schema)
+
+
+def _plan(base: Base, options: DeleteOptions) -> DeletePlan:
+    snapshot, table = base.snapshot, base.table
+    return plan_delete(
+        snapshot,
+        table.settings,
+        parse_where(options.where, snapshot),
+        mode=options.mode or table.settings.deletes,
+        partitions=options.partitions,
+    )
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: DeleteOptions
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    engine: Engine | None = None
+    delete: str | None = None
+    transaction: int | None = None
+    counts: Counts = field(default_factory=Counts)
+
+    def execute(self, base: Base, plan: DeletePlan, engine: Callable[[], Engine]) -> Executed:
+        if not plan.groups:
+            return Executed()
+        if self.engine is None:
+            self.engine = engine()
+            self.identity = msgspec.structs.replace(
+                self.identity, application_id=self.engine.application_id
+            )
+        work = Work(op=OP, hides=(self.record(plan),), only_touched=True)
+        if plan.by_winners:
+            gone = hidden_condition([self.record(plan)], base.snapshot.schema)
+            work = Work(op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True)
+        return execute(
+            self.table,
+            base.snapshot,
+            self.engine,
+            plan.groups,
+            work,
+            self.on_progress,
+            go_on=False,
+        )
+
+    def record(self, plan: DeletePlan, delete: str = "") -> Delete:
+        """The record; its sequence and time are set when it is committed."""
+        return Delete(delete, 0, 0, msgspec.Raw(plan.where), plan.partitions or None)
+
+    def commit(self, base: Base, plan: DeletePlan, found: Executed) -> bool:
+        """False when a rival took parts of the plan away."""
+        delete = self.table.ids.uuid7(self.table.clock.now_ms())
+        records = [] if plan.by_winners else [self.record(plan, delete)]
+        wanted = change(base.snapshot, found, plan, records, OP)
+        if is_nothing(wanted):
+            return True
+        try:
+            committed = commit_or_discard(self.table, base, wanted, self.identity, found.done)
+        except CommitConflictError:
+            return False
+        self.delete = delete if records else None
+        self.transaction = committed.header.seq
+        self.counts = committed.header.counts
+        return True
+
+    def report(self, plan: DeletePlan, found: Executed) -> DeleteReport:
+        return DeleteReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            mode=plan.mode,
+            delete=self.delete,
+            transaction=self.transaction,
+            parts_read=plan.parts_in,
+            parts_rewritten=len(found.touched),
+            parts_dropped=len(plan.dropped),
+            parts_excluded=plan.excluded,
+            parts_hidden=plan.hidden,
+            counts=self.counts,
+            failures=tuple(found.failures),
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

@@ -1,0 +1,239 @@
+"""Downgrade: a firnline table becomes a pure table of log version 1.
+
+Pending deletes are applied to the parts, then one log file that v1 clients fully understand folds
+all others. Run again after the grace it deletes what is left over: folded log files, dead parts and
+the history under ``_txn/``. Stop the table's DAGs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import commit_whole
+from firnline.errors import CommitConflictError, RunFailedError, StoreError
+from firnline.kernel.engine import Engine
+from firnline.log.reader import time_after
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
+from firnline.operations.groups import commit_or_discard, is_nothing, run_groups
+from firnline.operations.kernel_tasks import Work, change_of, kernel_task
+from firnline.operations.merge.run import Failure
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.properties import birth
+from firnline.properties.record import Properties
+from firnline.store.create import create
+from firnline.store.probe import probe
+from firnline.table import Table
+
+OP = "downgrade"
+
+
+class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    dry_run: bool = False
+
+
+class DowngradeReport(Report, frozen=True, kw_only=True):
+    """What a run did."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """The last one, as ``DowngradePlan.to_json``."""
+    transactions: tuple[int, ...]
+    parts_rewritten: int
+    rows_deleted: int
+    objects_deleted: int
+    failures: tuple[Failure, ...]
+    waits_until: int | None
+    """When another run may delete what is left over, unix ms; None when nothing is."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def preview(table: Table, options: DowngradeOptions) -> DowngradePlan:  # noqa: ARG001 - the contract
+    """Read everything and plan; nothing is written but an unpublished transaction's log file."""
+    base = _base(table)
+    return plan_downgrade(base.snapshot, base.table.settings, table.clock.now_ms())
+
+
+def run_downgrade(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: DowngradeOptions,
+    run: RunIdentity,
+) -> DowngradeReport:
+    """Apply deletes, fold, and when it is time delete what is left over.
+
+    Requests: those of ``take_base`` with all log files, per part with deletes pending one GET, at
+    most one upload and two PUTs, and two PUTs for the log file. Left-overs: DELETE per 1,000.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to rewrite.
+        options: whether to do anything.
+        run: who runs it, for the history.
+
+    Raises:
+        UsageError: a delete is younger than ``append.ttl``.
+        RunFailedError: parts that could not be rewritten; nothing was folded.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, engine, run, Effort(table))
+    base = _base(table)
+    table = state.table = base.table
+    plan = state.plan(base)
+    if options.dry_run:
+        return state.report(options, plan)
+    if not plan.is_v1 and table.settings.locking == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    while not plan.is_v1:
+        try:
+            base = state.apply_deletes(base, plan) if plan.groups else state.fold(base)
+        except CommitConflictError as conflict:
+            state.effort.replan(conflict)
+            base = _base(table)
+        plan = state.plan(base)
+    if plan.left_overs and plan.due <= table.clock.now_ms():
+        state.delete(plan, base.properties)
+        plan = state.plan(_base(table))
+    return state.report(options, plan)
+
+
+def _base(table: Table, began_ms: int | None = None) -> Base:
+    return take_base(table, began_ms=began_ms, everything=True)
+
+
+@dataclass(slots=True)
+class _Run:
+    table: Table
+    engine: Callable[[], Engine]
+    run: RunIdentity
+    effort: Effort
+    transactions: list[int] = field(default_factory=list)
+    checked: set[str] = field(default_factory=set)
+    failures: list[Failure] = field(default_factory=list)
+    rewritten: int = 0
+    rows_deleted: int = 0
+    deleted: int = 0
+
+    def plan(self, base: Base) -> DowngradePlan:
+        table = base.table
+        return plan_downgrade(base.snapshot, table.settings, table.clock.now_ms(), self.checked)
+
+    def apply_deletes(self, base: Base, plan: DowngradePlan) -> Base:
+        """Rewrite the parts in which rows are hidden; the next base."""
+        table, snapshot = self.table, base.snapshot
+        works = [
+            # A part in another form is written anew, whether rows of it are hidden or not.
+            Work(op=OP, only_touched=not any(map(snapshot.pending_changes, group.parts)))
+            for group in plan.groups
+        ]
+        tasks = [
+            (group, kernel_task(table, snapshot, number, group, work))
+            for number, (group, work) in enumerate(zip(plan.groups, works, strict=True))
+        ]
+        newest = base
+        for partition in run_groups(table, self.engine(), tasks):
+            if partition is None:
+                continue
+            self.failures += partition.failures
+            change = change_of(base.snapshot, partition.done, op=OP)
+            self.checked.update(key for _, result in partition.done for key in result.untouched)
+            if is_nothing(change):
+                continue
+            committed = commit_or_discard(table, newest, change, self.run, partition.done)
+            self.transactions.append(committed.header.seq)
+            self.rewritten += committed.header.counts.parts_in
+            self.rows_deleted += committed.header.counts.rows_deleted
+            newest = committed.base or _base(table, newest.began_ms)
+        if self.failures:
+            first = self.failures[0]
+            raise RunFailedError(
+                f"{len(self.failures)} parts of table {table.settings.name} could not be "
+                f"rewritten, the first in partition {first.partition or '(none)'}: {first.message}",
+                next_step="mend or drop them and run it again; no log file was folded",
+            )
+        return _base(table)
+
+    def fold(self, base: Base) -> Base:
+        """Everything into one log file; the next base."""
+        table, snapshot = self.table, base.snapshot
+        seq, txn = snapshot.seq + 1, table.ids.uuid7(table.clock.now_ms())
+        names = (item.name for item in snapshot.listing.values())
+        t = time_after(names, table.clock.now_ms())
+        content, log_file = v1_log(snapshot, t)
+        rows = sum(m.n or 0 for m in snapshot.live.values())
+        header = TxnHeader(
+            seq=seq,
+            txn=txn,
+            op=OP,
+            base=snapshot.seq,
+            t=t,
+            log=table.paths.txn_log(t, seq, txn),
+            run=self.run,
+            counts=Counts(
+                parts_in=len(snapshot.live),
+                parts_out=len(snapshot.live),
+                rows_in=rows,
+                rows_out=rows,
+                logs_folded=len(content.tombstones),
+            ),
+            properties=base.properties,
+        )
+        commit_whole(table, header, log_file, base.began_ms)
+        self.transactions.append(seq)
+        return _base(table)
+
+    def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
+        """What nobody needs any more. Folded log files last: they say that there is more to do."""
+        table = self.table
+        paths = table.paths
+        history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
+        if properties is not None and history:
+            self._remember(properties, max(history))
+        for keys in (plan.dead, history, plan.left_overs):
+            self._delete(keys)
+            self.deleted += len(keys)
+
+    def _remember(self, properties: Properties, newest: str) -> None:
+        """A log of version 1 cannot say them, and firnline may come back.
+
+        The birth record alone stays of the history. It is replaced while the newest transaction,
+        which says them too, is there.
+        """
+        table, key = self.table, self.table.paths.birth
+        record = birth.Birth(log=newest, t=table.clock.now_ms(), properties=properties)
+        self._delete([key])
+        create(table.store, key, birth.encode(record))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for answer in self.table.store.delete_many(keys):
+            if answer.error is not None:
+                raise StoreError(
+                    f"{answer.key} could not be deleted: {answer.error.message}",
+                    next_step="run it again when the store lets it go",
+                )
+
+    def report(self, options: DowngradeOptions, plan: DowngradePlan) -> DowngradeReport:
+        table = self.table
+        waits = bool(plan.left_overs) and not self.deleted
+        return DowngradeReport(
+            table=table.settings.name,
+            dry_run=options.dry_run,
+            plan=plan.to_json(),
+            transactions=tuple(self.transactions),
+            parts_rewritten=self.rewritten,
+            rows_deleted=self.rows_deleted,
+            objects_deleted=self.deleted,
+            failures=tuple(self.failures),
+            waits_until=plan.due if waits else None,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

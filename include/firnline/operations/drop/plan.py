@@ -1,0 +1,223 @@
+"""What a removal of partitions would take away: pure, printable, bound to what was listed."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.errors import PlanChangedError, UsageError
+from firnline.log.records import Marker
+from firnline.state.snapshot import Snapshot
+from firnline.units import about_size
+
+FIXED_REQUESTS = 8
+"""Requests of a removal besides the log reads: two listings, the probe of the store (two puts, a
+get, a delete, once a process), and two puts for the transaction."""
+_NAMED = 5
+"""Partitions that an error names."""
+_COMPARED = 2_000
+"""Names that are looked at for a near one: more of them take seconds."""
+
+
+class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition as it is listed for a choice."""
+
+    partition: str
+    parts: int
+    rows: int | None
+    """None when some part does not say."""
+    bytes: int
+    oldest_ms: int
+    """When its oldest rows were inserted, unix ms."""
+    newest_ms: int
+    version: str
+    """Digest of the names of its live parts: another one means that the partition changed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+def describe(partition: str, markers: Sequence[Marker]) -> PartitionInfo:
+    """Figures of a partition's live parts (at least one)."""
+    rows = [m.n for m in markers]
+    known = [n for n in rows if n is not None]
+    return PartitionInfo(
+        partition=partition,
+        parts=len(markers),
+        rows=sum(known) if len(known) == len(rows) else None,
+        bytes=sum(m.b for m in markers),
+        oldest_ms=min(m.order()[0] for m in markers),
+        newest_ms=max(m.order()[1] for m in markers),
+        version=version_of(markers),
+    )
+
+
+def version_of(markers: Sequence[Marker]) -> str:
+    """Digest of the parts' keys, whatever their order; 16 hexadecimal digits."""
+    keys = "\n".join(sorted(m.p for m in markers))
+    return hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Live parts of one partition that go."""
+
+    partition: str
+    parts: tuple[Marker, ...]
+    end_ms: int | None = None
+    """Latest time, unix ms, that a row of them can have; None where nobody asked."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that clean-up will free."""
+        return sum(m.b for m in self.parts)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the parts that state them."""
+        return sum(m.n or 0 for m in self.parts)
+
+    @property
+    def parts_without_rows(self) -> int:
+        """Parts of foreign writers, whose rows nobody counted."""
+        return sum(m.n is None for m in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Whatever goes in one transaction."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    removals: tuple[Removal, ...]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no part goes."""
+        return not self.removals
+
+    @property
+    def parts(self) -> int:
+        """Parts that go."""
+        return sum(len(r.parts) for r in self.removals)
+
+    @property
+    def rows(self) -> int:
+        """Rows that go, as far as the parts state them."""
+        return sum(r.rows for r in self.removals)
+
+    @property
+    def parts_without_rows(self) -> int:
+        """Parts whose rows are not in ``rows``."""
+        return sum(r.parts_without_rows for r in self.removals)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that clean-up will free, after the grace."""
+        return sum(r.bytes for r in self.removals)
+
+    @property
+    def requests(self) -> int:
+        """Store requests at most, log reads not counted."""
+        return 0 if self.nothing_to_do else FIXED_REQUESTS
+
+    def totals(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "seq": self.seq,
+            "parts": self.parts,
+            "rows": self.rows,
+            "parts_without_rows": self.parts_without_rows,
+            "bytes": self.bytes,
+            "requests": self.requests,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan(Removals):
+    """Partitions that somebody chose, with what they hold now."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Partition -> version, to be given as ``expected``."""
+        return {r.partition: version_of(r.parts) for r in self.removals}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, and a row for each partition."""
+        rows = [describe(r.partition, r.parts).to_json() for r in self.removals]
+        return {**self.totals(), "partitions": rows}
+
+
+def plan_drop(
+    snapshot: Snapshot, partitions: Sequence[str], expected: Mapping[str, str]
+) -> DropPlan:
+    """All live parts of the named partitions.
+
+    Args:
+        snapshot: the state to plan on.
+        partitions: exact names, no globs; at least one.
+        expected: partition -> version as it was listed; partitions that are not in it are
+            taken as they are.
+
+    Raises:
+        PlanChangedError: a partition is not what it was when it was listed.
+        UsageError: a partition that does not exist, or none named.
+    """
+    if not partitions:
+        raise UsageError(
+            "no partition was named", next_step="name those to drop: see `firnline drop TABLE`"
+        )
+    refuse_changed(snapshot, expected)
+    chosen = tuple(dict.fromkeys(partitions))
+    missing = [name for name in chosen if name not in snapshot.partitions]
+    if missing:
+        raise _missing(missing, list(snapshot.partitions))
+    removals = (Removal(name, tuple(snapshot.partitions[name])) for name in chosen)
+    return DropPlan(snapshot.seq, tuple(removals))
+
+
+def refuse_changed(snapshot: Snapshot, expected: Mapping[str, str]) -> None:
+    """Raise PlanChangedError that names the partitions which are not what was listed."""
+    changed: list[str] = []
+    for name, version in expected.items():
+        markers = snapshot.partitions.get(name)
+        if markers is None:
+            changed.append(f"{name or '(none)'} is gone")
+        elif version_of(markers) != version:
+            changed.append(f"{name or '(none)'} {_now(markers)}")
+    if changed:
+        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        raise PlanChangedError(
+            f"{len(changed)} of {len(expected)} partitions changed since they were listed: "
+            f"{', '.join(changed[:_NAMED])}{more}",
+            next_step="list them again and confirm what they hold now; nothing was dropped",
+        )
+
+
+def _now(markers: Sequence[Marker]) -> str:
+    found = describe("", markers)
+    rows = "" if found.rows is None else f"{found.rows} rows, "
+    parts = "1 part" if found.parts == 1 else f"{found.parts} parts"
+    return f"has {parts} now ({rows}{about_size(found.bytes)})"
+
+
+def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
+    """``known`` is sorted."""
+    first = missing[0]
+    at = max(0, bisect_left(known, first) - _COMPARED // 2)
+    near = difflib.get_close_matches(first, known[at : at + _COMPARED], n=3) or known[:3]
+    others = f", nor {len(missing) - 1} more of those named" if len(missing) > 1 else ""
+    return UsageError(
+        f"there is no partition {first!r}{others}",
+        next_step=f"give exact names, such as {', '.join(near)}"
+        if near
+        else "the table has no partition; append to it first",
+    )

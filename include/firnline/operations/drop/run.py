@@ -1,0 +1,247 @@
+"""Removal of whole partitions: one transaction tombstones the parts, clean-up deletes them later.
+
+Only the parts of the snapshot that is committed on go. What an append adds meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.transaction import Change, commit
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.drop.plan import (
+    DropPlan,
+    PartitionInfo,
+    Removals,
+    describe,
+    plan_drop,
+    refuse_changed,
+)
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.operations.ttl.plan import Undecided
+from firnline.state.history import history
+from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+_OP = "drop"
+_HISTORY = 50
+"""Newest transactions among which an earlier try of the same run is looked for."""
+_NAMED = 1_000
+"""Partitions that a transaction's header names; also keys and partitions of a report."""
+P = TypeVar("P", bound=Removals)
+
+
+class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    partitions: tuple[str, ...]
+    """Exact names."""
+    expected: dict[str, str] = {}
+    """Partition -> version as listed; one that changed since is refused."""
+    dry_run: bool = False
+
+
+class DropReport(Report, frozen=True, kw_only=True):
+    """What a removal or a TTL planned and did."""
+
+    table: str
+    dry_run: bool
+    partitions: tuple[str, ...]
+    """The first 1,000 of those that lost parts."""
+    partition_count: int
+    parts: int
+    rows: int
+    """Of the parts that state their rows."""
+    parts_without_rows: int | None
+    """Parts whose rows are not in ``rows``; None: an earlier try of this run dropped them."""
+    bytes: int
+    transaction: int | None
+    """Sequence number; None when nothing was committed."""
+    done_earlier: bool = False
+    """An earlier try of the same run had committed it."""
+    replans: int = 0
+    """How often a rival took parts of the plan away."""
+    keys: tuple[str, ...] = ()
+    """TTL by a column, which goes part by part: the first 1,000 parts that went."""
+    kept: dict[str, int] = {}
+    """TTL: reason -> number of partitions (by a column: parts) that stay."""
+    undecided: tuple[Undecided, ...] = ()
+    """TTL: the first 1,000 partitions that it could not decide on."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def list_partitions(table: Table) -> list[PartitionInfo]:
+    """Every partition with live parts, by name.
+
+    Requests: one LIST and the log reads; nothing is written.
+    """
+    found = read_snapshot(table.store, table.paths).partitions
+    return [describe(partition, markers) for partition, markers in found.items()]
+
+
+def preview(table: Table, options: DropOptions) -> DropPlan:
+    """What ``run_drop`` would do. Requests: those of ``take_base``; errors of ``plan_drop``."""
+    return plan_drop(take_base(table).snapshot, options.partitions, options.expected)
+
+
+def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport:
+    """Tombstone all live parts of the named partitions in one transaction.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, four for the probe of
+    the store (once a process) and two PUT, however many partitions and parts. When a partition
+    is not what it was, one LIST and at most 50 ranged GET besides, for an earlier try of the run.
+
+    Args:
+        table: the table.
+        options: which partitions, and what they held when somebody agreed.
+        run: who runs it, for the history. A second try of a run that has committed finds that
+            transaction and reports it.
+
+    Raises:
+        PlanChangedError: a partition differs from ``options.expected`` in the very snapshot
+            that would be committed on; nothing was dropped.
+        UsageError: a partition that does not exist.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    effort = Effort(table)
+
+    def plan(base: Base) -> DropPlan:
+        return plan_drop(base.snapshot, options.partitions, options.expected)
+
+    def refuse(snapshot: Snapshot) -> None:
+        refuse_changed(snapshot, options.expected)
+
+    try:
+        removed = remove(effort, _OP, plan, run, dry_run=options.dry_run, refuse=refuse)
+    except UsageError:
+        header = None if options.dry_run else _earlier_try(table, options, run)
+        if header is None:
+            raise
+        _LOG.info("an earlier try of this run committed it as transaction %d", header.seq)
+        return _report_of(effort, header)
+    return report(effort, removed, dry_run=options.dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[P]):
+    """A plan and the transaction that did it."""
+
+    plan: P
+    transaction: int | None
+
+
+def remove(
+    effort: Effort,
+    op: str,
+    make_plan: Callable[[Base], P],
+    run: RunIdentity,
+    *,
+    dry_run: bool,
+    refuse: Callable[[Snapshot], None] | None = None,
+) -> Removed[P]:
+    """Plan on the newest state and commit, again from the start when a rival took parts away.
+
+    Args:
+        effort: of the run, on its table.
+        op: name of the operation in the history.
+        make_plan: pure, from the state and the settings in force.
+        run: who runs it.
+        dry_run: plan only.
+        refuse: see ``transaction.Change``.
+
+    Raises:
+        CommitConflictError: rivals took parts away more than ``merge.max_replans`` times.
+    """
+    while True:
+        base = take_base(effort.table)
+        table, plan = base.table, make_plan(base)
+        if dry_run or plan.nothing_to_do:
+            return Removed(plan, None)
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        try:
+            committed = commit(table, base, _change(op, plan, base.snapshot, refuse), run)
+            return Removed(plan, committed.header.seq)
+        except CommitConflictError as conflict:
+            effort.replan(conflict)
+
+
+def _change(
+    op: str, plan: Removals, planned: Snapshot, refuse: Callable[[Snapshot], None] | None
+) -> Change:
+    return Change(
+        op=op,
+        replaces=tuple(m.p for r in plan.removals for m in r.parts),
+        adds=(),
+        counts=Counts(
+            parts_in=plan.parts, rows_in=plan.rows, rows_deleted=plan.rows, bytes_in=plan.bytes
+        ),
+        partitions=tuple(sorted({r.partition for r in plan.removals})),
+        refuse=refuse,
+        planned=planned,
+    )
+
+
+def report(effort: Effort, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
+    """Figures of a removal; ``more`` are the fields that only TTL has."""
+    plan = removed.plan
+    return _report(
+        effort,
+        dry_run=dry_run,
+        partitions=tuple(r.partition for r in plan.removals[:_NAMED]),
+        partition_count=len(plan.removals),
+        parts=plan.parts,
+        rows=plan.rows,
+        parts_without_rows=plan.parts_without_rows,
+        bytes=plan.bytes,
+        transaction=removed.transaction,
+        **more,
+    )
+
+
+def _report(effort: Effort, **fields: Any) -> DropReport:
+    return DropReport(
+        table=effort.table.settings.name,
+        replans=effort.replans,
+        requests=effort.requests,
+        seconds=effort.seconds,
+        **fields,
+    )
+
+
+def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHeader | None:
+    """The transaction in which this very run dropped these very partitions."""
+    if not run.run_id:
+        return None
+    wanted = tuple(sorted(set(options.partitions)))[:_NAMED]
+    for header in history(table, _HISTORY):
+        same_run = (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+        if same_run and header.op == _OP and header.partitions == wanted:
+            return header
+    return None
+
+
+def _report_of(effort: Effort, header: TxnHeader) -> DropReport:
+    return _report(
+        effort,
+        dry_run=False,
+        partitions=header.partitions,
+        partition_count=len(header.partitions),
+        parts=header.counts.parts_in,
+        rows=header.counts.rows_deleted,
+        parts_without_rows=None,
+        bytes=header.counts.bytes_in,
+        transaction=header.seq,
+        done_earlier=True,
+    )

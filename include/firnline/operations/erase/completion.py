@@ -1,0 +1,193 @@
+"""Completes the certificate of an erase: deletes what may go, and looks for what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from firnline.commit.base import take_base
+from firnline.errors import UsageError
+from firnline.ids import uuid7_time_ms
+from firnline.log import codec, txn_file
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.deletion import Deleter
+from firnline.operations.erase.certificate import (
+    OP,
+    Certificate,
+    Remaining,
+    Replaced,
+    check_id,
+    forget,
+    list_certificates,
+    read,
+    remaining,
+    write,
+)
+from firnline.operations.erase.evidence import Findings, Scene, look
+from firnline.properties.in_force import waits
+from firnline.state.history import history
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+
+
+def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certificate:
+    """Delete the replaced parts once their grace is over, and certify that nothing holds the keys.
+
+    Safe to repeat. Until nothing but text of the log remains the answer is the certificate with
+    status ``waiting`` and a list of what remains and until when; then ``{id}.complete.json`` is
+    created. Later calls give that one, with what then remains of the text.
+
+    Requests: the listings of ``_data/``, ``_log/`` and ``_txn/``, one GET per log file and
+    transaction, two or three for the certificate (with parts that nobody has read also one for
+    each other certificate); one DELETE per 1,000 replaced parts and their
+    listing once more.
+
+    Args:
+        table: the table.
+        erase: id of the certificate.
+        run: who asks.
+
+    Raises:
+        UsageError: there is no such certificate.
+        LogCorruptError: a certificate, log file or transaction does not read.
+    """
+    check_id(table, erase)
+    done = read(table, table.paths.completed_certificate(erase))
+    known = done or read(table, table.paths.certificate(erase))
+    scene = _scene(table)
+    table = scene.table
+    if known is None:
+        known = _resolve(table, erase, scene.snapshot)
+    if known.replaced is None:
+        return known
+    forget(table, table.paths.erase_keys(erase))
+    findings = look(scene, known, known.replaced.seq, known.replaced.t)
+    if any(entry.kind in {"unread part", "late part"} for entry in findings.remaining):
+        also = _with_others(table, known)
+        findings = look(scene, also, known.replaced.seq, known.replaced.t)
+    if done is not None:
+        return msgspec.structs.replace(done, remaining=findings.remaining)
+    return _conclude(scene, known, findings, run)
+
+
+def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
+    """Write the certificates of runs that died between their commit and their certificate.
+
+    Also deletes key files that no run can need any more. One LIST when there is nothing to do.
+    Returns the ids of the certificates that were written.
+    """
+    found: list[str] = []
+    for listed in list_certificates(table):
+        if listed.status == "planned":
+            state = _resolve(table, listed.id, snapshot)
+            if state.status == "waiting":
+                found.append(listed.id)
+        over = uuid7_time_ms(listed.id) + _commit_ttl(table, snapshot) < table.clock.now_ms()
+        if listed.has_keys and (over or listed.status in {"waiting", "complete"}):
+            forget(table, table.paths.erase_keys(listed.id))
+    return tuple(found)
+
+
+def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
+    """How long after its beginning a run of anybody may still commit, ms."""
+    return waits(snapshot.properties, table.settings, table.clock.now_ms()).commit_ttl
+
+
+def _scene(table: Table) -> Scene:
+    # First the objects: what is published between the two listings is then no orphan.
+    objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
+    base = take_base(table, everything=True)
+    return Scene(base.table, base.snapshot, objects, table.clock.now_ms())
+
+
+def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
+    """What became of an erase that wrote what it was about to commit, and nothing since."""
+    plan = read(table, table.paths.erase_plan(erase))
+    if plan is None:
+        raise UsageError(
+            f"there is no certificate {erase} of {table.settings.name}",
+            next_step=f"list them with `firnline certificate {table.settings.name}`",
+        )
+    replaced = _committed(table, plan, snapshot)
+    if replaced is not None:
+        settled = msgspec.structs.replace(plan, status="waiting", replaced=replaced)
+        return write(table, table.paths.certificate(erase), settled)
+    if plan.planned_ms + _commit_ttl(table, snapshot) < table.clock.now_ms():
+        return msgspec.structs.replace(plan, status="void")
+    return plan
+
+
+def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced | None:
+    """The transaction of a planned erase, if there is one."""
+    record = next((snapshot.deletes[d] for d in plan.deletes if d in snapshot.deletes), None)
+    if record is not None:
+        return Replaced(record.seq, record.t)
+    if plan.planned_ms + _commit_ttl(table, snapshot) >= table.clock.now_ms():
+        return None
+    # So long ago that the record may have done its work and be gone; its transaction may not.
+    for header in history(table, TXN_KEPT):
+        if header.op == OP and header.t >= plan.planned_ms:
+            key = table.paths.txn(header.seq)
+            _, log_file = txn_file.decode(key, table.store.get(key), table.paths)
+            content = codec.decode(header.log, log_file, table.paths)
+            if any(delete.id in plan.deletes for delete in content.deletes):
+                return Replaced(header.seq, header.t)
+    return None
+
+
+def _with_others(table: Table, known: Certificate) -> Certificate:
+    """Also what other erases of the same keys have read and found clean: the way to mend these."""
+    checked = set(known.checked)
+    for listed in list_certificates(table):
+        if listed.id != known.id and listed.status in {"waiting", "complete"}:
+            other = read(table, table.paths.certificate(listed.id))
+            if other is not None and (other.columns, other.digest) == (known.columns, known.digest):
+                checked.update(other.checked)
+    return msgspec.structs.replace(known, checked=tuple(sorted(checked)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    gone: frozenset[str]
+    remaining: tuple[Remaining, ...]
+
+
+def _conclude(
+    scene: Scene, known: Certificate, findings: Findings, run: RunIdentity
+) -> Certificate:
+    table = scene.table
+    deletion = _delete(table, findings.deletable)
+    rest = (*deletion.remaining, *findings.remaining)
+    present = (scene.objects.keys() - deletion.gone) & {part.key for part in known.parts}
+    parts = tuple(
+        part
+        if part.key in present
+        else msgspec.structs.replace(part, gone_ms=part.gone_ms or table.clock.now_ms())
+        for part in known.parts
+    )
+    seen = msgspec.structs.replace(known, parts=parts, remaining=rest)
+    if present or any(entry.blocks for entry in rest):
+        return seen
+    complete = msgspec.structs.replace(
+        seen, status="complete", completed_ms=table.clock.now_ms(), completed_by=run
+    )
+    return write(table, table.paths.completed_certificate(known.id), complete)
+
+
+def _delete(table: Table, keys: tuple[str, ...]) -> _Deletion:
+    """Delete replaced parts and see for oneself that they are gone."""
+    if not keys:
+        return _Deletion(frozenset(), ())
+    deleter = Deleter(table, len(keys))
+    answered = deleter.delete(keys)
+    folders = sorted({key.rpartition("/")[0] + "/" for key in keys})
+    still = {meta.key for folder in folders for meta in table.store.list(folder)}.intersection(keys)
+    refused = {failure.key: failure.message for failure in deleter.failures}
+    left = sorted(still | (set(keys) - answered))
+    why = next((refused[key] for key in left if key in refused), "it is listed after its deletion")
+    return _Deletion(
+        frozenset(answered - still),
+        remaining("replaced part", left, f"the store did not delete it: {why}", "run this again"),
+    )

@@ -1,0 +1,271 @@
+"""The keys of an erase: read from a file, checked, counted, and put where kernels read them."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from firnline.errors import ObjectNotFoundError, UsageError
+from firnline.kernel.task import KeyFile
+from firnline.operations.delete.plan import KeyColumn
+from firnline.paths import Root
+from firnline.predicate import tree as predicate
+from firnline.table import Table
+from firnline.types.arrow import parse_type
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.values import Scalar, canonical
+
+MAX_KEYS = 5_000_000
+"""Of one erase: every key stands in the log until its delete record has done its work, and every
+reader fetches it until then (8 to 40 bytes each)."""
+_INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
+_ENDINGS = (".parquet", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Distinct keys, sorted, each value in the canonical form of its column."""
+
+    columns: tuple[str, ...]
+    """As the table spells them."""
+    types: tuple[str, ...]
+    keys: tuple[tuple[Scalar, ...], ...]
+
+    def digest(self) -> str:
+        """SHA-256 of the key set, 64 hex digits.
+
+        Over one line of JSON with the columns and one for each key, in order of their values.
+        """
+        lines = [msgspec.json.encode(self.columns), *map(msgspec.json.encode, self.keys)]
+        return hashlib.sha256(b"\n".join(lines)).hexdigest()
+
+    def planned(self) -> tuple[KeyColumn, ...]:
+        """For the planner: the values of each column by themselves."""
+        return tuple(
+            KeyColumn.of(name, kind, [key[place] for key in self.keys])
+            for place, (name, kind) in enumerate(zip(self.columns, self.types, strict=True))
+        )
+
+    def predicates(self) -> Iterator[msgspec.Raw]:
+        """Predicates of delete records that together are true for exactly the rows of the keys."""
+        size = len(self.columns)
+        most = predicate.MAX_NODES - 1 if size == 1 else (predicate.MAX_NODES - 1) // (1 + size)
+        for start in range(0, len(self.keys), most):
+            chunk = self.keys[start : start + most]
+            yield msgspec.Raw(predicate.to_json(self._predicate(chunk)))
+
+    def _predicate(self, keys: Sequence[tuple[Scalar, ...]]) -> predicate.Predicate:
+        if len(self.columns) == 1:
+            return predicate.In(self.columns[0], tuple(key[0] for key in keys))
+        return predicate.Or(
+            tuple(
+                predicate.And(
+                    tuple(map(predicate.Equal, self.columns, key)),
+                )
+                for key in keys
+            )
+        )
+
+    def upload(self, table: Table, key: str) -> KeyFile:
+        """Write the keys as one Parquet object with the table's column names and types.
+
+        One PUT (more above 16 MiB). Whoever calls it deletes the object again.
+        """
+        with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
+            path = Path(folder) / "keys.parquet"
+            pq.write_table(self._arrow(), path, compression="zstd")
+            table.store.put_file(key, path)
+            return KeyFile(key=key, bytes=path.stat().st_size, columns=self.columns)
+
+    def _arrow(self) -> pa.Table:
+        columns = [
+            _array(kind, [key[place] for key in self.keys]) for place, kind in enumerate(self.types)
+        ]
+        return pa.table(dict(zip(self.columns, columns, strict=True)))
+
+
+def key_set(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], schema: Mapping[str, str], where: str
+) -> KeySet:
+    """Check keys against the table's columns.
+
+    Args:
+        columns: names of key columns.
+        rows: one value per column each.
+        schema: the table's, column -> SQL type.
+        where: what the keys come from, for errors.
+
+    Raises:
+        UsageError: no key, a column that is not there, twice, or of a type whose values are not
+            exact, a value that is missing or that its column cannot hold. No text holds a value.
+    """
+    names = _resolve(columns, schema)
+    types = tuple(normalise(schema[name]) for name in names)
+    found = set(_canonical(names, types, rows, where))
+    if not found:
+        raise UsageError(f"{where} has no key", next_step="give at least one key")
+    if len(found) > MAX_KEYS:
+        raise UsageError(
+            f"{where} has more than {MAX_KEYS:,} keys", next_step="erase them in several runs"
+        )
+    return KeySet(names, types, tuple(sorted(found)))
+
+
+def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], file: str) -> KeySet:
+    """Keys of a Parquet or CSV file (with a head line); other columns of it are passed over.
+
+    Args:
+        table: its store is where a URL is read from, with one GET.
+        columns: key columns; the file has them by these names.
+        schema: the table's.
+        file: a local path, ``file://``, or a URL in the bucket of the table.
+
+    Raises:
+        UsageError: as ``key_set``; or the file is not there, does not read, has not the columns.
+    """
+    if not file.lower().endswith(_ENDINGS):
+        raise UsageError(
+            f"{file} is neither .parquet nor .csv", next_step="write the keys as one of them"
+        )
+    with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
+        rows = _read(_local(table, file, Path(folder)), file, columns)
+    return key_set(columns, zip(*rows, strict=True), schema, file)
+
+
+def _local(table: Table, file: str, folder: Path) -> Path:
+    root, parts = Root.parse(table.settings.root), urlsplit(file)
+    if parts.scheme in {"", "file"}:
+        return Path(parts.path if parts.scheme else file)
+    if (parts.scheme, parts.netloc) != (root.scheme, root.bucket):
+        raise UsageError(
+            f"{file} is not in {root.scheme}://{root.bucket}, where the table is",
+            next_step="copy it there, or to this machine",
+        )
+    path = folder / f"keys{Path(file).suffix}"
+    try:
+        table.store.get_file(parts.path.lstrip("/"), path)
+    except ObjectNotFoundError as error:
+        raise UsageError(f"{file} is not there", next_step="correct the name") from error
+    return path
+
+
+def _read(path: Path, shown: str, columns: Sequence[str]) -> list[list[object]]:
+    try:
+        names = pq.read_schema(path).names if _is_parquet(path) else _csv_names(path)
+        wanted = [_column_of(shown, names, column) for column in columns]
+        if _is_parquet(path):
+            table = pq.read_table(path, columns=wanted, partitioning=None)
+        else:
+            # As texts: 007 of a column of texts must not become 7.
+            options = pacsv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.string()),
+                include_columns=wanted,
+                strings_can_be_null=True,
+                null_values=[""],
+            )
+            table = pacsv.read_csv(path, convert_options=options)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow's text about a line of CSV repeats the line, and keys are personal data.
+        line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError) and not _is_parquet(path)
+        reason = (
+            "no line, or one with another number of columns, or no UTF-8"
+            if line
+            else str(error).split("\n", 1)[0]
+        )
+        raise UsageError(
+            f"{shown} does not read: {reason.rstrip('.')}",
+            next_step="write the keys as Parquet or CSV",
+        ) from error
+    return [table.column(name).to_pylist() for name in wanted]
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+def _csv_names(path: Path) -> list[str]:
+    with pacsv.open_csv(path) as reader:
+        names: list[str] = reader.schema.names
+        return names
+
+
+def _column_of(shown: str, names: Sequence[str], column: str) -> str:
+    same = [name for name in names if fold_name(name) == fold_name(column)]
+    if len(same) != 1:
+        raise UsageError(
+            f"{shown} has {len(same) or 'no'} column {column!r}, but {', '.join(names[:10])}",
+            next_step="name the file's columns as the table's, each once",
+        )
+    return same[0]
+
+
+def _resolve(columns: Sequence[str], schema: Mapping[str, str]) -> tuple[str, ...]:
+    if not columns:
+        raise UsageError("an erase needs a key column", next_step="name at least one column")
+    # IsNull is what bind takes without looking at a literal.
+    bound = [predicate.bind(predicate.IsNull(name), schema) for name in columns]
+    names = tuple(node.column for node in bound if isinstance(node, predicate.IsNull))
+    for name in names:
+        kind = normalise(schema[name])
+        if names.count(name) > 1:
+            raise UsageError(f"column {name!r} is named twice", next_step="name it once")
+        if kind in _INEXACT:
+            raise UsageError(
+                f"column {name!r} is {kind}, whose values are not exact",
+                next_step="erase by a column of whole numbers, texts, dates, times or UUIDs",
+            )
+    return names
+
+
+def _canonical(
+    names: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[object]], where: str
+) -> Iterator[tuple[Scalar, ...]]:
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise UsageError(
+                f"key {number} of {where} has {len(row)} values for {len(names)} columns",
+                next_step="give one value per column",
+            )
+        try:
+            yield tuple(_value(kind, value) for kind, value in zip(types, row, strict=True))
+        except ValueError:
+            # Not the value itself: an error ends up in logs, and keys are personal data.
+            raise UsageError(
+                f"key {number} of {where} is missing or nothing that columns {', '.join(names)} "
+                f"({', '.join(types)}) can hold",
+                next_step="correct it; no row was touched",
+            ) from None
+
+
+def _value(kind: str, value: object) -> Scalar:
+    if value is None:
+        raise ValueError("null")
+    if kind == "BOOLEAN" and isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    return canonical(kind, value)
+
+
+def _array(kind: str, values: list[Scalar]) -> pa.Array:
+    """Canonical values in the Arrow type that parts have."""
+    target = parse_type(kind)
+    if kind == "UUID":
+        return target.wrap_array(pa.array([UUID(str(v)).bytes for v in values], pa.binary(16)))
+    if pa.types.is_decimal(target):
+        return pa.array([Decimal(str(v)) for v in values], target)
+    if pa.types.is_temporal(target):
+        return pa.array(values, pa.string()).cast(target)
+    return pa.array(values, target)

@@ -1,0 +1,296 @@
+"""Erase: the rows of a set of keys go from every part, with a certificate of what became of them.
+
+The keys travel as an object that kernels join with, never as SQL. One transaction replaces every
+part that held a key and commits delete records for appends that are under way. Parts that cannot
+be read are a listed remainder: the others go all the same, and the run ends failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.outputs import Outputs
+from firnline.commit.transaction import commit
+from firnline.errors import CommitConflictError, FirnlineError, RunFailedError, UsageError
+from firnline.ids import uuid7_time_ms
+from firnline.kernel.engine import Engine
+from firnline.log.records import Delete
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import outputs_of
+from firnline.operations.delete.plan import ErasePlan, plan_erase
+from firnline.operations.erase.certificate import (
+    OP,
+    Certificate,
+    ErasedPart,
+    Replaced,
+    forget,
+    write,
+)
+from firnline.operations.erase.completion import settle
+from firnline.operations.erase.keys import KeySet, key_set, read_keys
+from firnline.operations.kernel_tasks import Work
+from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.operations.rewriting import Executed, change, execute
+from firnline.state.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.types.values import Scalar
+
+_LOG = logging.getLogger(__name__)
+
+
+class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    columns: tuple[str, ...]
+    """Key columns; a row goes when all of them equal those of one key."""
+    keys: tuple[tuple[Scalar, ...], ...] = ()
+    """A few keys, one value per column each."""
+    keys_file: str | None = None
+    """Or a Parquet or CSV file with these columns: a path, or a URL in the table's bucket."""
+    dry_run: bool = False
+
+
+class EraseReport(Report, frozen=True, kw_only=True):
+    """What a run planned and did. Holds no key."""
+
+    table: str
+    dry_run: bool
+    columns: tuple[str, ...]
+    keys: int
+    """Distinct keys."""
+    digest: str
+    certificate: str | None
+    """Id for `firnline certificate`; None when nothing was committed."""
+    transaction: int | None
+    deletes: int
+    """Delete records, 99,999 keys of one column each."""
+    parts_read: int
+    parts_rewritten: int
+    parts_excluded: int
+    """Statistics prove that they hold no key."""
+    parts_failed: int
+    """They may hold keys still."""
+    counts: Counts
+    failures: tuple[Failure, ...]
+    settled: tuple[str, ...]
+    """Certificates of earlier runs that had died before they wrote them."""
+    replans: int
+    """How often a rival took parts of the plan away."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class EraseFailedError(RunFailedError):
+    """Some parts could not be read and may hold keys still; carries the report."""
+
+    def __init__(self, report: EraseReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"{report.parts_failed} parts of table {report.table} may hold keys still, "
+            f"{report.parts_rewritten} are erased; the first failure, in partition "
+            f"{first.partition or '(none)'}: {first.message}",
+            next_step="mend or drop the parts that the report names and erase again",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: EraseOptions) -> ErasePlan:
+    """What ``run_erase`` would do; requests of ``take_base``, and a GET for a file of keys.
+
+    Raises UsageError as ``run_erase`` does.
+    """
+    base = take_base(table)
+    keys = load_keys(base.table, base.snapshot, options)
+    return plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
+
+
+def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet:
+    """The keys of the options, inline or from their file. Raises UsageError."""
+    if (options.keys_file is None) == (not options.keys):
+        raise UsageError(
+            "an erase takes keys or a file of keys, one of them", next_step="give exactly one"
+        )
+    if options.keys_file is not None:
+        return read_keys(table, options.columns, snapshot.schema, options.keys_file)
+    return key_set(options.columns, options.keys, snapshot.schema, "the list of keys")
+
+
+def run_erase(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: EraseOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> EraseReport:
+    """Erase keys in one transaction: all parts that could be read, the others listed.
+
+    Before the commit it writes what it is about to do (``_erase/{id}.plan.json``, without keys),
+    after it the certificate (``{id}.json``); should it die in between, the next run or `firnline
+    certificate` writes it. The object with the keys is deleted when the run ends.
+
+    Requests: one LIST each of ``_log/``, ``_txn/`` and ``_erase/`` and the log reads, one GET per
+    part that statistics do not exclude and one GET of the keys per group, the outputs, four for
+    the probe of the store, five PUT and one DELETE.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to read.
+        options: which keys.
+        run: who runs it, for the history and the certificate.
+        on_progress: called whenever a group has been read.
+
+    Raises:
+        UsageError: a column or key that cannot be, a file that does not read.
+        EraseFailedError: some parts could not be read; what could is committed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    effort = Effort(table)
+    base = take_base(table)
+    table = base.table
+    keys = load_keys(table, base.snapshot, options)
+    state = _Run(table, options, run, keys, on_progress or (lambda _: None), effort)
+    if options.dry_run:
+        return state.report(state.plan(base), Executed())
+    if table.settings.locking == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    state.settled = settle(table, base.snapshot)
+    while True:
+        plan = state.plan(base)
+        found = state.attempt(base, plan, engine)
+        if found is not None:
+            break
+        state.effort.replan()
+        base = take_base(table)
+        state.table = base.table
+    report = state.report(plan, found)
+    if report.failures:
+        raise EraseFailedError(report)
+    return report
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: EraseOptions
+    identity: RunIdentity
+    keys: KeySet
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    engine: Engine | None = None
+    settled: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+    transaction: int | None = None
+    counts: Counts = field(default_factory=Counts)
+
+    def plan(self, base: Base) -> ErasePlan:
+        return plan_erase(
+            base.snapshot, self.table.settings, self.keys.planned(), len(self.keys.keys)
+        )
+
+    def attempt(self, base: Base, plan: ErasePlan, engine: Callable[[], Engine]) -> Executed | None:
+        """One try; None when a rival took parts of the plan away."""
+        table = self.table
+        erase = table.ids.uuid7(table.clock.now_ms())
+        deletes = self._records()
+        found = self._execute(base, plan, erase, engine)
+        planned = self._certificate(erase, found, deletes)
+        wanted = change(base.snapshot, found, plan, deletes, OP)
+        try:
+            with Outputs(table, outputs_of(found.done)) as new:
+                write(table, table.paths.erase_plan(erase), planned)
+                committed = commit(table, base, wanted, self.identity, new.attempt)
+        except CommitConflictError:
+            forget(table, table.paths.erase_plan(erase))
+            return None
+        header = committed.header
+        self.transaction, self.counts = header.seq, header.counts
+        self.certificate = msgspec.structs.replace(
+            planned, status="waiting", replaced=Replaced(header.seq, header.t)
+        )
+        try:
+            write(table, table.paths.certificate(erase), self.certificate)
+        except FirnlineError as error:
+            # Committed it is: `firnline certificate` and the next erase write it from the plan.
+            _LOG.warning("certificate %s is not written yet: %s", erase, error)
+        return found
+
+    def _execute(
+        self, base: Base, plan: ErasePlan, erase: str, engine: Callable[[], Engine]
+    ) -> Executed:
+        if not plan.groups:
+            return Executed()
+        if self.engine is None:
+            self.engine = engine()
+            self.identity = msgspec.structs.replace(
+                self.identity, application_id=self.engine.application_id
+            )
+        key = self.table.paths.erase_keys(erase)
+        try:
+            work = Work(op=OP, keys=self.keys.upload(self.table, key), only_touched=True)
+            return execute(
+                self.table,
+                base.snapshot,
+                self.engine,
+                plan.groups,
+                work,
+                self.on_progress,
+                go_on=True,
+            )
+        finally:
+            forget(self.table, key)
+
+    def _records(self) -> list[Delete]:
+        now = self.table.clock.now_ms()
+        return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
+
+    def _certificate(self, erase: str, found: Executed, deletes: Sequence[Delete]) -> Certificate:
+        return Certificate(
+            id=erase,
+            status="planned",
+            table=self.table.settings.name,
+            root=self.table.settings.root,
+            columns=self.keys.columns,
+            keys=len(self.keys.keys),
+            digest=self.keys.digest(),
+            run=self.identity,
+            planned_ms=uuid7_time_ms(erase),
+            deletes=tuple(delete.id for delete in deletes),
+            parts=tuple(
+                ErasedPart(key=marker.p, partition=partition, rows=rows, bytes=marker.b)
+                for partition, marker, rows in found.touched
+            ),
+            checked=tuple(key.rpartition("/")[2] for key in found.untouched),
+            failed=tuple(found.failed),
+        )
+
+    def report(self, plan: ErasePlan, found: Executed) -> EraseReport:
+        return EraseReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            columns=self.keys.columns,
+            keys=len(self.keys.keys),
+            digest=self.keys.digest(),
+            certificate=None if self.certificate is None else self.certificate.id,
+            transaction=self.transaction,
+            deletes=0 if self.certificate is None else len(self.certificate.deletes),
+            parts_read=plan.parts_in,
+            parts_rewritten=len(found.touched),
+            parts_excluded=plan.excluded,
+            parts_failed=len(found.failed),
+            counts=self.counts,
+            failures=tuple(found.failures),
+            settled=self.settled,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

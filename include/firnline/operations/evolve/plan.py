@@ -1,0 +1,145 @@
+"""A change of the schema that nothing contradicts: wider types, other names, columns that go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from firnline.errors import UsageError
+from firnline.operations.schema_fix.target import Target, known_type, storable
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.widening import WIDER, widens
+
+
+class Evolution(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to become of which columns."""
+
+    widen: dict[str, str] = {}
+    """Column -> its wider type."""
+    rename: dict[str, str] = {}
+    """Column -> its new name."""
+    drop: tuple[str, ...] = ()
+
+
+def evolved(
+    snapshot: Snapshot, settings: TableSettings, evolution: Evolution
+) -> tuple[Target, ...]:
+    """The columns as they are to be.
+
+    Raises:
+        UsageError: nothing is asked for; a column that the table does not have, that is named
+            twice, or that the settings need; a type that is not wider; a new name that is taken.
+    """
+    named = [*evolution.widen, *evolution.rename, *evolution.drop]
+    if not named:
+        raise UsageError(
+            "no column is named", next_step="name one with --widen, --rename or --drop"
+        )
+    for position, column in enumerate(named):
+        if fold_name(column) in map(fold_name, named[:position]):
+            raise UsageError(f"column {column!r} is named twice", next_step="name it once")
+    schema = {fold_name(name): name for name in snapshot.schema}
+    return tuple(_targets(snapshot, settings, evolution, schema))
+
+
+def _targets(
+    snapshot: Snapshot, settings: TableSettings, evolution: Evolution, schema: Mapping[str, str]
+) -> Iterator[Target]:
+    for column, kind in evolution.widen.items():
+        name = _known(column, schema)
+        wanted = storable(name, known_type(kind))
+        _check_wider(name, normalise(snapshot.schema[name]), wanted)
+        _check_place(settings, name, wanted)
+        yield Target(name, wanted, None)
+    for column, new in evolution.rename.items():
+        name = _known(column, schema)
+        _refuse_needed(settings, name)
+        _check_name(name, new, snapshot, schema)
+        yield Target(name, "", new, gone=True)
+    for column in evolution.drop:
+        name = _known(column, schema)
+        _refuse_needed(settings, name)
+        yield Target(name, "", None, gone=True)
+    if evolution.drop and {fold_name(column) for column in evolution.drop} >= schema.keys():
+        raise UsageError(
+            "a table without columns holds nothing", next_step="keep one, or drop the partitions"
+        )
+
+
+def _known(column: str, schema: Mapping[str, str]) -> str:
+    """The column in the table's letters. Raises UsageError."""
+    if fold_name(column) not in schema:
+        raise UsageError(
+            f"the table has no column {column!r}",
+            next_step=f"correct the name; the columns are {', '.join(schema.values())}",
+        )
+    return schema[fold_name(column)]
+
+
+def _check_wider(column: str, kind: str, wanted: str) -> None:
+    if kind == wanted:
+        return  # a part may still hold it otherwise
+    if widens(kind, wanted):
+        return
+    wider = ", ".join(WIDER.get(kind, ())) or "none"
+    raise UsageError(
+        f"{wanted} is not wider than {kind}, which column {column!r} has",
+        next_step=f"choose from: {wider}; `firnline schema fix --all-parts` gives a column any "
+        "other type that holds its values",
+    )
+
+
+def _check_place(settings: TableSettings, column: str, wanted: str) -> None:
+    """Equal values must go on lying in equal directories."""
+    laid_out = fold_name(column) in (fold_name(f.column) for f in settings.partition_by)
+    if laid_out and not wanted.endswith("INT") and wanted != "INTEGER":
+        raise UsageError(
+            f"column {column!r} stands in partition_by of table {settings.name}, and as {wanted} "
+            "its values would be spelled, or hashed, otherwise",
+            next_step="keep its type; only whole numbers can become wider there",
+        )
+
+
+def _check_name(column: str, new: str, snapshot: Snapshot, schema: Mapping[str, str]) -> None:
+    if not new.strip() or fold_name(new) == fold_name(column):
+        raise UsageError(
+            f"{new!r} is no other name for column {column!r}", next_step="choose a new name"
+        )
+    taken = schema.get(fold_name(new))
+    if taken is None:
+        return
+    # An append that began before a rename brings the old name back: then both are there.
+    old = schema[fold_name(column)]
+    if taken != new or normalise(snapshot.schema[taken]) != normalise(snapshot.schema[old]):
+        raise UsageError(
+            f"the table has a column {taken!r} of type {snapshot.schema[taken]}",
+            next_step="choose another new name",
+        )
+
+
+def _refuse_needed(settings: TableSettings, column: str) -> None:
+    cluster, ttl = settings.cluster_by, settings.ttl
+    roles = {
+        "partition_by": [field.column for field in settings.partition_by],
+        "primary_key": list(settings.primary_key),
+        "version": [settings.version] if settings.version else [],
+        "deleted": [settings.deleted] if settings.deleted else [],
+        "sort_by": [field.column for field in settings.sort_by],
+        "cluster_by": list(cluster.columns) if cluster is not None else [],
+        "ttl.column": [ttl.column] if ttl is not None and ttl.column else [],
+        "statistics": list(settings.statistics),
+    }
+    for role, columns in roles.items():
+        if fold_name(column) in map(fold_name, columns):
+            last = role in ("partition_by", "primary_key", "version", "deleted")
+            raise UsageError(
+                f"column {column!r} stands in {role} of table {settings.name}",
+                next_step="keep it: rows lie, or are told apart, by it"
+                if last
+                else f"take it out of {role} in the settings first, apply them; it "
+                "can be put in again under its new name",
+            )

@@ -1,0 +1,238 @@
+"""What of a table is visible where: parts and delete records over one column, layer by layer.
+
+A layer is a data sequence: whatever stands higher hides what it covers below. Pure, and bounded: a
+table of a million parts gives no more than ``lanes`` x ``layers`` x ``cells``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from firnline.errors import UsageError
+from firnline.log.records import Marker
+from firnline.operations.inspect.axis import Axis, extent, reader
+from firnline.operations.inspect.layers import (
+    HIDDEN,
+    PARTLY,
+    SEEN,
+    Bar,
+    Bounds,
+    Layer,
+    Record,
+    Timeline,
+)
+from firnline.predicate.tree import parse_json
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.values import Scalar, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    marker: Marker
+    first: int
+    last: int
+    sequence: int
+
+
+def plan_timeline(
+    snapshot: Snapshot,
+    column: str,
+    bounds: Bounds,
+    start: Scalar = None,
+    end: Scalar = None,
+    ops: Mapping[int, str] | None = None,
+) -> Timeline:
+    """Lay a table out over a column.
+
+    Args:
+        snapshot: the state.
+        column: of times, dates or numbers, as the schema spells it.
+        bounds: how much may be drawn.
+        start: first value to show; None: the smallest of any part.
+        end: first value that is not shown; None: behind the largest.
+        ops: sequence -> operation, for the records.
+
+    Raises:
+        UsageError: the column is none, or no part says where it lies.
+    """
+    kind = snapshot.schema.get(column)
+    if kind is None:
+        raise UsageError(
+            f"the table has no column {column!r}, but {', '.join(snapshot.schema) or 'none'}",
+            next_step="correct the column's name",
+        )
+    read = reader(column, kind)
+    spans, unknown = _spans(snapshot, column, read)
+    if not spans:
+        raise UsageError(
+            f"no part says between which values of {column!r} its rows lie",
+            next_step="name a column of partition_by, sort_by, primary_key or ttl with --column",
+        )
+    tops = [high for _, _, high in spans if high is not None]
+    ends = min(low for _, low, _ in spans), max([*tops, *(low for _, low, _ in spans)])
+    given = (_given(kind, read, start), _given(kind, read, end))
+    axis = Axis.over(column, kind, ends, bounds.cells, given)
+    placed = [
+        _Placed(m, *cells, snapshot.sequence_of(m))
+        for m, low, high in spans
+        if (cells := axis.cells_of(low, high)) is not None
+    ]
+    records = _records(snapshot, axis, read, ops or {})
+    drawn = _Drawn(snapshot, axis, bounds, records)
+    layers = drawn.layers(placed)
+    return Timeline(
+        column=column,
+        seq=snapshot.seq,
+        axis=axis,
+        layers=layers,
+        visible=tuple(drawn.visible),
+        parts=len(placed),
+        unknown_parts=len(unknown),
+        unknown_rows=sum(m.n or 0 for m in unknown),
+        outside=len(spans) - len(placed),
+    )
+
+
+def _spans(
+    snapshot: Snapshot, column: str, read: Callable[[Scalar], Any]
+) -> tuple[list[tuple[Marker, Any, Any]], list[Marker]]:
+    """(part, smallest, largest or None) of those that say so, and the other parts."""
+    spans: list[tuple[Marker, Any, Any]] = []
+    unknown: list[Marker] = []
+    for marker in snapshot.live.values():
+        found = snapshot.stats_of(marker).get(column)
+        low = None if found is None else read(found[0])
+        if found is None or low is None:
+            unknown.append(marker)
+        else:
+            spans.append((marker, low, read(found[1])))
+    return spans, unknown
+
+
+def _given(kind: str, read: Callable[[Scalar], Any], value: Scalar) -> Any:  # noqa: ANN401 - a number
+    if value is None:
+        return None
+    try:
+        return read(canonical(normalise(kind), value))
+    except ValueError as error:
+        raise UsageError(
+            f"the interval to show is none: {error}", next_step="write values of the column"
+        ) from None
+
+
+def _records(
+    snapshot: Snapshot, axis: Axis, read: Callable[[Scalar], Any], ops: Mapping[int, str]
+) -> list[Record]:
+    found: list[Record] = []
+    for delete in snapshot.deletes.values():
+        covered = extent(parse_json(delete.where), axis.column, read)
+        cells = axis.cells_between(covered)
+        if cells is None:
+            continue
+        whole = covered.whole and delete.partitions is None
+        op, where = ops.get(delete.seq, "delete"), bytes(delete.where).decode()
+        found.append(Record(delete.id, delete.seq, op, delete.t, where, cells[0], cells[1], whole))
+    return sorted(found, key=lambda r: (-r.seq, r.first, r.id))
+
+
+@dataclass(slots=True)
+class _Drawn:
+    snapshot: Snapshot
+    axis: Axis
+    bounds: Bounds
+    records: Sequence[Record]
+    visible: list[float] = field(default_factory=list)
+
+    def layers(self, placed: Sequence[_Placed]) -> tuple[Layer, ...]:
+        self.visible = [0.0] * self.axis.cells
+        parts: dict[int, list[_Placed]] = defaultdict(list)
+        for one in placed:
+            parts[one.sequence].append(one)
+        records: dict[int, list[Record]] = defaultdict(list)
+        for record in self.records:
+            records[record.seq].append(record)
+        found: list[Layer] = []
+        for group in self._groups(sorted(parts.keys() | records.keys(), reverse=True)):
+            inside = [one for seq in group for one in parts.get(seq, ())]
+            hatched = [record for seq in group for record in records.get(seq, ())]
+            # A replace's own parts lie above its record, which lies above all older parts.
+            if inside:
+                found.append(self._of_parts(group, inside))
+            if hatched:
+                found.append(Layer(group[0], group[-1], records=tuple(hatched)))
+        return tuple(found)
+
+    def _groups(self, sequences: Sequence[int]) -> Iterable[Sequence[int]]:
+        """The newest sequences by themselves, the older ones in equal groups."""
+        most = self.bounds.layers
+        alone = len(sequences) if len(sequences) <= most else most // 2
+        yield from ([seq] for seq in sequences[:alone])
+        rest = sequences[alone:]
+        if rest:
+            size = -(-len(rest) // (most - alone))
+            yield from (rest[at : at + size] for at in range(0, len(rest), size))
+
+    def _of_parts(self, group: Sequence[int], inside: Sequence[_Placed]) -> Layer:
+        ordered = sorted(inside, key=lambda one: (one.first, one.last, one.marker.p))
+        lanes = _packed(ordered, self.bounds.lanes)
+        density: list[int] = [0] * self.axis.cells if lanes is None else []
+        bars: dict[str, Bar] = {}
+        for one in ordered:
+            shades = self._shades(one)
+            self._count(one, shades)
+            if lanes is None:
+                for cell in range(one.first, one.last + 1):
+                    density[cell] += 1
+            else:
+                bars[one.marker.p] = self._bar(one, shades)
+        return Layer(
+            group[0],
+            group[-1],
+            parts=len(inside),
+            rows=sum(one.marker.n or 0 for one in inside),
+            bytes=sum(one.marker.b for one in inside),
+            lanes=tuple(tuple(bars[one.marker.p] for one in lane) for lane in lanes or ()),
+            density=tuple(density),
+        )
+
+    def _bar(self, one: _Placed, shades: tuple[int, ...]) -> Bar:
+        marker = one.marker
+        low, high, _ = self.snapshot.stats_of(marker)[self.axis.column]
+        return Bar(marker.p, one.first, one.last, marker.n, marker.b, shades, low, high)
+
+    def _shades(self, one: _Placed) -> tuple[int, ...]:
+        shades = [SEEN] * (one.last - one.first + 1)
+        applied = one.marker.d or ()
+        for record in self.records:
+            if record.seq <= one.sequence:
+                break  # newest first
+            if record.id in applied:
+                continue
+            shade = HIDDEN if record.whole else PARTLY
+            for cell in range(max(one.first, record.first), min(one.last, record.last) + 1):
+                shades[cell - one.first] = max(shade, shades[cell - one.first])
+        return tuple(shades)
+
+    def _count(self, one: _Placed, shades: tuple[int, ...]) -> None:
+        share = (one.marker.n or 0) / len(shades)
+        for place, shade in enumerate(shades):
+            if shade != HIDDEN:
+                self.visible[one.first + place] += share
+
+
+def _packed(ordered: Sequence[_Placed], most: int) -> list[list[_Placed]] | None:
+    """Parts in lanes in which none touches another; None where that takes more than ``most``."""
+    lanes: list[list[_Placed]] = []
+    for one in ordered:
+        lane = next((lane for lane in lanes if lane[-1].last < one.first), None)
+        if lane is None:
+            if len(lanes) == most:
+                return None
+            lanes.append([one])
+        else:
+            lane.append(one)
+    return lanes

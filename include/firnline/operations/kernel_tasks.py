@@ -1,0 +1,275 @@
+"""From planned groups to kernel tasks, and from kernel results to a change of the table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from firnline.commit import keys
+from firnline.commit.transaction import Change
+from firnline.kernel.task import (
+    BloomFilters,
+    Cluster,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    KeyFile,
+    SortKey,
+    Source,
+)
+from firnline.log.records import Delete, Marker, stats_json
+from firnline.log.txn_file import Counts
+from firnline.operations.merge.plan import PlannedGroup
+from firnline.parquet.part import PartMetadata
+from firnline.parquet.written import WrittenPart
+from firnline.predicate.tree import parse_json, to_sql
+from firnline.settings.load import MergeSettings, TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+MERGE_SOURCE = "source_files"
+"""What ``merge.sql`` calls the rows of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does with the rows of a group, beyond putting its parts together."""
+
+    op: str = "merge"
+    """The operation; also the ``writer`` in the metadata of the new parts."""
+    hides: tuple[Delete, ...] = ()
+    """Deletes of the very transaction that brings the new parts: applied to every input, beside
+    those that are pending. The caller picks the groups that they are about."""
+    keep: str | None = None
+    query: str | None = None
+    source: str = "_rows"
+    time_limit_ms: int | None = None
+    keys: KeyFile | None = None
+    only_touched: bool = False
+    keep_winners: bool = False
+    """The rest as in ``KernelTask``."""
+
+
+def merge_work(settings: TableSettings) -> Work:
+    """What a merge does: ``merge.sql``, when the table has one."""
+    if settings.merge.sql is None:
+        return Work()
+    limit = settings.rewrite.time_limit
+    return Work(query=settings.merge.sql, source=MERGE_SOURCE, time_limit_ms=limit)
+
+
+def kernel_task(
+    table: Table, snapshot: Snapshot, number: int, group: PlannedGroup, work: Work | None = None
+) -> KernelTask:
+    """One group as a kernel takes it.
+
+    Args:
+        table: the table.
+        snapshot: what the group was planned on.
+        number: of the group, repeated in its result.
+        group: its parts, in insertion order.
+        work: what to do with the rows; None for the table's merge.
+    """
+    settings, policy = table.settings, table.settings.merge
+    work = work or merge_work(settings)
+    schema = snapshot.schema
+    old = frozenset[str]()
+    if not work.only_touched or work.keep_winners:
+        now = table.clock.now_ms()
+        old = keys.forgettable(snapshot, settings, group.partition, group.parts, now)
+    return KernelTask(
+        group=number,
+        partition=group.partition,
+        inputs=tuple(_input(snapshot, group, marker, work, old) for marker in group.parts),
+        columns=tuple(schema.items()),
+        sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
+        stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
+        primary_key=settings.primary_key,
+        version=settings.version,
+        deleted=settings.deleted,
+        metadata=PartMetadata(
+            table=table.paths.prefix,
+            partition=group.partition,
+            writer=work.op,
+            q=snapshot.seq,
+            o=_insertion_order(group.parts),
+            replaces=tuple(table.paths.parse_part(m.p).name for m in group.parts),
+        ).to_pairs(),
+        data_prefix=table.paths.partition_dir(group.partition),
+        memory=policy.kernel_memory,
+        threads=policy.kernel_threads,
+        row_group_rows=policy.row_group_rows,
+        compression_level=policy.compression_level,
+        bloom_filters=bloom_filters(policy),
+        query=work.query,
+        source=work.source,
+        time_limit_ms=work.time_limit_ms,
+        keep=work.keep,
+        keys=work.keys,
+        only_touched=work.only_touched,
+        keep_winners=work.keep_winners,
+        cluster=_cluster(settings, group),
+    )
+
+
+def bloom_filters(policy: MergeSettings) -> BloomFilters | None:
+    """Those of the parts that a kernel writes."""
+    wanted = policy.bloom_filters
+    if wanted is None:
+        return None
+    return BloomFilters(false_positives=wanted.false_positives, max_distinct=wanted.max_distinct)
+
+
+def _cluster(settings: TableSettings, group: PlannedGroup) -> Cluster | None:
+    wanted = settings.cluster_by
+    if wanted is None or group.cluster is None:
+        return None
+    return Cluster(method=wanted.method, columns=wanted.columns, outputs=group.outputs)
+
+
+def _input(
+    snapshot: Snapshot, group: PlannedGroup, marker: Marker, work: Work, forget: frozenset[str]
+) -> KernelInput:
+    pending = snapshot.pending_deletes(marker, group.partition) if group.deletes else []
+    return KernelInput(
+        key=marker.p,
+        bytes=marker.b,
+        rows=marker.n,
+        where_hidden=hidden_condition([*pending, *work.hides], snapshot.schema),
+        order=marker.order(),
+        sources=sources_of(snapshot, marker),
+        forget=marker.p in forget,
+    )
+
+
+def sources_of(snapshot: Snapshot, marker: Marker) -> tuple[Source, ...]:
+    """The columns of a part that the table has under other names, or not at all."""
+    made = snapshot.columns_of(marker).made_of
+    return tuple(Source(column=column, names=names) for _, (column, names) in sorted(made.items()))
+
+
+def hidden_condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str | None:
+    """DuckDB condition that is true for the rows which any of the deletes hides."""
+    if not deletes:
+        return None
+    return " OR ".join(f"({to_sql(parse_json(d.where), schema)})" for d in deletes)
+
+
+def _insertion_order(parts: Sequence[Marker]) -> tuple[int, int]:
+    orders = [m.order() for m in parts]
+    return min(o[0] for o in orders), max(o[1] for o in orders)
+
+
+def change_of(
+    snapshot: Snapshot,
+    done: Sequence[tuple[PlannedGroup, KernelResult]],
+    *,
+    op: str = "merge",
+    deletes: Sequence[Delete] = (),
+) -> Change:
+    """One transaction for several completed groups.
+
+    Inputs that a kernel left as they are (``untouched``) are not replaced.
+
+    Args:
+        snapshot: what the groups were planned on: its newest transaction is the data sequence of
+            the new parts, so that a delete committed since then still applies to them.
+        done: groups and their results, none of them failed.
+        op: the operation.
+        deletes: records that the transaction adds, and that the new parts name as applied
+            (``Work.hides``).
+    """
+    applied = tuple(sorted(d.id for d in deletes)) or None
+    for group, result in done:
+        if result.left_out:
+            _LOG.warning(
+                "partition %s: parts have the columns %s, which the path has and the table does "
+                "not; what replaces these parts is without them",
+                group.partition,
+                ", ".join(result.left_out),
+            )
+    touched = [(touched_parts(group, result), result) for group, result in done]
+    adds = [
+        _marker(part, snapshot.seq, _insertion_order(parts), applied, run)
+        for (group, _), (parts, result) in zip(done, touched, strict=True)
+        for run in (_run_of(group, parts, result),)
+        for part in result.parts
+    ]
+    replaced = [m for parts, _ in touched for m in parts]
+    return Change(
+        op=op,
+        replaces=tuple(m.p for m in replaced),
+        adds=tuple(adds),
+        counts=_counts(replaced, adds, [result for _, result in touched]),
+        partitions=tuple(
+            sorted({g.partition for (g, _), (parts, _) in zip(done, touched, strict=True) if parts})
+        ),
+        deletes=tuple(deletes),
+        planned=snapshot,
+    )
+
+
+def unread(group: PlannedGroup) -> KernelResult:
+    """What becomes of parts of which deletes hide every row: nothing, and nobody reads them."""
+    rows = sum(m.n or 0 for m in group.parts)
+    return KernelResult(group=-1, rows_in=rows, rows_deleted=rows)
+
+
+def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
+    """The parts of a group that its output replaces."""
+    left = frozenset(result.untouched)
+    return [m for m in group.parts if m.p not in left]
+
+
+def _counts(
+    replaced: Sequence[Marker], adds: Sequence[Marker], results: Sequence[KernelResult]
+) -> Counts:
+    return Counts(
+        parts_in=len(replaced),
+        parts_out=len(adds),
+        rows_in=sum(r.rows_in for r in results),
+        rows_out=sum(p.rows for r in results for p in r.parts),
+        rows_deleted=sum(r.rows_deleted for r in results),
+        rows_deduplicated=sum(r.rows_deduplicated for r in results),
+        rows_removed=sum(r.rows_removed for r in results),
+        bytes_in=sum(m.b for m in replaced),
+        bytes_out=sum(m.b for m in adds),
+    )
+
+
+def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
+    """The clustered run of the outputs: that of all inputs, or a new one, or none.
+
+    Fewer rows of a run are still apart from the rest of it.
+    """
+    runs = {m.c for m in parts}
+    run = runs.pop() if len(runs) == 1 else None
+    if group.cluster is None or (run is not None and run.startswith(f"{group.cluster}-")):
+        return run
+    if not result.parts:
+        return None
+    name = result.parts[0].key.rpartition("/")[2].removesuffix(".parquet")
+    return f"{group.cluster}-{name}"
+
+
+def _marker(
+    part: WrittenPart,
+    q: int,
+    order: tuple[int, int],
+    applied: tuple[str, ...] | None,
+    run: str | None,
+) -> Marker:
+    return Marker(
+        p=part.key,
+        b=part.bytes,
+        t=0,
+        n=part.rows,
+        q=q,
+        d=applied,
+        o=order,
+        s=stats_json(part.stats),
+        c=run,
+    )

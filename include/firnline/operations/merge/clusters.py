@@ -1,0 +1,209 @@
+"""Which parts of a clustered table are merged: runs by size, only where they overlap.
+
+The outputs of one merge are a *run*: they do not overlap in the order of ``cluster_by``. A part
+that was never clustered is a run by itself. Runs are merged as parts are (``plan.tiers``): from
+the smallest on, as long as the next is no larger than twice what is gathered, at least
+``min_inputs`` of them. So a row that is rewritten comes into a run at least 1.5 times as large, is
+rewritten at most log1.5(run_size / floor) times above the floor (1/64 of ``target_size``; about
+log4 when runs are alike), and whoever looks for one value finds it in one part of each of
+O(log) runs and of those that reached ``run_size``.
+
+With ``range``, statistics spare what is in order already: a part of at least half the target that
+overlaps no other run of its group stays, and what lies on its two sides is merged apart, so that
+nothing comes to lie across it.
+
+A second plan right after the first is empty: the group is one run more and no smaller, and where
+parts were spared no two runs overlap any more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firnline.log.records import Delete, Marker
+from firnline.operations.merge import tiers
+from firnline.operations.merge.groups import LeftAlone, PlannedGroup
+from firnline.settings.load import ClusterSettings, TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.values import bound_key, canonical
+
+LARGE = "its clustered run is large enough (3/4 of cluster_by.run_size)"
+IN_ORDER = "is clustered, and no other run of its group overlaps it"
+
+_Bound = tuple[int, Any]
+_END: _Bound = (1, 0)
+"""Above every value: where nulls are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    name: str
+    parts: tuple[Marker, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(m.b for m in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A part with the interval of its first cluster column."""
+
+    low: _Bound
+    high: _Bound
+    run: str
+    part: Marker
+
+
+def plan_clusters(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    cluster: ClusterSettings,
+    partition: str,
+    ready: Sequence[Marker],
+) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+    """Groups of overlapping runs of a partition, and why the other parts are left alone.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        cluster: of the table.
+        partition: path.
+        ready: parts that may be merged at all.
+    """
+    policy, target = settings.merge, settings.merge.target_size
+    tier = tiers.Tier(
+        cluster.run_bytes(target), policy.min_inputs, policy.max_parts_per_group, floor_of=target
+    )
+    groups: list[list[Marker]] = []
+    left: dict[str, str] = {}
+    runs = _runs(ready, cluster)
+    left |= {m.p: LARGE for run in runs if run.bytes >= tier.full for m in run.parts}
+    for found in _tiers([run for run in runs if run.bytes < tier.full], tier):
+        parts = [m for run in found for m in run.parts]
+        if not tiers.worthwhile(len(found), sum(m.b for m in parts), tier):
+            reason = f"waits until {tier.min_inputs} runs of about its size are there"
+            left |= dict.fromkeys((m.p for m in parts), reason)
+            continue
+        left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
+        groups += _pieces(found, snapshot, cluster, target)
+    grouped = {m.p for group in groups for m in group}
+    alone = [m for m in ready if m.p not in grouped and not snapshot.is_settled(m, partition)]
+    groups += [[m] for m in alone]
+    grouped |= {m.p for m in alone}
+    return (
+        [_group(snapshot, partition, parts, cluster, target) for parts in groups],
+        [LeftAlone(m.p, partition, m.b, left[m.p]) for m in ready if m.p not in grouped],
+    )
+
+
+def outputs_of(size: int, target: int) -> int:
+    """Into how many parts a group of ``size`` bytes is cut: each 2/3 to 3/2 of the target."""
+    return max(1, (size + target // 2) // target)
+
+
+def _group(
+    snapshot: Snapshot,
+    partition: str,
+    parts: Sequence[Marker],
+    cluster: ClusterSettings,
+    target: int,
+) -> PlannedGroup:
+    deletes: dict[str, Delete] = {
+        d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
+    }
+    ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
+    # One part alone is only rid of its deleted rows, or gets its columns as they are now: it stays
+    # what it is in its run.
+    outputs = 1 if len(parts) == 1 else outputs_of(sum(m.b for m in parts), target)
+    return PlannedGroup(partition, ordered, tuple(deletes.values()), outputs, cluster.mark)
+
+
+def _runs(parts: Sequence[Marker], cluster: ClusterSettings) -> list[_Run]:
+    """Smallest first. What was clustered by something else is not clustered."""
+    found: dict[str, list[Marker]] = defaultdict(list)
+    for marker in parts:
+        ours = marker.c is not None and marker.c.startswith(f"{cluster.mark}-")
+        found[marker.c if ours and marker.c is not None else marker.p].append(marker)
+    runs = [_Run(name, tuple(members)) for name, members in found.items()]
+    return sorted(runs, key=lambda run: (run.bytes, run.name))
+
+
+def _tiers(runs: Sequence[_Run], tier: tiers.Tier) -> Iterator[list[_Run]]:
+    """As ``tiers.group_by_size``, with the bound on inputs in parts."""
+    gathered: list[_Run] = []
+    total = count = 0
+    for run in runs:
+        size = run.bytes
+        over = total + size > tier.target or count + len(run.parts) > tier.max_inputs
+        if gathered and (over or tiers.too_large(size, total, tier)):
+            yield gathered
+            gathered, total, count = [], 0, 0
+        gathered.append(run)
+        total += size
+        count += len(run.parts)
+    if gathered:
+        yield gathered
+
+
+def _pieces(
+    runs: Sequence[_Run], snapshot: Snapshot, cluster: ClusterSettings, target: int
+) -> list[list[Marker]]:
+    """The parts to merge, cut where a part stays that is in order already."""
+    placed = _placed(runs, snapshot, cluster.columns[0]) if cluster.method == "range" else None
+    if placed is None:
+        return [[m for run in runs for m in run.parts]]
+    pieces: list[list[Marker]] = [[]]
+    for overlapping in _overlapping(placed, points=len(cluster.columns) > 1):
+        one_run = len({place.run for place in overlapping}) == 1
+        if one_run and all(place.part.b >= target // 2 for place in overlapping):
+            pieces.append([])
+        else:
+            pieces[-1] += [place.part for place in overlapping]
+    return [piece for piece in pieces if len(piece) > 1]
+
+
+def _placed(runs: Sequence[_Run], snapshot: Snapshot, column: str) -> list[_Placed] | None:
+    """In the order of their intervals; None when one of them is not known."""
+    kind = normalise(snapshot.schema.get(column, ""))
+    key = bound_key(kind)
+    found: list[_Placed] = []
+    for run in runs:
+        for part in run.parts:
+            known = snapshot.stats_of(part).get(column)
+            if known is None or key is None:
+                return None
+            low, high, nulls = known
+            try:
+                first = _END if low is None else (0, key(canonical(kind, low)))
+                open_end = nulls or high is None
+                last = _END if open_end else (0, key(canonical(kind, high)))
+            except (ValueError, TypeError):
+                return None  # bounds of another type, as a foreign writer may leave them
+            found.append(_Placed(first, last, run.name, part))
+    return sorted(found, key=lambda place: (place.low, place.high, place.part.p))
+
+
+def _overlapping(placed: Sequence[_Placed], *, points: bool) -> Iterator[list[_Placed]]:
+    """Parts that hang together by more than a common end.
+
+    Neighbours of a run share a value where the next column goes on. ``points``: parts that hold
+    one and the same value only may differ in the next column, so they count as overlapping.
+    """
+    gathered: list[_Placed] = []
+    low = top = _END
+    for place in placed:
+        same_point = points and place.low == place.high == low == top
+        if gathered and not (place.low < top or same_point):
+            yield gathered
+            gathered = []
+        if not gathered:
+            low, top = place.low, place.high
+        gathered.append(place)
+        top = max(top, place.high)
+    if gathered:
+        yield gathered

@@ -1,0 +1,230 @@
+"""What a merge would do: pure, printable, with a reason for every part left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from firnline.commit import keys
+from firnline.errors import UsageError
+from firnline.log.records import Delete, Marker
+from firnline.operations.merge import tiers
+from firnline.operations.merge.clusters import plan_clusters
+from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
+from firnline.settings.load import MergeSettings, TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+from firnline.types.values import bound_key
+
+__all__ = ["FIXED_REQUESTS", "LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
+
+
+def plan_merge(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    now_ms: int,
+    *,
+    partitions: Sequence[str] = (),
+    max_bytes: int | None = None,
+    excluded: frozenset[str] = frozenset(),
+) -> MergePlan:
+    """Decide what to merge.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        now_ms: wall clock, for ``settle``.
+        partitions: globs over partition paths; empty for all.
+        max_bytes: bytes to read at most; None for the table's ``max_bytes_per_run``.
+        excluded: parts that could not be read earlier in this run.
+
+    Raises:
+        UsageError: a glob matches no partition, or a sort or key column that no part has.
+    """
+    _check_columns(snapshot, settings)
+    chosen = _choose(snapshot, partitions)
+    groups: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    hidden: list[PlannedGroup] = []
+    for partition in chosen:
+        whole, parts = _hidden(snapshot, settings, partition, excluded)
+        hidden += whole
+        waiting, ready = _candidates(snapshot, settings, partition, parts, now_ms, excluded)
+        left += waiting
+        if settings.cluster_by is not None:
+            found, rest = plan_clusters(snapshot, settings, settings.cluster_by, partition, ready)
+        else:
+            found, rest = _group(snapshot, settings, partition, ready)
+        groups += found
+        left += rest
+    groups.sort(key=lambda group: _urgency(settings.merge, group))
+    bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
+    kept, over = _bounded(groups, bound)
+    left += over
+    return MergePlan(
+        seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left), hidden=tuple(hidden)
+    )
+
+
+def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
+    if not snapshot.schema:
+        return
+    keys.check_deleted(settings, snapshot.schema)
+    wanted = {f"sort_by {f.column}": f.column for f in settings.sort_by}
+    wanted |= {f"primary_key {c}": c for c in settings.primary_key}
+    clustered = settings.cluster_by.columns if settings.cluster_by is not None else ()
+    wanted |= {f"cluster_by {c}": c for c in clustered}
+    wanted |= {f"version {c}": c for c in (settings.version,) if c is not None}
+    for label, column in wanted.items():
+        if column not in snapshot.schema:
+            known = ", ".join(list(snapshot.schema)[:20])
+            raise UsageError(
+                f"table {settings.name} has no column {column!r} (setting {label})",
+                next_step=f"correct the setting; the columns are {known}",
+            )
+    for column in clustered:
+        if bound_key(normalise(snapshot.schema[column])) is None:
+            raise UsageError(
+                f"table {settings.name} cannot be clustered by {column!r}: values of type "
+                f"{snapshot.schema[column]} have no order",
+                next_step="choose another column in cluster_by",
+            )
+
+
+def _choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
+    if not globs:
+        return list(snapshot.partitions)
+    for glob in globs:
+        if not any(fnmatchcase(p, glob) for p in snapshot.partitions):
+            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
+            raise UsageError(
+                f"no partition of the table matches {glob!r}",
+                next_step=f"see `firnline parts`; the first partitions are: {some}",
+            )
+    return [p for p in snapshot.partitions if any(fnmatchcase(p, g) for g in globs)]
+
+
+def _hidden(
+    snapshot: Snapshot, settings: TableSettings, partition: str, excluded: frozenset[str]
+) -> tuple[list[PlannedGroup], list[Marker]]:
+    """The parts of a partition that deletes hide as a whole, and all others."""
+    parts = snapshot.partitions[partition]
+    if not snapshot.deletes or settings.primary_key:
+        # With a primary key a kernel says which rows count, and nothing goes past it.
+        return [], parts
+    whole: list[Marker] = []
+    rest: list[Marker] = []
+    applied: dict[str, Delete] = {}
+    for marker in parts:
+        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        counted = marker.n is not None and marker.p not in excluded
+        pending = snapshot.pending_deletes(marker, partition) if counted else []
+        if not snapshot.hidden_whole(marker, pending):
+            rest.append(marker)
+            continue
+        whole.append(marker)
+        applied |= {d.id: d for d in pending}
+    ordered = tuple(sorted(whole, key=lambda m: (*m.order(), m.p)))
+    return [PlannedGroup(partition, ordered, tuple(applied.values()))] if whole else [], rest
+
+
+def _candidates(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    parts: Sequence[Marker],
+    now_ms: int,
+    excluded: frozenset[str],
+) -> tuple[list[LeftAlone], list[Marker]]:
+    """Split parts of a partition into those left alone at once and those to group."""
+    policy = settings.merge
+    latest = now_ms - policy.settle
+    unsettled = {m.p for m in parts if policy.settle and snapshot.effective(m.t) > latest}
+    if len(unsettled) > policy.settle_max_parts:
+        unsettled = set()
+    # Of clustered tables it is runs that are large enough.
+    full = policy.target_size * 3 // 4 if settings.cluster_by is None else None
+    left: list[LeftAlone] = []
+    ready: list[Marker] = []
+    for marker in parts:
+        if marker.p in excluded:
+            reason = "could not be read earlier in this run"
+        elif full is not None and marker.b >= full and snapshot.is_settled(marker, partition):
+            reason = "is large enough (3/4 of target_size)"
+        elif marker.p in unsettled:
+            reason = "is younger than settle"
+        else:
+            ready.append(marker)
+            continue
+        left.append(LeftAlone(marker.p, partition, marker.b, reason))
+    return left, ready
+
+
+def _group(
+    snapshot: Snapshot, settings: TableSettings, partition: str, ready: list[Marker]
+) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+    policy = settings.merge
+    tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
+    groups: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    for run in _runs(snapshot, settings, partition, ready, tier):
+        deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
+        total = sum(m.b for m in run)
+        if deletes or tiers.worthwhile(len(run), total, tier) or _old_form(snapshot, run):
+            ordered = sorted(run, key=lambda m: (*m.order(), m.p))
+            groups.append(PlannedGroup(partition, tuple(ordered), tuple(deletes.values())))
+            continue
+        reason = f"waits until {tier.min_inputs} parts of about its size are there"
+        left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
+    return groups, left
+
+
+def _old_form(snapshot: Snapshot, parts: Sequence[Marker]) -> bool:
+    """Whether a part has columns of before a change of the schema: its record waits for it."""
+    return any(snapshot.pending_changes(marker) for marker in parts)
+
+
+def _runs(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    ready: list[Marker],
+    tier: tiers.Tier,
+) -> Iterable[list[Marker]]:
+    if not settings.primary_key:
+        by_size = sorted(ready, key=lambda m: (m.b, m.p))
+        for run in tiers.group_by_size([m.b for m in by_size], tier):
+            yield [by_size[i] for i in run]
+        return
+    # One row per key survives: which one must not depend on parts between the inputs.
+    names = frozenset(m.p for m in ready)
+    for stretch in keys.stretches(snapshot.partitions[partition], names):
+        sizes = [sum(m.b for m in unit) for unit in stretch]
+        for run in tiers.group_newest_first(sizes, tier):
+            yield [m for i in run for m in stretch[i]]
+
+
+def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:
+    """Sort key: the smallest comes first."""
+    if policy.order == "recent":
+        return (-group.newest, group.partition)
+    if policy.order == "oldest":
+        return (group.newest, group.partition)
+    saved_per_byte = (len(group.parts) - 1) / max(group.bytes, 1)
+    return (-saved_per_byte, group.partition)
+
+
+def _bounded(
+    groups: list[PlannedGroup], bound: int | None
+) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+    kept: list[PlannedGroup] = []
+    left: list[LeftAlone] = []
+    total = 0
+    for group in groups:
+        if bound is None or total + group.bytes <= bound:
+            kept.append(group)
+            total += group.bytes
+            continue
+        reason = "does not fit into max_bytes of this run"
+        left += [LeftAlone(m.p, group.partition, m.b, reason) for m in group.parts]
+    return kept, left

@@ -1,0 +1,274 @@
+"""The merge: small parts of a partition become one sorted part.
+
+Groups are committed as they complete, those of the last seconds in one transaction, so that a
+killed run keeps its progress; a group that cannot be read is reported and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.errors import FirnlineError, RunFailedError
+from firnline.kernel.engine import Engine, running
+from firnline.kernel.task import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import Committer
+from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
+from firnline.operations.merge.plan import MergePlan, PlannedGroup, plan_merge
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.state.history import add_counts
+from firnline.store.probe import probe
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+
+class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    max_bytes: int | None = None
+    """Bytes to read at most; None for the table's setting."""
+    dry_run: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that was left as it is."""
+
+    partition: str
+    error: str
+    message: str
+    key: str | None
+    """The part at fault, when one is."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is, for whoever shows it."""
+
+    groups: int
+    groups_done: int
+    parts_in: int
+    parts_merged: int
+    """Of groups that are complete, committed or about to be."""
+    parts_done: int
+    """Of groups that are committed."""
+    transactions: int
+
+
+class MergeReport(Report, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    groups: int
+    """Groups of the plan; the parts of a partition that go unread count as one."""
+    groups_done: int
+    transactions: tuple[int, ...]
+    """Sequence numbers of what was committed."""
+    counts: Counts
+    failures: tuple[Failure, ...]
+    replans: int
+    """How often a rival took parts of the plan away."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def preview(table: Table, options: MergeOptions) -> MergePlan:
+    """Read the log and plan; nothing is written but an unpublished transaction's log file.
+
+    Requests: those of ``take_base``.
+    """
+    return _plan(take_base(table), options, frozenset())
+
+
+def run_merge(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: MergeOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> MergeReport:
+    """Plan, merge, commit.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, then N GET for N inputs,
+    the outputs, four for the probe of the store and two per transaction.
+
+    Args:
+        table: the table.
+        engine: called once there is something to do, so that no JVM starts for nothing.
+        options: what to merge.
+        run: who runs it, for the history.
+        on_progress: called whenever a group completes or a transaction commits.
+
+    Raises:
+        MergeFailedError: some groups failed; what completed is committed, and the error
+            holds the report.
+        CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, run, on_progress or (lambda _: None), Effort(table))
+    kernels: Engine | None = None
+    probed = False
+    while True:
+        base = take_base(table)
+        table = state.table = base.table
+        plan = _plan(base, options, frozenset(state.unreadable))
+        state.planned(plan)
+        if options.dry_run or plan.nothing_to_do:
+            break
+        if not probed and table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+            probed = True
+        if kernels is None and plan.groups:
+            kernels = engine()
+            state.identity = msgspec.structs.replace(run, application_id=kernels.application_id)
+        if not state.execute(base, plan, kernels):
+            break
+        state.effort.replan()
+    report = state.report(options)
+    if report.failures:
+        raise MergeFailedError(report)
+    return report
+
+
+class MergeFailedError(RunFailedError):
+    """A merge that ended with groups it could not handle; carries the report."""
+
+    def __init__(self, report: MergeReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
+            f"be merged, {report.groups_done} were; the first, in partition "
+            f"{first.partition or '(none)'}: {first.message}",
+            next_step="mend or drop the parts that the report names and run it again",
+            causes=(failure.error for failure in report.failures),
+        )
+        self.report = report
+
+
+def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+    table = base.table
+    plan = plan_merge(
+        base.snapshot,
+        table.settings,
+        table.clock.now_ms(),
+        partitions=options.partitions,
+        max_bytes=options.max_bytes,
+        excluded=excluded,
+    )
+    if table.settings.merge.sql is not None and plan.groups:
+        from firnline.kernel.query.process import check_query
+
+        # Now, and not in each group after all of its parts were read.
+        check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
+    return plan
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    groups: int = 0
+    groups_done: int = 0
+    parts_in: int = 0
+    parts_merged: int = 0
+    counts: list[Counts] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    unreadable: set[str] = field(default_factory=set)
+
+    def planned(self, plan: MergePlan) -> None:
+        planned = len(plan.groups) + len(plan.hidden)
+        self.groups = self.groups_done + len(self.failures) + planned
+        self.parts_merged = sum(c.parts_in for c in self.counts)
+        self.parts_in = self.parts_merged + plan.parts_in + plan.parts_hidden
+
+    def execute(self, base: Base, plan: MergePlan, engine: Engine | None) -> bool:
+        """Run a plan to its end; True when a rival took some of its parts away.
+
+        Args:
+            base: what the plan was made on.
+            plan: has something to do.
+            engine: runs its groups; None when it has none.
+        """
+        with Committer(self.table, self.identity, base, self._committed) as committer:
+            for group in plan.hidden:
+                committer.add((group, unread(group)))
+                self.parts_merged += len(group.parts)
+            if engine is not None:
+                self._merge(base, plan, engine, committer)
+            committer.commit_all()
+        return committer.conflicts > 0
+
+    def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
+        tasks = [
+            kernel_task(self.table, base.snapshot, number, group)
+            for number, group in enumerate(plan.groups)
+        ]
+        with running(engine, tasks) as results:
+            for result in results:
+                if result is not None:
+                    self.table.store.counters.add(result.requests)
+                    group = plan.groups[result.group]
+                    if result.error is None:
+                        committer.add((group, result))
+                        self.parts_merged += len(group.parts)
+                    else:
+                        self._failed(group, result)
+                    self._tell()
+                committer.commit_when_due()
+
+    def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
+        message = f"{result.error}; {result.error_next_step}"
+        _LOG.error("partition %s: %s", group.partition, message)
+        self.failures.append(
+            Failure(
+                partition=group.partition,
+                error=result.error_type or FirnlineError.__name__,
+                message=message,
+                key=result.error_key,
+            )
+        )
+        self.unreadable.update(m.p for m in group.parts)
+
+    def _committed(self, seq: int, counts: Counts, groups: int) -> None:
+        self.transactions.append(seq)
+        self.counts.append(counts)
+        self.groups_done += groups
+        self._tell()
+
+    def _tell(self) -> None:
+        self.on_progress(
+            Progress(
+                groups=self.groups,
+                groups_done=self.groups_done,
+                parts_in=self.parts_in,
+                parts_merged=self.parts_merged,
+                parts_done=sum(c.parts_in for c in self.counts),
+                transactions=len(self.transactions),
+            )
+        )
+
+    def report(self, options: MergeOptions) -> MergeReport:
+        return MergeReport(
+            table=self.table.settings.name,
+            dry_run=options.dry_run,
+            groups=self.groups,
+            groups_done=self.groups_done,
+            transactions=tuple(self.transactions),
+            counts=add_counts(self.counts),
+            failures=tuple(self.failures),
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

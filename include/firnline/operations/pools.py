@@ -1,0 +1,87 @@
+"""The Airflow pools that tables need: one slot each, so that work on a table queues.
+
+Plain data, for whoever has no Airflow at hand. Pools keep runs from doing work twice; what keeps
+them from harming each other is the commit (``firnline.commit.transaction``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # Airflow loads this module into every task's process, which needs no settings.
+    from firnline.settings.load import Settings
+
+SLOTS = 1
+MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
+"""The command that creates what is missing and narrows what was widened."""
+
+_MERGE, _CLEANUP = "merge", "cleanup"
+_DESCRIPTIONS = {
+    _MERGE: "whatever replaces parts of table {table}: one at a time",
+    _CLEANUP: "whatever deletes objects of table {table}: one at a time",
+}
+_POOL_OF_OPERATION: Mapping[str, str] = {
+    "merge": _MERGE,
+    "ttl": _MERGE,
+    "remove_partitions": _MERGE,
+    "rewrite_partitions": _MERGE,
+    "delete_where": _MERGE,
+    "replace": _MERGE,
+    "restore": _MERGE,
+    "erase": _MERGE,
+    "tombstone_cleanup": _CLEANUP,
+    "orphan_sweep": _CLEANUP,
+    "rebuild": _CLEANUP,
+    "verify": _CLEANUP,
+}
+"""DAG id before ``__`` -> which pool of the table its runs hold."""
+
+
+def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Pools by name, as ``airflow pools import`` reads them."""
+    return {
+        f"{table}.{kind}": {
+            "slots": SLOTS,
+            "description": text.format(table=table),
+            # A task that waits outside its worker must not give the lock away.
+            "include_deferred": True,
+        }
+        for table in settings.tables
+        for kind, text in _DESCRIPTIONS.items()
+    }
+
+
+def pool_of_dag(dag_id: str) -> str | None:
+    """The pool that runs of a DAG of ours hold; None for any other DAG."""
+    operation, separator, table = dag_id.partition("__")
+    kind = _POOL_OF_OPERATION.get(operation) if separator and table else None
+    return None if kind is None else f"{table}.{kind}"
+
+
+def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
+    """One sentence for each pool that is missing or has not exactly one slot.
+
+    Args:
+        wanted: names of pools.
+        slots: pool -> slots, of all pools there are; a missing key is a missing pool.
+    """
+    return [problem for name in wanted if (problem := _problem(name, slots.get(name)))]
+
+
+def _problem(name: str, slots: int | None) -> str | None:
+    if slots is None:
+        return (
+            f"the pool {name} does not exist, so nothing that needs it can run; "
+            f"create it with {MEND}"
+        )
+    if slots == SLOTS:
+        return None
+    if slots == 0:
+        return f"the pool {name} has no slot, so nothing can run in it; mend it with {MEND}"
+    many = "any number of slots" if slots < 0 else f"{slots} slots"
+    return (
+        f"the pool {name} has {many} instead of 1, so runs on this table work against each other; "
+        f"narrow it with {MEND}"
+    )

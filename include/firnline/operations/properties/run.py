@@ -1,0 +1,301 @@
+"""What a table says of itself beside what the settings say, and how it is changed.
+
+A change is a transaction of its own that touches no part. Whoever began by the properties of before
+may go on by them: see ``properties.needed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from firnline.commit.base import Base, of_history, take_base
+from firnline.commit.transaction import Change, commit
+from firnline.errors import CommitConflictError, PropertiesDifferError, UsageError
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.properties.in_force import (
+    FIELDS,
+    Difference,
+    as_text,
+    differences,
+    from_settings,
+    in_force,
+    stated,
+    waits,
+)
+from firnline.properties.record import Properties
+from firnline.settings.load import TableSettings, settings_for_root
+from firnline.state.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.types.sql import fold_name
+
+OP = "properties"
+
+
+class Property(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of what ``firnline properties`` shows."""
+
+    name: str
+    table: str | None
+    """What is in force, as the settings file would spell it; None: the table says nothing yet."""
+    settings: str | None
+    """What the settings say; None: nothing."""
+    differs: bool = False
+
+
+class PropertiesView(Report, frozen=True, kw_only=True):
+    """The properties of a table and what the settings say."""
+
+    table: str
+    said: bool
+    """False: the table says nothing of itself; its first commit takes what the settings say."""
+    seq: int
+    """Newest transaction."""
+    since: int | None
+    """Transaction that set what is in force; 0: the first append did."""
+    properties: tuple[Property, ...]
+    waits: dict[str, int]
+    """Times that clean-up and sweep go by, ms: the longest that anybody under way may go by."""
+
+
+class AppliedReport(Report, frozen=True, kw_only=True):
+    """What a run changed."""
+
+    table: str
+    dry_run: bool
+    changes: tuple[Property, ...]
+    """Before (``table``) and after (``settings``)."""
+    transaction: int | None
+    requests: dict[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What is to be applied: the differences, and all properties afterwards."""
+
+    changes: tuple[Difference, ...]
+    after: Properties
+
+
+def show(table: Table) -> PropertiesView:
+    """Read what a table says of itself. Requests: those of ``take_base``."""
+    base = take_base(_neutral(table))
+    has = None if base.properties is None else _plain(base.properties)
+    named = stated(_wanted(table)) if has is not None else _plain(from_settings(_wanted(table)))
+    other = {d.name for d in _differences(table, base.properties)}
+    records = base.snapshot.properties
+    found = waits(records, base.table.settings, table.clock.now_ms())
+    return PropertiesView(
+        table=table.settings.name,
+        said=has is not None,
+        seq=base.seq,
+        since=max((r.seq for r in records), default=None),
+        properties=tuple(
+            Property(
+                name=name,
+                table=None if has is None else as_text(name, has[name]),
+                settings=as_text(name, named[name]) if name in named else None,
+                differs=name in other,
+            )
+            for name in FIELDS
+        ),
+        waits={
+            "append.ttl": found.append_ttl,
+            "commit_ttl": found.commit_ttl,
+            "cleanup.grace": found.grace,
+            "orphan_grace": found.orphan_grace,
+        },
+    )
+
+
+def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied:
+    """Return what the settings want otherwise than the table.
+
+    Args:
+        table: with the settings.
+        base: the newest state.
+        harmless: leave out what only a person may apply.
+
+    Raises UsageError: what cannot be changed on this table.
+    """
+    wanted, now = _wanted(table), base.properties
+    if now is None:
+        after = from_settings(wanted)
+        has = _plain(after)
+        first = tuple(Difference(n, as_text(n, has[n]), "-") for n in FIELDS)
+        return Applied(() if harmless else first, after)
+    changes = tuple(d for d in _differences(table, now) if d.harmless or not harmless)
+    names = {d.name for d in changes}
+    after = msgspec.convert(
+        {**_plain(now), **{n: v for n, v in stated(wanted).items() if n in names}},
+        Properties,
+        strict=False,
+    )
+    after = msgspec.structs.replace(after, statistics=_statistics(table, after))
+    in_force(_wanted(table) if not harmless else _neutral(table).settings, after)
+    _refuse(table, base.snapshot, now, after)
+    return Applied(changes, after)
+
+
+def _statistics(table: Table, after: Properties) -> tuple[str, ...]:
+    """Columns of the layout, the key and what the settings name besides."""
+    bare = msgspec.structs.replace(after, statistics=())
+    derived = in_force(_neutral(table).settings, bare).statistics_columns
+    wanted = _wanted(table)
+    ttl = (wanted.ttl.column,) if wanted.ttl is not None and wanted.ttl.column else ()
+    return tuple(dict.fromkeys([*derived, *wanted.statistics, *ttl]))
+
+
+def run_apply(
+    table: Table, run: RunIdentity, *, dry_run: bool = False, harmless: bool = False
+) -> AppliedReport:
+    """Make the table say what the settings say, in one transaction.
+
+    Requests: those of ``take_base``; four for the probe of the store and two PUT.
+
+    Args:
+        table: with the settings.
+        run: who runs it, for the history.
+        dry_run: plan only.
+        harmless: apply only what changes nothing but the form of new parts.
+
+    Raises:
+        UsageError: see ``plan_changes``.
+        SettingsError: settings that do not go together.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    effort, neutral = Effort(table), _neutral(table)
+    seq = None
+    while True:
+        base = take_base(neutral)
+        plan = plan_changes(table, base, harmless=harmless)
+        if dry_run or not plan.changes:
+            break
+        if _wanted(table).locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        try:
+            seq = commit(neutral, base, _change(table, base, plan), run).header.seq
+            break
+        except CommitConflictError as conflict:
+            effort.replan(conflict)
+    return AppliedReport(
+        table=table.settings.name,
+        dry_run=dry_run,
+        changes=tuple(
+            Property(name=d.name, table=d.table, settings=d.wanted) for d in plan.changes
+        ),
+        transaction=seq,
+        requests=effort.requests,
+        seconds=effort.seconds,
+    )
+
+
+def _change(table: Table, base: Base, plan: Applied) -> Change:
+    planned = base.properties
+
+    def refuse(snapshot: Snapshot) -> None:
+        newest = max((r for r in snapshot.properties), key=lambda r: r.seq, default=None)
+        if newest is not None and newest.seq and newest.values != planned:
+            raise CommitConflictError(
+                f"the properties of table {table.settings.name} were changed meanwhile",
+                next_step="run it again: it plans on those that are in force now",
+            )
+
+    return Change(
+        op=OP,
+        replaces=(),
+        adds=(),
+        counts=Counts(),
+        refuse=refuse,
+        properties=plan.after,
+        why="; ".join(f"{d.name} {d.table} -> {d.wanted}" for d in plan.changes),
+    )
+
+
+def reconcile(table: Table, run: RunIdentity, *, dry_run: bool) -> AppliedReport | None:
+    """Apply what is harmless; refuse to go on with other differences. Of a scheduled run.
+
+    Requests: 1 LIST and 1 ranged GET; where something is applied those of ``run_apply``.
+
+    Raises PropertiesDifferError: names the differences and the command.
+    """
+    found = _newest(table)
+    other = _differences(table, found)
+    grave = [d for d in other if not d.harmless]
+    if grave:
+        told = "; ".join(f"{d.name}: {d.wanted}, the table says {d.table}" for d in grave)
+        raise PropertiesDifferError(
+            f"the settings of table {table.settings.name} say {told}",
+            next_step="correct the settings, or change the table with "
+            f"`firnline properties apply {table.settings.name}`",
+        )
+    return run_apply(table, run, harmless=True) if other and not dry_run else None
+
+
+def _newest(table: Table) -> Properties | None:
+    keys = [meta.key for meta in table.store.list(table.paths.txn_dir)]
+    return of_history(table, table.paths.parse_txn(max(keys))) if keys else None
+
+
+def _differences(table: Table, now: Properties | None) -> Sequence[Difference]:
+    return () if now is None else differences(_wanted(table), now)
+
+
+def _wanted(table: Table) -> Any:  # noqa: ANN401 - TableSettings
+    return table.wanted or table.settings
+
+
+def _neutral(table: Table) -> Table:
+    """The table with settings that say nothing: whatever it says itself is in force."""
+    named = _wanted(table)
+    bare = settings_for_root(named.root).model_copy(update={"name": named.name})
+    return replace(table, settings=bare, wanted=None)
+
+
+def _plain(values: Properties) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(values)
+    return plain
+
+
+def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties) -> None:
+    """Raise UsageError for what would make parts that are there mean something else."""
+    if not snapshot.live:
+        return
+    name = table.settings.name
+    moved = (now.partition_by, now.partition) != (after.partition_by, after.partition)
+    if moved and (now.primary_key or after.primary_key):
+        raise UsageError(
+            f"table {name} has a primary key and rows: with another partition_by rows of one key "
+            "would lie in two partitions, and both would be seen",
+            next_step="make a new table with that partition_by and append the rows there",
+        )
+    known = {fold_name(column) for column in snapshot.schema}
+    for field, columns in _named(after).items():
+        for column in columns:
+            if fold_name(column) not in known:
+                raise UsageError(
+                    f"table {name} has no column {column!r}, which {field} would name; it has "
+                    f"{', '.join(snapshot.schema)}",
+                    next_step="correct the settings",
+                )
+
+
+def _named(after: Properties) -> dict[str, list[str]]:
+    """Property -> columns that it names."""
+    made = in_force(TableSettings.model_validate({"name": "t", "root": "memory://t"}), after)
+    return {
+        "primary_key": list(made.primary_key),
+        "version": [made.version] if made.version else [],
+        "deleted": [made.deleted] if made.deleted else [],
+        "partition_by": [field.column for field in made.partition_by],
+        "sort_by": [field.column for field in made.sort_by],
+        "cluster_by": [] if made.cluster_by is None else list(made.cluster_by.columns),
+        "statistics": list(after.statistics),
+    }

@@ -1,0 +1,248 @@
+"""What is left of a table whose log was lost, read once; refuses what cannot be rebuilt from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import msgspec
+
+from firnline.errors import ForeignPathError, LogCorruptError, UsageError
+from firnline.log import dated
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
+from firnline.operations.rebuild.choice import Choice
+from firnline.operations.rebuild.plan import History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.paths import TablePaths, path_columns
+from firnline.properties.in_force import current, in_force, lengthened, waits
+from firnline.properties.record import PropertiesRecord, union
+from firnline.state.columns import StateColumns
+from firnline.state.health import refuse_whole
+from firnline.state.snapshot import combine, standing
+from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
+from firnline.store.base import ObjectMeta
+from firnline.table import Table
+from firnline.types import schema as schemas
+from firnline.types.sql import fold_name
+from firnline.types.widening import as_known
+
+_TELL_EVERY = 1_000
+_LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
+
+
+class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    dry_run: bool = False
+    include: tuple[str, ...] = ()
+    """Globs over keys or file names: undecided objects that are parts of the table."""
+    exclude: tuple[str, ...] = ()
+    """Globs likewise: objects that nobody names and that are not."""
+    force: bool = False
+    """Also where the log reads and lacks nothing that a transaction names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a table, and what a rebuild makes of it."""
+
+    log: LogSurvey
+    history: History
+    schema: dict[str, str]
+    deletes: dict[str, Delete]
+    other: frozenset[bytes]
+    properties: tuple[PropertiesRecord, ...]
+    """What log and transactions say of the table, oldest first."""
+    plan: RebuildPlan
+
+
+def read_remains(
+    table: Table, options: RebuildOptions, on_progress: Callable[[int], None] | None
+) -> Remains:
+    """Read log, transactions, the listing, and the footers of what nobody names.
+
+    Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
+    """
+    log = survey_log(table.store, table.paths)
+    txns = survey_transactions(table.store, table.paths)
+    _refuse_broken(log, txns)
+    if log.listing and not options.force:
+        refuse_whole(table, log, txns)
+    history = _history(log, txns, table.clock.now_ms())
+    objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
+    _refuse_nothing(table, objects, history)
+    deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
+    other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
+    state = _State.of(log, txns, deletes, other)
+    columns = _columns(log, txns, state, table.paths)
+    unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
+    state.schema = columns.columns
+    said = _properties(log, txns)
+    settings = in_force(table.settings, current(said))
+    wanted = FooterWanted(columns=state.types_in_parts(), stats=settings.statistics_columns)
+    footers = _footers(table, unnamed, wanted, on_progress)
+    choice = Choice(options.include, options.exclude)
+    # An object may have been written whenever, by properties that nobody goes by any more.
+    settings = lengthened(settings, waits(said, settings, now_ms=0))
+    plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
+    live = {marker.p: marker for marker in plan.live}
+    # Parts of ours first: by them it is told what of other clients' parts only their path has.
+    for facts in sorted(footers, key=lambda facts: facts.part is None):
+        if facts.key in live:
+            stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
+            columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
+    return Remains(
+        log=log,
+        history=history,
+        schema=columns.columns,
+        deletes=deletes,
+        other=other,
+        properties=said,
+        plan=plan,
+    )
+
+
+def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:
+    """All that is said of the table; where appends that began it disagree its birth record."""
+    found = [*txns.properties, *(r for c in log.contents.values() for r in c.properties)]
+    born = [r for r in txns.properties if not r.seq]
+    return union(r for r in found if r.seq or not born or r.values == born[0].values)
+
+
+def _data_columns(
+    facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
+) -> dict[str, str]:
+    """Without what only a client of version 1 has written into the part: columns of its path.
+
+    Where nobody else says which columns the table has, all of them count.
+    """
+    if facts.part is not None or not known.columns:
+        return facts.columns
+    table = {fold_name(name) for name in known.columns}
+    path = {fold_name(name) for name in path_columns(paths.parse_part(facts.key).partition)} - table
+    return {name: kind for name, kind in facts.columns.items() if fold_name(name) not in path}
+
+
+@dataclass
+class _State(StateColumns):
+    """What log and transactions say of the columns that parts hold."""
+
+    listing: Mapping[str, LogObject]
+    contents: Mapping[str, LogContent]
+    schema: Mapping[str, str]
+    deletes: Mapping[str, Delete]
+    changes: tuple[SchemaChange, ...]
+    times: tuple[tuple[int, int], ...]
+    dated: Mapping[int, int]
+    _columns: dict[tuple[str, ...], PartColumns] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        log: LogSurvey,
+        txns: TxnSurvey,
+        records: Mapping[str, Delete],
+        other: frozenset[bytes],
+    ) -> Self:
+        """Without the columns, which follow from it."""
+        names = (item.name for item in log.listing.values())
+        times = {(name.t, name.seq) for name in names if name.seq}
+        times |= {(header.t, header.seq) for header in txns.headers.values()}
+        # As in a snapshot: a record outlives log file and object of its transaction.
+        times |= {(record.t, record.seq) for record in records.values()}
+        rows, changes = split(records.values())
+        ahead = dated.known(log.listing, other)
+        return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
+
+    def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
+        """The columns of a footer as the table has them."""
+        held = self.columns_of(marker)
+        named = {held.column(name): kind for name, kind in columns.items()}
+        return as_known({n: kind for n, kind in named.items() if n is not None}, self.schema)
+
+
+def _columns(
+    log: LogSurvey, txns: TxnSurvey, state: _State, paths: TablePaths
+) -> schemas.SchemaUnion:
+    """The columns that are known. Raises SchemaConflictError.
+
+    Of two transactions the newer one counts, and a log file that any has folded does not: a repair
+    of the schema may have corrected what they say.
+    """
+    lines: dict[str, str] = {}
+    for key, stated in sorted(txns.schemas, reverse=True):
+        line = line_now(state.changes, stated, paths.parse_txn(key))
+        known = {fold_name(name) for name in lines}
+        lines |= {name: kind for name, kind in line.items() if fold_name(name) not in known}
+    columns = schemas.SchemaUnion()
+    columns.add("the transactions", lines)
+    for key in standing(LogRead(log.listing, log.contents)):
+        if key not in txns.folded:
+            columns.add(f"log file {key}", state.line(key))
+    return columns
+
+
+def _footers(
+    table: Table,
+    tasks: list[FooterTask],
+    wanted: FooterWanted,
+    on_progress: Callable[[int], None] | None,
+) -> list[FooterFacts]:
+    footers: list[FooterFacts] = []
+    for facts in many_facts(table.store, tasks, wanted):
+        footers.append(facts)
+        if on_progress is not None and len(footers) % _TELL_EVERY == 0:
+            on_progress(len(footers))
+    return footers
+
+
+def _refuse_nothing(table: Table, objects: Mapping[str, ObjectMeta], history: History) -> None:
+    if not objects and not history.parts and not history.newest:
+        raise UsageError(
+            f"there is nothing at {table.settings.root} to rebuild a table from",
+            next_step="correct the name or the root",
+        )
+
+
+def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
+    strange = [key for key in log.strange if key.endswith(".jsonl")]
+    broken = [*log.broken, *txns.broken, *strange]
+    if broken:
+        error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
+        elsewhere = isinstance(error, ForeignPathError)
+        raise LogCorruptError(
+            f"{len(broken)} files do not read, the first {broken[0]}"
+            + (f" ({error.message})" if error is not None else ""),
+            next_step="if the table was copied or renamed, run `firnline relocate`"
+            if elsewhere
+            else "move them out of _log/ and _txn/ and run it again: a rebuild does without "
+            "them, and firnline deletes nothing that it cannot read",
+        )
+
+
+def _history(log: LogSurvey, txns: TxnSurvey, now_ms: int) -> History:
+    parts = dict(txns.parts)
+    for key in sorted(log.contents):
+        for marker in log.contents[key].markers:
+            known = parts.get(marker.p)
+            parts[marker.p] = marker if known is None else combine(known, marker)
+    marks = [c.x.purged for c in log.contents.values() if c.x is not None]
+    first = first_of_run(txns.headers)
+    newest_t = max((h.t for h in txns.headers.values()), default=0)
+    seen = txns.modified.get(txns.newest, newest_t)
+    ahead = dated.recorded(txns.other).get(newest_t)
+    return History(
+        parts=parts,
+        newest=txns.newest,
+        newest_t=newest_t,
+        newest_at=min(newest_t, dated.since(newest_t, seen, now_ms)) if ahead is None else ahead,
+        first=first,
+        first_t=txns.headers[first].t if first is not None else 0,
+        purged=max([txns.purged, *marks]),
+        listed_alive=frozenset(
+            m.p for content in log.contents.values() for m in content.markers if m.tmb is None
+        ),
+    )

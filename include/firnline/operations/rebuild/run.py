@@ -1,0 +1,196 @@
+"""Rebuild: a table's log from its parts and its transactions, when the log was lost.
+
+It is itself a transaction: fenced by ``_txn/``, and a crash at any call is mended by running it
+again. Writers should be stopped: an append under way may give up and take its parts back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from firnline.commit.transaction import commit_whole
+from firnline.errors import CommitUnknownError, FindingsError, UsageError
+from firnline.log import codec, dated
+from firnline.log.reader import time_after
+from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.metrics import Effort
+from firnline.operations.rebuild.inventory import RebuildOptions, Remains, read_remains
+from firnline.operations.rebuild.plan import RebuildPlan
+from firnline.operations.report import Report
+from firnline.properties.in_force import current, from_settings, needed
+from firnline.properties.record import PropertiesRecord
+from firnline.store.probe import probe
+from firnline.table import Table
+
+__all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
+
+OP = "rebuild"
+
+
+class RebuildReport(Report, frozen=True, kw_only=True):
+    """What a run did."""
+
+    table: str
+    dry_run: bool
+    transactions: tuple[int, ...]
+    plan: dict[str, object]
+    """As ``RebuildPlan.to_json``."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def preview(table: Table, options: RebuildOptions) -> RebuildPlan:
+    """Read what is left and decide; nothing is written.
+
+    Requests: those of ``run_rebuild`` but the puts.
+    """
+    return read_remains(table, options, None).plan
+
+
+def run_rebuild(
+    table: Table,
+    options: RebuildOptions,
+    run: RunIdentity,
+    on_progress: Callable[[int], None] | None = None,
+) -> RebuildReport:
+    """Write the log of a table anew.
+
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
+    per transaction and per object that none of them names, four for the probe of the store and two
+    PUTs. A second run right after the first is refused.
+
+    Args:
+        table: the table.
+        options: what to do with objects that nobody names.
+        run: who runs it, for the history.
+        on_progress: called with the number of footers read.
+
+    Raises:
+        UsageError: the log is whole, or there is nothing to rebuild from.
+        LogCorruptError: a log file or transaction that does not read has to be moved away first.
+        FindingsError: there are objects of which somebody has to decide; nothing was written.
+        SchemaConflictError: two parts give one column different types.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
+    """
+    began, effort = table.clock.elapsed_ms(), Effort(table)
+    remains = read_remains(table, options, on_progress)
+    table = table.under(current(remains.properties))
+    done: tuple[int, ...] = ()
+    if not options.dry_run:
+        _refuse_undecided(table, remains)
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        done = (_write(table, remains, run, began),)
+    return RebuildReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        transactions=done,
+        plan=remains.plan.to_json(),
+        requests=effort.requests,
+        seconds=effort.seconds,
+    )
+
+
+def _refuse_undecided(table: Table, remains: Remains) -> None:
+    plan = remains.plan
+    # With transactions and without parts it is a table whose last part was dropped and deleted.
+    if plan.nothing_to_do and not plan.undecided and not remains.history.newest:
+        raise UsageError(
+            f"nothing that is left of table {table.settings.name} can be live",
+            next_step="see with --dry-run why, and name parts with --include",
+        )
+    if plan.undecided:
+        first = plan.undecided[0]
+        raise FindingsError(
+            f"{len(plan.undecided)} objects of table {table.settings.name} may be live or left "
+            f"over; the first: {first.key} {first.reason}",
+            next_step="decide with --include GLOB and --exclude GLOB (see --dry-run); nothing was "
+            "written",
+        )
+
+
+def _landed(marker: Marker, t: int) -> Marker:
+    """A part is in the table since ``t`` at the latest, whatever its writer's clock said.
+
+    Else what is committed next would tombstone it before its time, and a restore take it for
+    appended since. Its place in the order of insertion stays.
+    """
+    if marker.t <= t:
+        return marker
+    return msgspec.structs.replace(marker, t=t, o=marker.order())
+
+
+def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
+    """Return when the rebuild took effect, and what it brings, where that is dated far ahead.
+
+    What nobody says any more when it took effect had done so by now.
+    """
+    plan, history = remains.plan, remains.history
+    known = dated.known(remains.log.listing, remains.other)
+    dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
+    now = max(table.clock.now_ms(), history.newest_at)
+    found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
+    found[t] = max(now, *(seen + 1 for seen in found.values()))
+    txns = {t, history.newest_t, *dated.of_transactions(remains.log.listing, remains.other)}
+    return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
+
+
+def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
+    history, plan, listing = remains.history, remains.plan, remains.log.listing
+    logs = [item.name for item in listing.values()]
+    base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
+    t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
+    seq, txn = base + 1, table.ids.uuid7(table.clock.now_ms())
+    lost = [_lost(history.parts[path], t) for path in plan.missing]
+    content = LogContent(
+        t=t,
+        schema=remains.schema,
+        markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
+        tombstones=[LogTombstone(key, t) for key in sorted(listing)],
+        deletes=list(remains.deletes.values()),
+        properties=_properties(table, remains, seq, t),
+        other=sorted(remains.other | _dates(table, remains, t)),
+        x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
+    )
+    rows = plan.rows or 0
+    header = TxnHeader(
+        seq=seq,
+        txn=txn,
+        op=OP,
+        base=base,
+        t=t,
+        log=table.paths.txn_log(t, seq, txn),
+        run=run,
+        counts=Counts(
+            parts_in=len(plan.live),
+            parts_out=len(plan.live),
+            rows_in=rows,
+            rows_out=rows,
+            logs_folded=len(listing),
+        ),
+        properties=content.properties[-1].values,
+    )
+    if not commit_whole(table, header, codec.encode(content), began):
+        raise CommitUnknownError(
+            f"rebuild {table.paths.txn(seq)} is committed, and its log file is not published yet",
+            next_step="run it again: that publishes it",
+        )
+    return seq
+
+
+def _properties(table: Table, remains: Remains, seq: int, t: int) -> list[PropertiesRecord]:
+    """What is left of what the table said of itself, the newest last.
+
+    Where nothing is, it is what the settings say.
+    """
+    if remains.properties:
+        return list(needed(remains.properties, table.clock.now_ms()))
+    return [PropertiesRecord(seq, t, from_settings(table.settings))]
+
+
+def _lost(marker: Marker, t: int) -> Marker:
+    """Its object is gone: no reader shall look for it."""
+    return msgspec.structs.replace(marker, tmb=t)

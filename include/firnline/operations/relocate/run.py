@@ -1,0 +1,257 @@
+"""Relocate: the log of a table that was copied or renamed, for the place where it lies now.
+
+Log files, transactions and certificates name the objects of the table by whole keys, those of the
+place where they were written. Each is written anew with the keys of this place, under its name,
+everything else as it was. A run that dies is run again: what names this place already stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
+from firnline.log import relocation
+from firnline.log.reader import LogObject, list_log
+from firnline.operations.metrics import Effort
+from firnline.operations.relocate.plan import (
+    RelocationPlan,
+    Seen,
+    in_order,
+    is_of,
+    refuse_missing,
+    refuse_without,
+)
+from firnline.operations.report import Report
+from firnline.paths import Root, TablePaths
+from firnline.properties.in_force import put_within
+from firnline.state.health import no_table
+from firnline.store.overwrite import overwrite
+from firnline.store.transfer import each
+from firnline.table import Table
+
+_TELL_EVERY = 100
+Named = Callable[[str, bytes], relocation.Named]
+Move = Callable[[str, bytes, TablePaths, TablePaths], bytes]
+
+
+class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    old: str | None = None
+    """Key prefix, or root URL, of the place that the log names; None: it says so itself."""
+    dry_run: bool = False
+
+
+class RelocateProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is."""
+
+    objects: int
+    objects_done: int
+
+
+class RelocateReport(Report, frozen=True, kw_only=True):
+    """What a run did."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """As ``RelocationPlan.to_json``."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def run_relocate(
+    table: Table,
+    options: RelocateOptions,
+    on_progress: Callable[[RelocateProgress], None] | None = None,
+) -> RelocateReport:
+    """Write the log of a table for the place where it lies.
+
+    Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_erase/``, ``_ckpt/`` and
+    ``_data/``, a GET that asks for an unfinished clone, a GET per log file and transaction; for
+    each that names another place, and each certificate, one GET and one PUT besides; one DELETE
+    when there are checkpoints.
+
+    Args:
+        table: the table.
+        options: where it was.
+        on_progress: called every hundred objects.
+
+    Raises:
+        UsageError: there is no table, it names this place already, parts are missing, or it names
+            objects of two places. Nothing was written.
+        LogCorruptError: a log file or transaction does not read. Nothing was written.
+        StoreError: the store failed. Run again, it goes on where it was.
+    """
+    effort = Effort(table)
+    refuse_unfinished(table)
+    plan = plan_relocation(table, options)
+    if plan is None:
+        raise UsageError(
+            f"the log of table {table.settings.name} names objects of {table.settings.root} "
+            "already: there is nothing to do",
+            next_step="see it with `firnline verify`",
+        )
+    if not options.dry_run:
+        execute(table, plan, on_progress or (lambda _: None))
+    return RelocateReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        plan=plan.to_json(),
+        requests=effort.requests,
+        seconds=effort.seconds,
+    )
+
+
+def refuse_unfinished(table: Table) -> None:
+    """Raise UsageError while a clone to this place has not copied everything yet. 1 GET."""
+    try:
+        table.store.get(table.paths.clone_plan)
+    except ObjectNotFoundError:
+        return
+    raise UsageError(
+        f"{table.settings.root} is being cloned, and not everything is copied yet",
+        next_step="run the same `firnline clone` again",
+    )
+
+
+def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | None:
+    """Read everything that names keys, and decide; nothing is written. Raises as the run.
+
+    None when no object names another place.
+    """
+    store, paths = table.store, table.paths
+    logs, _ = list_log(store, paths)
+    txns = {paths.parse_txn(meta.key): meta.key for meta in store.list(paths.txn_dir)}
+    if not logs and not txns:
+        raise no_table(table)
+    seen = Seen(paths, _prefix(options.old))
+    _read(table, list(logs), seen, relocation.named_by_log)
+    refuse_without(seen.newest, txns.values(), paths, "copy the whole table")
+    published = max((item.name.seq for item in logs.values()), default=0)
+    newest = [txns[seq] for seq in (max(txns, default=0),) if seq > published]
+    _read(table, newest, seen, relocation.named_by_txn)
+    older = [key for key in txns.values() if key not in newest]
+    # What was live right after an older transaction may be gone by now: nobody looks for it.
+    _read(table, older, seen, relocation.named_by_txn, parts=False)
+    if not seen.foreign:
+        return None
+    return _plan(table, seen, logs, sorted(txns.values()))
+
+
+def _plan(
+    table: Table, seen: Seen, logs: dict[str, LogObject], txns: Sequence[str]
+) -> RelocationPlan:
+    store, paths = table.store, table.paths
+    old = TablePaths(seen.old())
+    live = seen.live(old)
+    objects = {meta.key: meta.size for meta in store.list(paths.data_dir)}
+    refuse_missing(live, objects, paths, "copy the whole table")
+    foreign = set(seen.foreign)
+    erases = [m.key for m in store.list(paths.erase_dir) if m.key.endswith(".json")]
+    checkpoints = [meta.key for meta in store.list(paths.checkpoint_dir)]
+    return RelocationPlan(
+        old=old.prefix,
+        new=paths.prefix,
+        erases=tuple(erases),
+        transactions=tuple(key for key in txns if key in foreign),
+        logs=in_order({key: item.name for key, item in logs.items()}, seen),
+        checkpoints=tuple(k for k in checkpoints if paths.checkpoint_seq(k) is not None),
+        parts=len(live),
+        bytes=sum(live.values()),
+        grace=seen.grace,
+    )
+
+
+def _prefix(old: str | None) -> str | None:
+    if old is None:
+        return None
+    return Root.parse(old).prefix if "://" in old else old.strip("/")
+
+
+def _read(
+    table: Table,
+    keys: Sequence[str],
+    seen: Seen,
+    named: Named,
+    *,
+    parts: bool = True,
+) -> None:
+    for key, data in table.store.get_many(keys):
+        if data is None:
+            raise SnapshotUnstableError(
+                f"{key} was deleted while the table was read",
+                next_step="stop whoever maintains it, and run it again",
+            )
+        seen.take(key, named(key, data), parts=parts)
+
+
+def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress], None]) -> None:
+    """Write the objects of a plan in their order. Raises as ``run_relocate``."""
+    if plan.checkpoints:
+        for answer in table.store.delete_many(plan.checkpoints):
+            if answer.error is not None:
+                raise StoreError(
+                    f"checkpoint {answer.key} could not be deleted: {answer.error.message}",
+                    next_step="run it again; nothing depends on a checkpoint",
+                )
+    old = TablePaths(plan.old)
+    half = put_within(table.settings, plan.grace)
+    total = len(plan.erases) + len(plan.transactions) + len(plan.logs)
+    log, txn = (
+        (relocation.named_by_log, relocation.move_log),
+        (
+            relocation.named_by_txn,
+            relocation.move_txn,
+        ),
+    )
+    steps: tuple[tuple[Sequence[str], tuple[Named, Move]], ...] = (
+        (plan.transactions, txn),
+        (plan.logs[:-1], log),
+        (plan.logs[-1:], log),
+    )
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        if done % _TELL_EVERY == 0:
+            tell(RelocateProgress(objects=total, objects_done=done))
+
+    for _ in each(plan.erases, partial(_rewrite, table, relocation.move_certificate, old, half)):
+        one_more()
+    for keys, (named, move) in steps:
+        for _ in each(keys, partial(_rewrite, table, move, old, half, named=named)):
+            one_more()
+
+
+def _rewrite(
+    table: Table, move: Move, old: TablePaths, within: int, key: str, *, named: Named | None = None
+) -> None:
+    """One object: fetched, and written for the new place unless somebody was quicker.
+
+    Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
+    """
+    read_at = table.clock.elapsed_ms()
+    try:
+        data = table.store.get(key)
+    except ObjectNotFoundError as error:
+        raise SnapshotUnstableError(
+            f"{key} was deleted while the table was relocated",
+            next_step="stop whoever maintains the table, and run it again",
+        ) from error
+    if named is not None and not is_of(named(key, data), old, table.paths):
+        return
+    moved = move(key, data, old, table.paths)
+    if moved == data:
+        return
+    if table.clock.elapsed_ms() - read_at > within:
+        # Somebody else may have done all of it since, and clean-up deleted the object.
+        raise SnapshotUnstableError(
+            f"this run stood still for longer than half the grace before it could write {key}",
+            next_step="run it again",
+        )
+    overwrite(table.store, key, moved)

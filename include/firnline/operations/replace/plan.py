@@ -1,0 +1,269 @@
+"""What a replace of an interval drops, rewrites and hides: pure, printable, with reasons."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.commit.keys import refuse_outside_key
+from firnline.errors import CommitConflictError, UsageError
+from firnline.log.records import Marker
+from firnline.operations.delete.plan import Mode, judge_by
+from firnline.operations.merge.plan import LeftAlone, PlannedGroup
+from firnline.operations.selection import HIDDEN, Selected, select
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
+from firnline.settings.fields import TIME_TRANSFORMS
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import SchemaUnion, normalise
+from firnline.types.values import Scalar, bound_key, canonical
+from firnline.types.widening import as_known
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which rows are replaced: ``[start, end)`` of a column, and what other columns equal."""
+
+    column: str
+    start: Scalar
+    end: Scalar
+    """Not replaced itself."""
+    equal: tuple[tuple[str, Scalar], ...] = ()
+
+    def bound(self, columns: Mapping[str, str]) -> Span:
+        """With columns as the table spells them and values in their columns' form.
+
+        Args:
+            columns: of the table and of the new rows, column -> SQL type.
+
+        Raises:
+            UsageError: a column that there is not, a value that its column cannot hold, a column
+                that is named twice, an empty interval, a column whose values have no order.
+        """
+        name, kind = _column(self.column, columns)
+        key = bound_key(kind)
+        if key is None or kind == "BOOLEAN":
+            raise UsageError(
+                f"column {name!r} is {kind}, which has no intervals",
+                next_step="name a column of times, dates or numbers",
+            )
+        start, end = (_value(name, kind, value) for value in (self.start, self.end))
+        if not key(start) < key(end):
+            raise UsageError(
+                f"there is nothing between {start} and {end} in column {name!r}",
+                next_step="give an end after the start; the end itself is not replaced",
+            )
+        equal = tuple(_equal(column, value, columns) for column, value in self.equal)
+        named = [name, *(column for column, _ in equal)]
+        twice = next((column for column in named if named.count(column) > 1), None)
+        if twice is not None:
+            raise UsageError(
+                f"column {twice!r} is named twice", next_step="give each column one condition"
+            )
+        return Span(name, start, end, equal)
+
+    def predicate(self, columns: Mapping[str, str]) -> Predicate:
+        """True for the rows that are replaced. Raises UsageError as ``bound``."""
+        span = self.bound(columns)
+        limits = (GreaterEqual(span.column, span.start), Less(span.column, span.end))
+        return bind(And((*limits, *(Equal(*pair) for pair in span.equal))), columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it speaks of."""
+        return (self.column, *(column for column, _ in self.equal))
+
+    def __str__(self) -> str:
+        start, end = (str(value).replace(".000000", "") for value in (self.start, self.end))
+        text = f"{self.column} from {start} to {end}"
+        return text + "".join(f", {column} = {value}" for column, value in self.equal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacePlan(Selected):
+    """What a replace would do with the parts that are there."""
+
+    mode: Mode
+    span: Span
+    where: bytes
+    """The bound predicate as JSON."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the interval, totals, a row per group and per partition."""
+        return {
+            "mode": self.mode,
+            "column": self.span.column,
+            "start": self.span.start,
+            "end": self.span.end,
+            "equal": dict(self.span.equal),
+            "where": msgspec.json.decode(self.where),
+            "parts_hidden": self.hidden,
+            **self.as_json(),
+        }
+
+
+def plan_replace(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    span: Span,
+    columns: Mapping[str, str],
+    *,
+    mode: Mode,
+) -> ReplacePlan:
+    """Decide what becomes of the live parts.
+
+    A part of which statistics prove that every row is replaced dies unread, in either mode. One
+    that may hold such rows and others is rewritten (eager), or stays until a merge (lazy).
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        span: which rows are replaced.
+        columns: of the table and of the new rows, column -> SQL type.
+        mode: what becomes of parts that the interval cuts.
+
+    Raises UsageError as ``Span.bound``, and for columns outside the table's primary key.
+    """
+    bound = span.bound(columns)
+    refuse_outside_key(
+        settings,
+        bound.columns,
+        "a replace",
+        next_step="append the new rows, which replace those of their keys, and delete the others",
+    )
+    tree = bound.predicate(columns)
+    partitions = list(snapshot.partitions)
+    found = select(snapshot, settings, partitions, judge_by(snapshot, tree, columns), frozenset())
+    left = found.left_alone
+    if mode == "lazy":
+        cut = [(group.partition, m) for group in found.groups for m in group.parts]
+        left = (*(LeftAlone(m.p, name, m.b, HIDDEN) for name, m in cut), *left)
+    return ReplacePlan(
+        seq=snapshot.seq,
+        mode=mode,
+        span=bound,
+        where=to_json(tree),
+        groups=_by_side(snapshot, found.groups, bound, columns) if mode == "eager" else (),
+        dropped=found.dropped,
+        left_alone=left,
+    )
+
+
+def _by_side(
+    snapshot: Snapshot, groups: Sequence[PlannedGroup], span: Span, columns: Mapping[str, str]
+) -> tuple[PlannedGroup, ...]:
+    """The groups, but what lies before the interval apart from what lies behind it.
+
+    Together they would become a part that spans the whole interval, which the next replace of it
+    would have to read.
+    """
+    before = Pruner(Less(span.column, span.start), columns)
+    behind = Pruner(GreaterEqual(span.column, span.end), columns)
+    found: list[PlannedGroup] = []
+    for group in groups:
+        sides: dict[tuple[bool, bool], list[Marker]] = defaultdict(list)
+        for marker in group.parts:
+            stats = snapshot.stats_of(marker)
+            sides[before.matches_nothing(stats), behind.matches_nothing(stats)].append(marker)
+        found += [PlannedGroup(group.partition, tuple(p), group.deletes) for p in sides.values()]
+    return tuple(found)
+
+
+def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
+    """The columns of a table, column -> SQL type, and those that new rows have besides.
+
+    Raises SchemaConflictError.
+    """
+    known = SchemaUnion()
+    known.add("the table", schema)
+    step = "cast the column to the type the table has"
+    known.add("the new rows", as_known(new, known.columns), next_step=step)
+    return known.columns
+
+
+def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
+    """For a table without a part, whose columns may be those of the new rows: nothing to touch."""
+    return ReplacePlan(
+        seq=snapshot.seq, mode=mode, span=span, where=b"null", groups=(), dropped=(), left_alone=()
+    )
+
+
+def refuse_rivals(
+    planned: Snapshot, tree: Predicate, columns: Mapping[str, str]
+) -> Callable[[Snapshot], None]:
+    """For an eager replace: a check of the base that is committed on.
+
+    Rows that a rival brought since are hidden by the record in any case. But clients of version 1
+    do not know records, and would see them beside the new ones: so plan again, and drop or
+    rewrite them.
+
+    Args:
+        planned: what the plan was made on.
+        tree: the bound predicate.
+        columns: column -> SQL type.
+
+    Returns:
+        what raises CommitConflictError for a base with such rows.
+    """
+    pruner = Pruner(tree, columns)
+
+    def refuse(base: Snapshot) -> None:
+        if base.seq == planned.seq:
+            return
+        for path, marker in base.live.items():
+            if path in planned.live or base.sequence_of(marker) <= planned.seq:
+                continue
+            if not pruner.matches_nothing(base.stats_of(marker)):
+                raise CommitConflictError(
+                    f"a rival wrote rows of the same interval meanwhile, in {path}",
+                    next_step="run it again: it plans on what is there now",
+                )
+
+    return refuse
+
+
+def time_column(settings: TableSettings) -> str | None:
+    """The column that the settings say time by: of the partitions, of the TTL, or sorted by first.
+
+    None where they name none of these.
+    """
+    for field in settings.partition_by:
+        if field.transform in TIME_TRANSFORMS:
+            return field.column
+    if settings.ttl is not None and settings.ttl.column is not None:
+        return settings.ttl.column
+    return settings.sort_by[0].column if settings.sort_by else None
+
+
+def _column(name: str, columns: Mapping[str, str]) -> tuple[str, str]:
+    found = bind(IsNull(name), columns)
+    assert isinstance(found, IsNull)  # what it was
+    return found.column, normalise(columns[found.column])
+
+
+def _equal(name: str, value: Scalar, columns: Mapping[str, str]) -> tuple[str, Scalar]:
+    column, kind = _column(name, columns)
+    return column, _value(column, kind, value)
+
+
+def _value(name: str, kind: str, value: Scalar) -> Scalar:
+    """In canonical form; from the command line every value comes as a text."""
+    if kind == "BOOLEAN" and isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    if value is None:
+        raise UsageError(
+            f"column {name!r} is compared with null, which is never true",
+            next_step="give a value; rows with a null are not replaced",
+        )
+    try:
+        return canonical(kind, value)
+    except ValueError as error:
+        raise UsageError(
+            f"column {name!r} is {kind}: {error}",
+            next_step="write a value that the column's type can hold",
+        ) from None

@@ -1,0 +1,285 @@
+"""Replace an interval: rows of ``[start, end)`` go, new ones take their place, in one transaction.
+
+It commits a delete record for the interval, the new parts above it (their data sequence is the
+transaction's own), and tombstones for the parts that lie wholly inside. Parts that the interval
+cuts are rewritten in the same transaction (eager) or left to the next merge (lazy).
+(docs/format.md, "Replaces")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firnline.append.append import scratch_folder
+from firnline.commit.base import Base, take_base
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitConflictError, UsageError
+from firnline.kernel.engine import Engine
+from firnline.log.records import Delete
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.delete.plan import Mode
+from firnline.operations.groups import commit_or_discard
+from firnline.operations.kernel_tasks import Work
+from firnline.operations.merge.run import Progress
+from firnline.operations.metrics import Effort
+from firnline.operations.replace.options import ReplaceFailedError, ReplaceOptions, ReplaceReport
+from firnline.operations.replace.plan import (
+    ReplacePlan,
+    plan_nothing,
+    plan_replace,
+    refuse_rivals,
+    with_new_columns,
+)
+from firnline.operations.rewriting import Executed, change, execute
+from firnline.state.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+from firnline.types.schema import SchemaUnion
+
+if TYPE_CHECKING:
+    from firnline.append.source import Rows
+    from firnline.operations.replace.rows import NewRows
+
+__all__ = ["ReplaceFailedError", "ReplaceOptions", "ReplaceReport", "preview", "run_replace"]
+
+OP = "replace"
+
+
+def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
+    """What ``run_replace`` would do to the parts; no new row is looked at.
+
+    Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
+    """
+    base = take_base(table)
+    table = base.table
+    if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
+        return plan_nothing(base.snapshot, options.span(table.settings), _mode(table, options))
+    return _plan(table, base, options, {})
+
+
+def run_replace(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: ReplaceOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+    *,
+    data: Rows | NewRows | None = None,
+    scratch: Path | None = None,
+) -> ReplaceReport:
+    """Replace the rows of an interval in one transaction, all of it or nothing.
+
+    Readers see the old rows or the new ones. An append that began before the commit is covered
+    (its rows of the interval are hidden whenever it lands), one that began after it stays. Of two
+    replaces at once the later commit wins where they overlap, also over the other's new rows.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, a LIST per prefix and a
+    GET per staged file, a PUT per new part, one GET per part that the interval cuts and the
+    outputs (eager), four for the probe of the store and two PUT. Parts that lie wholly inside or
+    wholly outside by their statistics are never read.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to read.
+        options: which rows, and the files with the new ones.
+        run: who runs it, for the history.
+        on_progress: called whenever a group has been read.
+        data: the new rows instead of files: tables, streams of batches, or parts that somebody
+            has written already.
+        scratch: folder for files on their way; None: the system's.
+
+    Raises:
+        UsageError: an interval that is none; not exactly one of files, data and nothing; a new
+            row outside of the interval, or no new row at all.
+        PartUnreadableError, PartSchemaError, SchemaConflictError: new rows that do not fit.
+        ReplaceFailedError: a part could not be read; nothing was committed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    _refuse_sources(options, has_data=data is not None)
+    tell = on_progress or (lambda _: None)
+    state = _Run(table, options, run, tell, Effort(table))
+    if options.dry_run:
+        return state.report(preview(table, options), Executed(), None)
+    with state.new:
+        state.answer_for(data)
+        base = take_base(table)
+        table = state.table = base.table
+        if options.span(table.settings).column in base.snapshot.schema:
+            _plan(table, base, options, {})  # before a row is read: the interval may be none
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        return state.replace(base, state.write(base, data, scratch), engine)
+
+
+def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:
+    given = [bool(options.files), has_data, options.nothing]
+    if options.dry_run and not any(given):
+        return  # a plan needs no rows
+    if sum(given) != 1:
+        raise UsageError(
+            "the interval is to be replaced with "
+            + ("nothing that is named" if not any(given) else "rows and with nothing at once"),
+            next_step="give files with the new rows, or say that there are none (--nothing)",
+        )
+
+
+def _plan(
+    table: Table, base: Base, options: ReplaceOptions, new_columns: Mapping[str, str]
+) -> ReplacePlan:
+    return plan_replace(
+        base.snapshot,
+        table.settings,
+        options.span(table.settings),
+        with_new_columns(base.snapshot.schema, new_columns),
+        mode=_mode(table, options),
+    )
+
+
+def _mode(table: Table, options: ReplaceOptions) -> Mode:
+    return options.mode or table.settings.deletes
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: ReplaceOptions
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    delete: str = ""
+    engine: Engine | None = None
+    transaction: int | None = None
+    counts: Counts = field(default_factory=Counts)
+    new: Outputs = field(init=False)
+    """The parts with the new rows: those of every try."""
+
+    def __post_init__(self) -> None:
+        self.new = Outputs(self.table)
+        self.delete = self.table.ids.uuid7(self.table.clock.now_ms())
+
+    def answer_for(self, data: Rows | NewRows | None) -> None:
+        """Parts that somebody has written already go like those of this run."""
+        if data is not None:
+            from firnline.operations.replace.rows import NewRows
+
+            if isinstance(data, NewRows):
+                self.new.add(*data.keys)
+
+    def write(self, base: Base, data: Rows | NewRows | None, scratch: Path | None) -> NewRows:
+        """Upload the new rows; nothing of them is visible."""
+        from firnline.append.source import tables_of
+        from firnline.operations.replace.rows import NewParts, NewRows
+        from firnline.operations.replace.source import read_staged, staged_files
+
+        table, options = self.table, self.options
+        if isinstance(data, NewRows):
+            self.delete = data.delete or self.delete  # their footers name it
+            return data
+        if options.nothing:
+            return NewRows()
+        with scratch_folder(scratch) as folder:
+            new = NewParts(
+                table, base, options.span(table.settings), self.delete, folder, options.partition
+            )
+            if data is None:
+                known = SchemaUnion()
+                known.add("the table", base.snapshot.schema)
+                files = staged_files(table, options.files)
+                data = read_staged(files, table, known, folder)
+            written = new.write(tables_of(data))
+            self.new.add(*written.keys)
+            return written
+
+    def replace(self, base: Base, new: NewRows, engine: Callable[[], Engine]) -> ReplaceReport:
+        """Plan, execute and commit, again where a rival was quicker."""
+        while True:
+            plan = _plan(self.table, base, self.options, new.columns)
+            found = self._execute(base, plan, engine)
+            if found.failures:
+                found.discard(self.table)
+                raise ReplaceFailedError(self.report(plan, found, new))
+            if self._commit(base, plan, found, new):
+                return self.report(plan, found, new)
+            self.effort.replan()
+            # From the first base on: the new parts are as old as that, and must not be taken for
+            # orphans before they are committed.
+            base = take_base(self.table, began_ms=base.began_ms)
+            self.table = base.table
+
+    def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
+        if not plan.groups:
+            return Executed()
+        if self.engine is None:
+            self.engine = engine()
+            self.identity = msgspec.structs.replace(
+                self.identity, application_id=self.engine.application_id
+            )
+        work = Work(op=OP, hides=(self._record(plan),), only_touched=True)
+        return execute(
+            self.table,
+            base.snapshot,
+            self.engine,
+            plan.groups,
+            work,
+            self.on_progress,
+            go_on=False,
+        )
+
+    def _record(self, plan: ReplacePlan) -> Delete:
+        """The record; its sequence and time are set when it is committed."""
+        return Delete(self.delete, 0, 0, msgspec.Raw(plan.where))
+
+    def _commit(self, base: Base, plan: ReplacePlan, found: Executed, new: NewRows) -> bool:
+        """False when a rival took parts of the plan away, or brought rows of the interval."""
+        old = change(base.snapshot, found, plan, [self._record(plan)], OP)
+        columns = with_new_columns(base.snapshot.schema, new.columns)
+        rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
+
+        def refuse(snapshot: Snapshot) -> None:
+            new.refuse_old_names(snapshot)
+            if plan.mode == "eager":
+                rivals(snapshot)
+
+        wanted = replace(new.added_to(old), refuse=refuse)
+        try:
+            committed = commit_or_discard(
+                self.table, base, wanted, self.identity, found.done, self.new.attempt
+            )
+        except CommitConflictError:
+            return False
+        self.transaction, self.counts = committed.header.seq, committed.header.counts
+        return True
+
+    def report(self, plan: ReplacePlan, found: Executed, new: NewRows | None) -> ReplaceReport:
+        """What was planned, and what became of it."""
+        return ReplaceReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            mode=plan.mode,
+            column=plan.span.column,
+            start=plan.span.start,
+            end=plan.span.end,
+            equal=dict(plan.span.equal),
+            delete=None if self.transaction is None else self.delete,
+            transaction=self.transaction,
+            rows_new=0 if new is None else new.rows,
+            parts_new=0 if new is None else len(new.parts),
+            bytes_new=0 if new is None else new.bytes,
+            parts_read=plan.parts_in,
+            parts_rewritten=len(found.touched),
+            parts_dropped=len(plan.dropped),
+            parts_excluded=plan.excluded,
+            parts_hidden=plan.hidden,
+            counts=self.counts,
+            failures=tuple(found.failures),
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

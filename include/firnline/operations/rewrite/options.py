@@ -1,0 +1,99 @@
+"""What a rewrite is asked to do: options, checked, as a plan and as work for kernels."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firnline.commit.keys import outside_key
+from firnline.errors import UsageError
+from firnline.kernel.query.process import check_query
+from firnline.operations.kernel_tasks import Work
+from firnline.operations.rewrite.plan import RewritePlan, plan_rewrite
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import Predicate, columns_of, to_sql
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+
+OP = "rewrite"
+SOURCE = "_rows"
+"""What the query calls the rows of a partition."""
+
+
+class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do; exactly one of ``where`` and ``sql``."""
+
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    """Unix ms, end exclusive: only partitions whose whole span of time lies between; both or
+    neither."""
+    where: str | None = None
+    """Rows to keep: a condition in SQL. A row for which it is false or null vanishes."""
+    sql: str | None = None
+    """A query in DuckDB's dialect over ``_rows`` that makes the rows of each partition anew."""
+    force: bool = False
+    """Also where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
+    first_try: int = 0
+    """Number of the first try of this execution of the run: partitions that it has committed since
+    are done, so that a retry does not apply a query twice. 0: every partition anew."""
+    dry_run: bool = False
+
+
+def make_plan(
+    table: Table, snapshot: Snapshot, options: RewriteOptions, only: frozenset[str] | None
+) -> RewritePlan:
+    """Plan of the options. Raises UsageError."""
+    return plan_rewrite(
+        snapshot,
+        table.settings,
+        _condition(snapshot, options),
+        partitions=options.partitions,
+        interval=_interval(options),
+        only=only,
+    )
+
+
+def _interval(options: RewriteOptions) -> tuple[int, int] | None:
+    start, end = options.start_ms, options.end_ms
+    if start is None and end is None:
+        return None
+    if start is None or end is None or start >= end:
+        raise UsageError(
+            "the interval has no start or no end, or ends before it starts",
+            next_step="give both, the end exclusive",
+        )
+    return start, end
+
+
+def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
+    """The filter, bound; None when there is a query, which is checked. Raises UsageError."""
+    if (options.where is None) == (options.sql is None):
+        raise UsageError(
+            "a rewrite takes a condition (where) or a query (sql)", next_step="give one of them"
+        )
+    if options.where is None:
+        check_query(str(options.sql), SOURCE, snapshot.schema)
+        return None
+    try:
+        return parse_sql(options.where, snapshot.schema)
+    except UsageError as error:
+        raise UsageError(
+            error.message,
+            next_step=f"{error.next_step.removesuffix('; nothing else')}; whatever is more takes a "
+            "query (sql) over _rows",
+        ) from None
+
+
+def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
+    """What kernels do for the options. Raises UsageError."""
+    condition = _condition(snapshot, options)
+    if condition is None:
+        limit = table.settings.rewrite.time_limit
+        return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)
+    return Work(
+        op=OP,
+        keep=to_sql(condition, snapshot.schema),
+        only_touched=True,
+        keep_winners=bool(outside_key(table.settings, columns_of(condition))),
+    )

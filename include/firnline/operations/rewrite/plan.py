@@ -1,0 +1,248 @@
+"""What a rewrite of partitions would read, drop unread and leave alone: pure, printable."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.commit import keys
+from firnline.errors import UsageError
+from firnline.log.records import Marker
+from firnline.operations.merge.plan import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.selection import NO_ROW, Selected, Verdict, choose, select, select_whole
+from firnline.parquet.partition import span_of
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.tree import Predicate, columns_of
+from firnline.settings.fields import TIME_TRANSFORMS
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+
+STAYS = "its statistics prove that every row stays"
+BEYOND = "its partition reaches beyond the interval"
+_PUT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One partition, rewritten in one transaction of its own."""
+
+    partition: str
+    groups: tuple[PlannedGroup, ...]
+    """Read. With a filter, parts of them that lose no row stay as they are."""
+    dropped: tuple[Marker, ...]
+    """No row stays, as their statistics prove: they go unread."""
+    rows_elsewhere: int
+    """Visible rows of the parts that are left alone, of those in which they are known."""
+    uncounted: int = 0
+    """Parts that are left alone and count as empty: they state no rows, or a delete may hide
+    some."""
+
+    @property
+    def parts(self) -> int:
+        """Parts that are read or dropped."""
+        return sum(len(group.parts) for group in self.groups) + len(self.dropped)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to read, and at most about as many to write."""
+        return sum(group.bytes for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """Partitions in order of their names."""
+
+    seq: int
+    """Transaction of the snapshot it was made from."""
+    partitions: tuple[PlannedPartition, ...]
+    left_alone: tuple[LeftAlone, ...]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no part can lose a row."""
+        return not self.partitions
+
+    @property
+    def groups(self) -> list[PlannedGroup]:
+        """Of all partitions."""
+        return [group for partition in self.partitions for group in partition.groups]
+
+    @property
+    def parts_in(self) -> int:
+        """Parts that would be read."""
+        return sum(len(group.parts) for group in self.groups)
+
+    @property
+    def parts_dropped(self) -> int:
+        """Parts that would go unread."""
+        return sum(len(partition.dropped) for partition in self.partitions)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that would be read, and at most about as many written."""
+        return sum(partition.bytes for partition in self.partitions)
+
+    @property
+    def requests(self) -> int:
+        """Upper estimate of store requests; log reads not counted."""
+        if self.nothing_to_do:
+            return 0
+        uploads = sum(
+            1 if g.bytes <= _PUT_BYTES else 2 + g.bytes // _PUT_BYTES for g in self.groups
+        )
+        return self.parts_in + uploads + FIXED_REQUESTS + 2 * (len(self.partitions) - 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row per partition, the reasons with their counts."""
+        reasons = Counter(part.reason for part in self.left_alone)
+        return {
+            "seq": self.seq,
+            "parts_to_read": self.parts_in,
+            "parts_to_drop": self.parts_dropped,
+            "bytes_in": self.bytes_in,
+            "requests": self.requests,
+            "partitions": [
+                {
+                    "partition": p.partition,
+                    "parts_to_read": p.parts - len(p.dropped),
+                    "parts_to_drop": len(p.dropped),
+                    "groups": len(p.groups),
+                    "bytes": p.bytes,
+                }
+                for p in self.partitions
+            ],
+            "left_alone": dict(reasons.most_common()),
+        }
+
+
+def plan_rewrite(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    where: Predicate | None,
+    *,
+    partitions: Sequence[str] = (),
+    interval: tuple[int, int] | None = None,
+    only: frozenset[str] | None = None,
+) -> RewritePlan:
+    """Decide which partitions are rewritten and which of their parts are read.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        where: rows to keep, bound; None for a query, which has to see every part.
+        partitions: globs over partition paths; empty for all.
+        interval: (start, end), unix ms, end exclusive: only partitions whose whole span of time
+            lies in it.
+        only: partitions to plan, when the others are done already; None for all.
+
+    Raises:
+        UsageError: a glob matches no partition; an interval for a table that is not partitioned
+            by time.
+    """
+    chosen, left = _within(snapshot, settings, choose(snapshot, partitions), interval)
+    if only is not None:
+        chosen = [partition for partition in chosen if partition in only]
+    if where is None:
+        if settings.deleted is not None:
+            raise UsageError(
+                f"table {settings.name} has key tombstones (column {settings.deleted!r}), which a "
+                "query would take for rows",
+                next_step="rewrite by a condition (where), or append the new rows: they replace "
+                "those of their keys",
+            )
+        planned = [_whole(snapshot, partition) for partition in chosen]
+        return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
+    planned = []
+    by_winners = bool(keys.outside_key(settings, columns_of(where)))
+    for partition in chosen:
+        selected = _select(snapshot, settings, partition, where, by_winners=by_winners)
+        left += [
+            msgspec.structs.replace(part, reason=STAYS) if part.reason == NO_ROW else part
+            for part in selected.left_alone
+        ]
+        if not selected.only_record:
+            planned.append(_planned(snapshot, partition, selected))
+    return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
+
+
+def _select(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    keep: Predicate,
+    *,
+    by_winners: bool,
+) -> Selected:
+    """The parts of a partition by what becomes of the rows that do not stay."""
+    pruner = Pruner(keep, snapshot.schema)
+
+    def judge(marker: Marker) -> Verdict:
+        stays = pruner.outcomes(snapshot.stats_of(marker))
+        if not stays.false and not stays.unknown:
+            return "none"
+        # Unread only where it is known how many visible rows go.
+        countable = marker.n is not None and not snapshot.pending_deletes(marker, partition)
+        return "all" if countable and not stays.true else "some"
+
+    if by_winners:
+        return select_whole(snapshot, [partition], judge)
+    return select(snapshot, settings, [partition], judge, frozenset())
+
+
+def _within(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    chosen: Sequence[str],
+    interval: tuple[int, int] | None,
+) -> tuple[list[str], list[LeftAlone]]:
+    """Partitions wholly within the interval; parts of those that it cuts, with the reason."""
+    if interval is None:
+        return list(chosen), []
+    fields = settings.partition_by
+    column = next((f.column for f in fields if f.transform in TIME_TRANSFORMS), None)
+    if column is None:
+        raise UsageError(
+            f"table {settings.name} is not partitioned by time, so an interval chooses nothing",
+            next_step="name partitions instead, or partition the table by day, month or hour",
+        )
+    start, end = interval
+    within: list[str] = []
+    left: list[LeftAlone] = []
+    for partition in chosen:
+        span = (span_of(partition, fields) or {}).get(column)
+        if span is None or span[1] <= start or span[0] >= end:
+            continue
+        if start <= span[0] and span[1] <= end:
+            within.append(partition)
+            continue
+        left += [LeftAlone(m.p, partition, m.b, BEYOND) for m in snapshot.partitions[partition]]
+    return within, left
+
+
+def _whole(snapshot: Snapshot, partition: str) -> PlannedPartition:
+    """All parts of a partition as one group: a query may aggregate over any of its rows."""
+    parts = sorted(snapshot.partitions[partition], key=lambda m: (*m.order(), m.p))
+    pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
+    group = PlannedGroup(partition, tuple(parts), tuple(pending.values()))
+    return PlannedPartition(partition, (group,), (), 0)
+
+
+def _planned(snapshot: Snapshot, partition: str, selected: Selected) -> PlannedPartition:
+    dropped = tuple(marker for _, marker in selected.dropped)
+    handled = {m.p for g in selected.groups for m in g.parts} | {m.p for m in dropped}
+    rest = [m for m in snapshot.partitions[partition] if m.p not in handled]
+    rows = [_visible(snapshot, marker, partition) for marker in rest]
+    known = [count for count in rows if count is not None]
+    return PlannedPartition(partition, selected.groups, dropped, sum(known), len(rows) - len(known))
+
+
+def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
+    """Rows of a part that readers see; None where only reading it would tell."""
+    pending = snapshot.pending_deletes(marker, partition)
+    if not pending:
+        return marker.n
+    return 0 if snapshot.hidden_whole(marker, pending) else None

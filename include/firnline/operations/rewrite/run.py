@@ -1,0 +1,267 @@
+"""The rewrite of partitions: rows stay by a filter, or are made anew by a query.
+
+All or nothing for each partition: its transaction is committed when all of it is written, and
+readers see nothing before. Partitions that are committed stay so when a later one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitConflictError, TooMuchRemovedError
+from firnline.kernel.engine import Engine
+from firnline.kernel.task import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import outputs_of
+from firnline.operations.groups import PartitionResult, commit_or_discard, is_nothing, run_groups
+from firnline.operations.kernel_tasks import kernel_task
+from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.metrics import Effort
+from firnline.operations.rewrite.options import OP, RewriteOptions, make_plan, make_work
+from firnline.operations.rewrite.plan import PlannedPartition, RewritePlan
+from firnline.operations.rewrite.report import (
+    PartitionRewrite,
+    RewriteFailedError,
+    RewriteRefusedError,
+    RewriteReport,
+    change,
+    too_much,
+)
+from firnline.state.history import add_counts, history
+from firnline.store.probe import probe
+from firnline.table import Table
+
+__all__ = [
+    "RewriteFailedError",
+    "RewriteOptions",
+    "RewriteRefusedError",
+    "RewriteReport",
+    "preview",
+    "run_rewrite",
+]
+_NAMED = 1_000
+"""Partitions that a report names."""
+_TRANSACTIONS = 1_000_000
+"""More than are ever kept."""
+
+
+def preview(table: Table, options: RewriteOptions) -> RewritePlan:
+    """What ``run_rewrite`` would do; requests of ``take_base``, errors of ``run_rewrite``."""
+    base = take_base(table)
+    return make_plan(base.table, base.snapshot, options, None)
+
+
+def run_rewrite(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: RewriteOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> RewriteReport:
+    """Rewrite partitions, each in one transaction.
+
+    A filter may be run again at any time and changes nothing the second time. A query is applied
+    again to what an earlier run made of a partition; a retry that states ``first_try`` goes on
+    where the tries before it ended, also beside one of them that was given up and still runs.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
+    statistics do not exclude, the outputs, four for the probe of the store and two PUT per
+    partition that changes; for a retry with ``first_try`` one LIST and a ranged GET per
+    transaction that is kept.
+
+    Args:
+        table: the table.
+        engine: called once there is a part to read.
+        options: which partitions, and what becomes of their rows.
+        run: who runs it, for the history.
+        on_progress: called whenever a group is read or a partition is committed.
+
+    Raises:
+        UsageError: options that contradict each other, a condition or query that is refused, a
+            glob that matches no partition.
+        RewriteFailedError: some partitions could not be rewritten; the others are.
+        RewriteRefusedError: some would have lost too many rows; the others are rewritten.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
+    only: frozenset[str] | None = None
+    while True:
+        base = take_base(table)
+        table = state.table = base.table
+        plan = make_plan(table, base.snapshot, options, state.left(base, only))
+        state.planned(plan, first=only is None)
+        if options.dry_run or plan.nothing_to_do:
+            break
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        # Only those: a query would make other rows of what it has made already.
+        only = frozenset(state.execute(base, plan, engine))
+        if not only:
+            break
+        state.effort.replan()
+    report = state.report()
+    if not report.failures:
+        return report
+    if all(f.error == TooMuchRemovedError.__name__ for f in report.failures):
+        raise RewriteRefusedError(report)
+    raise RewriteFailedError(report)
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: RewriteOptions
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    engine: Engine | None = None
+    partition_count: int = 0
+    groups: int = 0
+    groups_done: int = 0
+    parts_in: int = 0
+    parts_read: int = 0
+    parts_untouched: int = 0
+    partitions_earlier: int = 0
+    counts: list[Counts] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    partitions: list[PartitionRewrite] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    mine: set[str] = field(default_factory=set)
+    """Partitions that this try has committed."""
+
+    def left(self, base: Base, only: frozenset[str] | None) -> frozenset[str] | None:
+        """Partitions to plan: those without the ones that another try has done; None for all."""
+        run, first = self.identity, self.options.first_try
+        if not first or not run.run_id or (run.try_number <= first and not self.effort.replans):
+            return only
+        done = {
+            partition
+            for header in history(self.table, _TRANSACTIONS)
+            if header.op == OP
+            and (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
+            and header.run.try_number >= first
+            for partition in header.partitions
+        }
+        self.partitions_earlier = len(done - self.mine)
+        return (frozenset(base.snapshot.partitions) if only is None else only) - done
+
+    def planned(self, plan: RewritePlan, *, first: bool) -> None:
+        if first:
+            self.partition_count = len(plan.partitions)
+        self.groups = self.groups_done + len(plan.groups)
+        self.parts_in = self.parts_read + plan.parts_in
+
+    def execute(self, base: Base, plan: RewritePlan, engine: Callable[[], Engine]) -> list[str]:
+        """Run a plan to its end; returns the partitions of which a rival took parts away."""
+        planned = {p.partition: p for p in plan.partitions}
+        unread = [PartitionResult(p.partition, (), ()) for p in plan.partitions if not p.groups]
+        lost: list[str] = []
+        on = base
+        for result in unread:
+            on = self._finish(base, on, planned[result.partition], result, lost)
+        if not plan.groups:
+            return lost
+        work = make_work(self.table, base.snapshot, self.options)
+        tasks = [
+            (group, kernel_task(self.table, base.snapshot, number, group, work))
+            for number, group in enumerate(plan.groups)
+        ]
+        with closing(run_groups(self.table, self._engine(engine), tasks, self._read)) as running:
+            for found in running:
+                if found is not None:
+                    on = self._finish(base, on, planned[found.partition], found, lost)
+        return lost
+
+    def _engine(self, engine: Callable[[], Engine]) -> Engine:
+        if self.engine is None:
+            self.engine = engine()
+            name = self.engine.application_id
+            self.identity = msgspec.structs.replace(self.identity, application_id=name)
+        return self.engine
+
+    def _finish(
+        self,
+        planned_on: Base,
+        on: Base,
+        planned: PlannedPartition,
+        result: PartitionResult,
+        lost: list[str],
+    ) -> Base:
+        """Commit one partition; returns the base for the next."""
+        if result.failures:
+            self.failures += result.failures
+            return on
+        wanted = change(planned_on.snapshot, planned, result.done, OP)
+        refused = too_much(planned, wanted, result.done, self._most())
+        if refused is not None:
+            Outputs(self.table, outputs_of(result.done)).delete()
+            self.failures.append(refused)
+            return on
+        untouched = sum(len(r.untouched) for _, r in result.done)
+        self.parts_untouched += untouched
+        transaction: int | None = None
+        if not is_nothing(wanted):
+            try:
+                made = commit_or_discard(self.table, on, wanted, self.identity, result.done)
+            except CommitConflictError:
+                lost.append(planned.partition)
+                return take_base(self.table, began_ms=on.began_ms)
+            transaction = made.header.seq
+            self.transactions.append(transaction)
+            self.mine.add(planned.partition)
+            self.counts.append(made.header.counts)
+            on = made.base or take_base(self.table, began_ms=on.began_ms)
+        self._note(PartitionRewrite.of(planned.partition, wanted.counts, untouched, transaction))
+        return on
+
+    def _most(self) -> float:
+        return 1.0 if self.options.force else self.table.settings.rewrite.max_removed_fraction
+
+    def _note(self, done: PartitionRewrite) -> None:
+        if len(self.partitions) < _NAMED:
+            self.partitions.append(done)
+        self._tell()
+
+    def _read(self, group: PlannedGroup, result: KernelResult) -> None:
+        if result.error is None:
+            self.groups_done += 1
+            self.parts_read += len(group.parts)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.on_progress(
+            Progress(
+                groups=self.groups,
+                groups_done=self.groups_done,
+                parts_in=self.parts_in,
+                parts_merged=self.parts_read,
+                parts_done=sum(c.parts_in for c in self.counts),
+                transactions=len(self.transactions),
+            )
+        )
+
+    def report(self) -> RewriteReport:
+        return RewriteReport(
+            table=self.table.settings.name,
+            dry_run=self.options.dry_run,
+            partitions=tuple(sorted(self.partitions, key=lambda p: p.partition)),
+            partition_count=self.partition_count,
+            partitions_changed=len(self.transactions),
+            transactions=tuple(self.transactions),
+            counts=add_counts(self.counts),
+            partitions_earlier=self.partitions_earlier,
+            parts_untouched=self.parts_untouched,
+            failures=tuple(self.failures),
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

@@ -1,0 +1,323 @@
+"""The way out of a schema conflict: a column gets one type, or two names; no value is lost.
+
+One transaction replaces the parts that hold the column in another type and folds the log files that
+say so. Each part is rewritten by itself: its rows, its place in the order of insertion, and the
+deletes that may still hide some of its rows are those of the part before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from firnline.commit import keys
+from firnline.commit.base import Base, take_base
+from firnline.commit.outputs import Outputs
+from firnline.commit.transaction import Mended
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    PartGoneError,
+    PartUnreadableError,
+    RunFailedError,
+    UsageError,
+)
+from firnline.kernel.engine import Engine, running
+from firnline.kernel.task import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.committer import Done
+from firnline.operations.evolve.plan import Evolution, evolved
+from firnline.operations.groups import commit_or_discard
+from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.operations.schema_fix.lines import mended
+from firnline.operations.schema_fix.parts import PartFix
+from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
+from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of
+from firnline.operations.schema_fix.tasks import replacing, rewrite_task
+from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
+from firnline.state.snapshot import Snapshot
+from firnline.store.probe import probe
+from firnline.table import Table
+
+OP, EVOLVE = "schema-fix", "evolve"
+_UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
+
+
+class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    fixes: tuple[ColumnFix, ...] = ()
+    evolution: Evolution | None = None
+    """Instead of ``fixes``, where nothing contradicts and the columns are to change."""
+    where_types: tuple[str, ...] = ()
+    """Change only what has one of these types; empty for all but the type that is kept."""
+    all_parts: bool = False
+    """Look at the footers of all live parts, not only of those whose log file is wrong."""
+    leave_unreadable: bool = False
+    """Leave parts that cannot be read as they are, instead of changing nothing."""
+    dry_run: bool = False
+
+    @property
+    def op(self) -> str:
+        """What the history calls it."""
+        return OP if self.evolution is None else EVOLVE
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the footers of all live parts are looked at."""
+        return self.all_parts or self.evolution is not None
+
+
+class SchemaFixReport(Report, frozen=True, kw_only=True):
+    """What a run planned and did."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """The last one, as ``SchemaFixPlan.to_json``."""
+    transaction: int | None
+    """None when nothing was committed."""
+    counts: Counts
+    left: tuple[Failure, ...]
+    """Parts that could not be read and stay as they are, with ``leave_unreadable``."""
+    failures: tuple[Failure, ...]
+    """With any of them nothing was changed."""
+    conflict: str | None
+    """What log files still contradict each other in, when they do."""
+    replans: int
+    """How often a rival took parts of the plan away, or a wrong log file came meanwhile."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class SchemaFixFailedError(RunFailedError):
+    """Values or parts stood in the way, and nothing was changed; carries the report."""
+
+    def __init__(self, report: SchemaFixReport) -> None:
+        first = report.failures[0]
+        count = len(report.failures)
+        super().__init__(
+            f"nothing was changed in table {report.table}: {count} "
+            f"{'part' if count == 1 else 'parts'} cannot be rewritten; the first: {first.message}",
+            next_step="mend what the report names, or ask for another type or for --rename",
+            causes=(failure.error for failure in report.failures),
+        )
+        self.report = report
+
+
+def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
+    """What ``run_schema_fix`` would do; its errors.
+
+    Requests: those of ``take_base``, and one ranged GET per live part of the log files that are
+    wrong.
+    """
+    return _plan(take_base(table, tolerant=True), options)
+
+
+def run_schema_fix(
+    table: Table,
+    engine: Callable[[], Engine],
+    options: SchemaFixOptions,
+    run: RunIdentity,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> SchemaFixReport:
+    """Give columns one type in one transaction, all of it or nothing.
+
+    A second run right after the first finds nothing to do.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; one ranged GET per live
+    part of the log files that state a wrong type (``all_parts``: per live part; with a primary key
+    also per part that was inserted in the same millisecond); a GET and an upload per part that
+    holds one, and with a primary key per part of the same millisecond; four for the probe of the
+    store and two PUT.
+
+    Args:
+        table: the table; its log files may contradict each other.
+        engine: called once there is a part to rewrite.
+        options: which columns, and what becomes of them.
+        run: who runs it, for the history.
+        on_progress: called whenever a part has been read.
+
+    Raises:
+        UsageError: see ``schema_target.targets_of`` and ``plan_schema_fix``.
+        SchemaFixFailedError: a value that the type cannot hold exactly, or a part that cannot be
+            read; nothing was changed.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
+    while True:
+        base = take_base(table, tolerant=True)
+        table = state.table = base.table
+        plan = _plan(base, options)
+        state.refuse_unreadable(plan)
+        if options.dry_run or plan.nothing_to_do:
+            return state.report(base, plan)
+        if table.settings.locking == "fenced":
+            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        done = state.execute(plan, base.snapshot, engine)
+        try:
+            return state.commit(base, plan, done)
+        except CommitConflictError as conflict:
+            state.effort.replan(conflict)
+
+
+def _targets(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> tuple[Target, ...]:
+    """What becomes of which columns of a state. Raises UsageError."""
+    if options.evolution is not None:
+        return evolved(snapshot, table.settings, options.evolution)
+    return tuple(
+        targets_of(
+            snapshot,
+            table.settings,
+            options.fixes,
+            options.where_types,
+            all_parts=options.all_parts,
+        )
+    )
+
+
+def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
+    snapshot, table = base.snapshot, base.table
+    targets = _targets(table, snapshot, options)
+    keyed = bool(table.settings.primary_key)
+    planned = aim(snapshot, targets, all_parts=options.everywhere, keyed=keyed)
+    known = {**snapshot.types_in_parts(), **{t.column: t.kept for t in targets if not t.gone}}
+    tasks = [FooterTask(marker.p, marker.b) for marker in planned.suspects]
+    footers = many_facts(table.store, tasks, FooterWanted(columns=known))
+    return plan_schema_fix(snapshot, planned, footers)
+
+
+@dataclass
+class _Run:
+    """What one run knows of itself while it goes on."""
+
+    table: Table
+    options: SchemaFixOptions
+    identity: RunIdentity
+    on_progress: Callable[[Progress], None]
+    effort: Effort
+    left: list[Failure] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    transaction: int | None = None
+    conflict: str | None = None
+
+    def refuse_unreadable(self, plan: SchemaFixPlan) -> None:
+        found = [
+            Failure(
+                partition=self.table.paths.parse_part(part.key).partition,
+                error=PartUnreadableError.__name__,
+                message=f"{part.message}; {part.next_step}",
+                key=part.key,
+            )
+            for part in plan.unreadable
+        ]
+        if self.options.leave_unreadable:
+            self.left = found
+        elif found and not self.options.dry_run:
+            self.failures = found
+            raise SchemaFixFailedError(self.report(None, plan))
+
+    def execute(
+        self, plan: SchemaFixPlan, snapshot: Snapshot, engine: Callable[[], Engine]
+    ) -> list[Done]:
+        """Rewrite the parts. Raises SchemaFixFailedError, with the outputs deleted."""
+        if not plan.rewrites:
+            return []
+        on = engine()
+        self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
+        tasks = [
+            rewrite_task(self.table, snapshot, n, fix, self.options.op, named_ms)
+            for n, (fix, named_ms) in enumerate(zip(plan.rewrites, self._names(plan), strict=True))
+        ]
+        done: list[Done] = []
+        with Outputs(self.table) as new:
+            with running(on, tasks) as results:
+                for result in results:
+                    if result is not None:
+                        new.add(*(part.key for part in result.parts))
+                        self._take(plan.rewrites[result.group], result, done)
+                        self._tell(len(tasks), len(done))
+            if self.failures:
+                raise SchemaFixFailedError(self.report(None, plan))
+        return done
+
+    def _names(self, plan: SchemaFixPlan) -> list[int | None]:
+        """Times for the names of the new parts; tasks end in any order."""
+        if not self.table.settings.primary_key:
+            return [None] * len(plan.rewrites)
+        now, ranks = self.table.clock.now_ms(), keys.ranks(fix.marker for fix in plan.rewrites)
+        return [now + ranks[fix.marker.p] for fix in plan.rewrites]
+
+    def _take(self, fix: PartFix, result: KernelResult, done: list[Done]) -> None:
+        self.table.store.counters.add(result.requests)
+        if result.error is None:
+            done.append((PlannedGroup(fix.partition, (fix.marker,)), result))
+            return
+        failure = Failure(
+            partition=fix.partition,
+            error=result.error_type or FirnlineError.__name__,
+            message=f"{result.error}; {result.error_next_step}",
+            key=fix.marker.p,
+        )
+        left = self.options.leave_unreadable and failure.error in _UNREADABLE
+        (self.left if left else self.failures).append(failure)
+
+    def _tell(self, parts: int, read: int) -> None:
+        self.on_progress(
+            Progress(
+                groups=parts,
+                groups_done=read,
+                parts_in=parts,
+                parts_merged=read,
+                parts_done=0,
+                transactions=0,
+            )
+        )
+
+    def commit(self, base: Base, plan: SchemaFixPlan, done: Sequence[Done]) -> SchemaFixReport:
+        """Raises what ``commit_or_discard`` raises."""
+
+        def mend(snapshot: Snapshot) -> Mended:
+            if snapshot.seq > base.seq:
+                self._refuse_other_targets(snapshot, plan)
+            return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
+
+        change = replacing(base.snapshot, done, self.options.op, mend)
+        made = commit_or_discard(self.table, base, change, self.identity, done)
+        self.transaction, self.counts = made.header.seq, made.header.counts
+        return self.report(made.base, plan)
+
+    def _refuse_other_targets(self, snapshot: Snapshot, plan: SchemaFixPlan) -> None:
+        """Raise CommitConflictError where a rival changed the columns that this is about."""
+        try:
+            same = _targets(self.table, snapshot, self.options) == plan.aim.targets
+        except UsageError:
+            same = False  # as the next plan says
+        if not same:
+            raise CommitConflictError(
+                f"somebody else changed the same columns while this {self.options.op} ran",
+                next_step="run it again: it plans on the columns that are there now",
+            )
+
+    def report(self, base: Base | None, plan: SchemaFixPlan) -> SchemaFixReport:
+        table = self.table
+        conflict = None if base is None else base.snapshot.conflict
+        return SchemaFixReport(
+            table=table.settings.name,
+            dry_run=self.options.dry_run,
+            plan=plan.to_json(),
+            transaction=self.transaction,
+            counts=self.counts,
+            left=tuple(self.left),
+            failures=tuple(self.failures),
+            conflict=None if conflict is None else conflict.message,
+            replans=self.effort.replans,
+            requests=self.effort.requests,
+            seconds=self.effort.seconds,
+        )

@@ -1,0 +1,213 @@
+"""What a repair of the schema is asked to do with a column, checked against table and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.errors import PartSchemaError, UsageError
+from firnline.operations.schema_fix.statements import Statement, lines, statements
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise, variants
+from firnline.types.sql import fold_name, parse_sql_type
+
+
+class ColumnFix(msgspec.Struct, frozen=True, kw_only=True):
+    """One column; exactly one of ``type`` and ``rename``."""
+
+    column: str
+    type: str | None = None
+    """Parts that hold it in another type, or in other letters, get this one."""
+    rename: str | None = None
+    """Parts that hold it in another type than most get it under this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One column as it is to be."""
+
+    column: str
+    kept: str
+    """The type that stays under this name, canonical."""
+    rename: str | None
+    where_types: frozenset[str] = frozenset()
+    """Only these types are changed; empty for all others."""
+    gone: bool = False
+    """No part holds it under this name any more: with ``rename`` under the new one, else not at
+    all. ``kept`` means nothing then."""
+
+    @property
+    def folded(self) -> str:
+        """Its name by ``fold_name``."""
+        return fold_name(self.column)
+
+    def wrong(self, name: str, kind: str) -> bool:
+        """Whether a column that a log file states, or a part holds, is changed."""
+        if fold_name(name) != self.folded:
+            return False
+        if self.gone:
+            return True
+        right = kind == self.kept and (name == self.column or self.rename is not None)
+        return not right and (not self.where_types or kind in self.where_types)
+
+    def made_of(self, kind: str) -> tuple[str, str] | None:
+        """(name, type) of what a wrong column becomes; None: nothing."""
+        if self.gone and self.rename is None:
+            return None
+        return (self.column, self.kept) if self.rename is None else (self.rename, kind)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        kind = None if self.gone else self.kept
+        plain: dict[str, Any] = {"column": self.column, "type": kind, "rename": self.rename}
+        return {**plain, "drop": True} if self.gone and self.rename is None else plain
+
+
+def targets_of(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    fixes: Sequence[ColumnFix],
+    where_types: Sequence[str],
+    *,
+    all_parts: bool,
+) -> tuple[Target, ...]:
+    """The columns as they are to be.
+
+    Raises:
+        UsageError: an unknown type, a column twice, a new name that is taken, a rename of a column
+            on which rows are told apart or laid out; a column that no log file states or none
+            contradicts, unless ``all_parts`` says that parts may contradict their log files.
+    """
+    if not fixes:
+        raise UsageError("no column is named", next_step="name one with --column")
+    where = frozenset(known_type(text) for text in where_types)
+    found: dict[str, Target] = {}
+    for fix in fixes:
+        target = _target(snapshot, settings, fix, where, all_parts=all_parts)
+        if target.folded in found:
+            raise UsageError(f"column {fix.column!r} is named twice", next_step="name it once")
+        found[target.folded] = target
+    for target in found.values():
+        if target.rename is not None and fold_name(target.rename) in found:
+            raise UsageError(
+                f"{target.rename!r} is repaired itself", next_step="choose another new name"
+            )
+    return tuple(found.values())
+
+
+def _target(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    fix: ColumnFix,
+    where: frozenset[str],
+    *,
+    all_parts: bool,
+) -> Target:
+    if (fix.type is None) == (fix.rename is None):
+        raise UsageError(
+            f"column {fix.column!r} takes a type or a new name", next_step="give one of them"
+        )
+    said = statements(snapshot, fold_name(fix.column))
+    if not said and (fix.type is None or not all_parts):
+        known = ", ".join(dict.fromkeys(name for _, line in lines(snapshot) for name in line))
+        raise UsageError(
+            f"no log file states a column {fix.column!r}",
+            next_step=f"correct the name; the columns are {known or 'none'}; if parts hold it all "
+            "the same, give --type and --all-parts",
+        )
+    if fix.type is not None:
+        kept = storable(fix.column, known_type(fix.type))
+    else:
+        kept = _largest(said, where)
+        _check_rename(snapshot, settings, fix)
+    target = Target(fix.column, kept, fix.rename, where)
+    if not all_parts:
+        _refuse_pointless(said, target)
+    return target
+
+
+def _refuse_pointless(said: Sequence[Statement], target: Target) -> None:
+    types = list(dict.fromkeys(statement.type for statement in said))
+    for kind in sorted(target.where_types):
+        if kind not in types or kind == target.kept:
+            raise UsageError(
+                f"no log file states column {target.column!r} as {kind}"
+                if kind not in types
+                else f"{kind} is the type that column {target.column!r} keeps",
+                next_step=f"choose from {', '.join(t for t in types if t != target.kept)}",
+            )
+    if len(said) == 1 and target.rename is None and target.wrong(said[0].column, said[0].type):
+        raise UsageError(
+            f"column {said[0].column!r} is {types[0]} in every log file: nothing contradicts it",
+            next_step="give --all-parts if all of them are wrong: then every part is looked at",
+        )
+
+
+def _largest(said: Sequence[Statement], where: frozenset[str]) -> str:
+    """The type of most live bytes; of equals the one that was stated first."""
+    sizes: dict[str, int] = {}
+    for statement in said:
+        if statement.type not in where:
+            sizes[statement.type] = sizes.get(statement.type, 0) + statement.bytes
+    if not sizes:
+        raise UsageError(
+            f"column {said[0].column!r} has no type that would keep the name",
+            next_step="leave one type out of --where-type",
+        )
+    return max(sizes, key=lambda kind: sizes[kind])
+
+
+def _check_rename(snapshot: Snapshot, settings: TableSettings, fix: ColumnFix) -> None:
+    new = fix.rename or ""
+    if not new or fold_name(new) == fold_name(fix.column):
+        raise UsageError(
+            f"{new!r} is no other name for column {fix.column!r}",
+            next_step="choose a new name; --type also brings letters of either case together",
+        )
+    said = variants(lines(snapshot)).get(fold_name(new), {})
+    if len(said) > 1 or any(name != new for name, _ in said):
+        raise UsageError(
+            f"log files already speak of {' and '.join(f'{n} {k}' for n, k in said)}",
+            next_step="choose another new name",
+        )
+    roles = {
+        "primary_key": settings.primary_key,
+        "version": (settings.version,) if settings.version else (),
+        "partition_by": tuple(field.column for field in settings.partition_by),
+    }
+    for role, columns in roles.items():
+        if fold_name(fix.column) in map(fold_name, columns):
+            # Without the column rows of different keys would be one, or lie in a wrong place.
+            raise UsageError(
+                f"column {fix.column!r} stands in {role} of table {settings.name}: rows need it",
+                next_step="give all parts one type with --type",
+            )
+
+
+def known_type(text: str) -> str:
+    """The canonical name of a type. Raises UsageError."""
+    if parse_sql_type(text) is None:
+        raise UsageError(
+            f"{text!r} is no SQL type", next_step="write it as DuckDB does: BIGINT, DECIMAL(10,2)"
+        )
+    return normalise(text)
+
+
+def storable(column: str, kind: str) -> str:
+    """The type, if a part that holds it says so when it is read again. Raises UsageError."""
+    from firnline.types.arrow import from_arrow, to_arrow
+
+    try:
+        read = from_arrow(to_arrow({column: kind}), {column: kind})[column]
+    except PartSchemaError as error:
+        raise UsageError(error.message, next_step=error.next_step) from None
+    if read != kind:
+        raise UsageError(
+            f"Parquet has no {kind}: column {column!r} would be read as {read}",
+            next_step=f"choose {read}",
+        )
+    return kind

@@ -1,0 +1,89 @@
+"""What transactions after one have done, and which of it cannot be undone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from firnline.errors import SnapshotExpiredError, UsageError
+from firnline.log.records import Delete, Marker
+from firnline.log.txn_file import TxnHeader
+from firnline.state.snapshot import Snapshot
+
+_NOT_UNDONE = {
+    "schema-fix": "changed the columns of the table",
+    "evolve": "changed the columns of the table",
+    "rebuild": "wrote the log anew",
+    "downgrade": "applied deletes and gave the history up",
+}
+"""Operations -> why nothing before them can be restored."""
+_NAMED = 1000
+"""Partitions that a transaction's header names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What transactions after ``seq`` did, oldest first."""
+
+    seq: int
+    t: int
+    """The state to restore is the one of this time, unix ms."""
+    headers: tuple[TxnHeader, ...]
+    born: frozenset[str]
+    """Parts that they brought."""
+    buried: frozenset[str]
+    """Parts that they tombstoned."""
+    deletes: tuple[Delete, ...]
+    """Whose records their log files carry, forgotten by now or not."""
+
+
+def refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> None:
+    """Raise SnapshotExpiredError when parts of that state are deleted."""
+    # At the horizon itself nothing that was live is deleted: all of that has a later tombstone.
+    if since.t < snapshot.purged:
+        which = f"partition {', '.join(globs)}" if globs else "the partitions"
+        # There is one: at least the transaction of the clean-up itself is younger.
+        whole = next((h.seq for h in since.headers if h.t >= snapshot.purged), None)
+        later = "a later transaction" if whole is None else f"{whole} or later"
+        raise SnapshotExpiredError(
+            f"parts that {which} held after transaction {since.seq} are deleted: the table under "
+            f"{snapshot.paths.data_dir} is cleaned up to {snapshot.purged} ms",
+            next_step=f"restore to {later}, or from a backup",
+        )
+
+
+def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]:
+    """Sequence numbers of erases that leave these partitions alone.
+
+    Raises UsageError for what cannot be undone.
+    """
+    shown = ", ".join(name or "-" for name in partitions[:3])
+    erased = set()
+    for header in since.headers:
+        if header.op in _NOT_UNDONE:
+            raise UsageError(
+                f"transaction {header.seq} ({header.op}) {_NOT_UNDONE[header.op]}, and what was "
+                "before it cannot be restored",
+                next_step=f"restore to {header.seq} or later",
+            )
+        if header.op == "erase":
+            erased.add(header.seq)
+            hit = set(header.partitions) & set(partitions)
+            if hit or len(header.partitions) >= _NAMED:
+                raise UsageError(
+                    f"transaction {header.seq} erased rows of partition "
+                    f"{min(hit, default=shown) or '-'}, and they must not come back",
+                    next_step=f"restore to {header.seq} or later, or leave the partition out",
+                )
+    return frozenset(erased)
+
+
+def refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> None:
+    """Raise UsageError when a client of log version 1 has replaced one of the parts."""
+    for m in markers:
+        if m.tmb is not None and m.tmb > since.t and m.p not in since.buried:
+            raise UsageError(
+                f"part {m.p} of partition {partition or '-'} was replaced by a client of log "
+                "version 1, which keeps no record of what it put in its place",
+                next_step="restore to a later transaction, or leave the partition out",
+            )

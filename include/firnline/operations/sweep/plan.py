@@ -1,0 +1,161 @@
+"""Which objects of a table nobody names: pure, over a snapshot and a listing.
+
+An object is an orphan when no log file names it, dead or alive, and when it was too old to belong
+to an append or run still under way at the moment the listing of the log began: by the time in its
+own name (a UUIDv7) and by its last-modified time, both. Within ``append.ttl`` and ``commit_ttl``
+of its upload a part is published or never (docs/format.md, "Clean-up").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from firnline.ids import UUID7, uuid7_time_ms
+from firnline.log import dated
+from firnline.paths import TablePaths
+from firnline.state.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+from firnline.store.multipart import Upload
+
+FLOOR_MS = 24 * 3_600_000
+"""No setting and no option makes anything younger an orphan."""
+
+Kind = Literal["part", "foreign", "probe", "upload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An object, or an upload, that nobody names."""
+
+    key: str
+    """Of an upload: key, ``?uploadId=`` and its id."""
+    kind: Kind
+    """foreign: under ``_data/``, with a name that firnline does not give. Its last-modified time
+    is all there is to go by, and copying can keep an old one: only a person may say that it
+    goes."""
+    bytes: int
+    """0 for an upload: the store does not say."""
+    modified_ms: int
+    made_ms: int | None
+    """The time in its name; None when there is none."""
+
+    def youngest_ms(self, now_ms: int) -> int:
+        """The later of its two times; that of its name only where it is not in the future."""
+        return dated.named_since(self.made_ms, self.modified_ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """What nobody names."""
+
+    seq: int
+    """Transaction of the snapshot."""
+    began_ms: int
+    """When the listing of the log began, unix ms: ages count from here."""
+    grace_ms: int
+    orphans: tuple[Orphan, ...]
+    """In order of their keys, at most as many as a run may delete."""
+    more: int = 0
+    """Further orphans, beyond that."""
+    more_bytes: int = 0
+    young: int = 0
+    """Objects that nobody names yet and that are too young to say."""
+    young_bytes: int = 0
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when there is no orphan."""
+        return not self.orphans
+
+    @property
+    def bytes(self) -> int:
+        """Of the orphans that are listed."""
+        return sum(o.bytes for o in self.orphans)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, and every orphan with its size and its age in milliseconds."""
+        return {
+            "seq": self.seq,
+            "began": self.began_ms,
+            "grace": self.grace_ms,
+            "bytes": self.bytes,
+            "more": self.more,
+            "more_bytes": self.more_bytes,
+            "young": self.young,
+            "young_bytes": self.young_bytes,
+            "orphans": [
+                {**asdict(o), "age": self.began_ms - o.youngest_ms(self.began_ms)}
+                for o in self.orphans
+            ],
+        }
+
+
+def plan_sweep(
+    snapshot: Snapshot,
+    objects: Iterable[ObjectMeta],
+    uploads: Iterable[Upload],
+    *,
+    began_ms: int,
+    grace_ms: int,
+    limit: int,
+) -> SweepPlan:
+    """Find the orphans; memory is that of the snapshot and of ``limit`` orphans.
+
+    Args:
+        snapshot: read with ``everything=True``: a dead part is named too.
+        objects: listings of ``_data/`` and ``_probe/``, from after the snapshot.
+        uploads: multipart uploads under way under ``_data/``.
+        began_ms: wall clock when the listing of the snapshot began.
+        grace_ms: age of an orphan; never less than FLOOR_MS, whatever is said.
+        limit: orphans to name one by one.
+    """
+    grace_ms = max(grace_ms, FLOOR_MS)
+    found: list[Orphan] = []
+    more = more_bytes = young = young_bytes = 0
+    for orphan in _unnamed(snapshot, objects, uploads):
+        if began_ms - orphan.youngest_ms(began_ms) <= grace_ms:
+            young, young_bytes = young + 1, young_bytes + orphan.bytes
+        elif len(found) < limit:
+            found.append(orphan)
+        else:
+            more, more_bytes = more + 1, more_bytes + orphan.bytes
+    return SweepPlan(
+        seq=snapshot.seq,
+        began_ms=began_ms,
+        grace_ms=grace_ms,
+        orphans=tuple(found),
+        more=more,
+        more_bytes=more_bytes,
+        young=young,
+        young_bytes=young_bytes,
+    )
+
+
+def _unnamed(
+    snapshot: Snapshot, objects: Iterable[ObjectMeta], uploads: Iterable[Upload]
+) -> Iterator[Orphan]:
+    paths = snapshot.paths
+    for meta in objects:
+        if meta.key in snapshot.parts:
+            continue
+        kind, made = _kind(paths, meta.key)
+        yield Orphan(meta.key, kind, meta.size, meta.modified_ms, made)
+    for upload in uploads:
+        # Also of a key that is named: aborting leaves a completed object of that key alone.
+        made = _kind(paths, upload.key)[1]
+        yield Orphan(upload.name, "upload", 0, upload.began_ms, made)
+
+
+def _kind(paths: TablePaths, key: str) -> tuple[Kind, int | None]:
+    """What an object is, and the time in its name."""
+    name = key.rpartition("/")[2]
+    if key.startswith(paths.data_dir):
+        stem = name.removesuffix(".parquet")
+        named = stem != name and UUID7.fullmatch(stem)
+        if named and not paths.may_be_another_tables(key):
+            return "part", uuid7_time_ms(stem)
+    elif key == paths.probe(name) and UUID7.fullmatch(name):
+        return "probe", uuid7_time_ms(name)
+    return "foreign", None

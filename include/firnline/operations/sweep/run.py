@@ -1,0 +1,216 @@
+"""Orphan sweep: deletes objects that no log file names, which dead runs and appends leave behind.
+
+A list first; what is deleted was an orphan at the moment of deleting, whatever the list said. It
+commits nothing, and a run that dies is simply run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import msgspec
+
+from firnline.commit.base import take_base
+from firnline.errors import RunFailedError, UsageError
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
+from firnline.operations.metrics import Effort
+from firnline.operations.report import Report
+from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
+from firnline.properties.in_force import Waits, waits
+from firnline.state.health import no_table
+from firnline.store.multipart import Upload, Uploads, open_uploads
+from firnline.table import Table
+from firnline.units import format_duration
+
+_LOG = logging.getLogger(__name__)
+
+
+class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    older_than: int | None = None
+    """Age of an orphan, ms; None for the table's ``orphan_grace``. At least a day."""
+    dry_run: bool = False
+    approved: tuple[str, ...] | None = None
+    """Keys that a person has seen and approved: of the orphans, these and no others. None: all
+    but those with foreign names."""
+
+
+class SweepReport(Report, frozen=True, kw_only=True):
+    """What a run found and deleted."""
+
+    table: str
+    dry_run: bool
+    orphans: int
+    """Found, those beyond what one run may delete included."""
+    orphan_bytes: int
+    deleted: int
+    """Objects deleted and uploads aborted."""
+    bytes: int
+    uploads_aborted: int
+    left: dict[str, int]
+    """Reason -> orphans that were left alone for it."""
+    gone: int
+    """Approved keys that are no orphans (any more)."""
+    young: int
+    """Objects that nobody names and that are too young to say."""
+    young_bytes: int
+    failed: int
+    """Objects whose deletion was not confirmed."""
+    failures: tuple[NotDeleted, ...]
+    """The first of them."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class SweepFailedError(RunFailedError):
+    """A sweep that could not delete some objects; carries the report."""
+
+    def __init__(self, report: SweepReport) -> None:
+        first = report.failures[0]
+        super().__init__(
+            f"{report.failed} of {report.failed + report.deleted} orphans of table "
+            f"{report.table} could not be deleted; the first, {first.key}: {first.message}",
+            next_step="see that the credentials may delete there and run it again",
+        )
+        self.report = report
+
+
+def preview(table: Table, options: SweepOptions) -> SweepPlan:
+    """List the orphans; nothing is written but an unpublished transaction's log file.
+
+    Requests: those of ``take_base(everything=True)``, a LIST for 1,000 objects under ``_data/``,
+    one of ``_probe/``, on S3 one of the uploads.
+
+    Raises:
+        UsageError: there is no table, or ``older_than`` is too short.
+        LogLostError: its log is lost: every part would be unnamed.
+    """
+    return _plan(table, options, _uploads(table))
+
+
+def run_sweep(
+    table: Table,
+    options: SweepOptions,
+    run: RunIdentity,
+    on_progress: Callable[[DeleteProgress], None] | None = None,
+) -> SweepReport:
+    """List and delete.
+
+    Requests: those of ``preview``, on S3 one for 1,000 orphans and one for each upload.
+
+    Args:
+        table: the table.
+        options: what to delete.
+        run: who runs it, for the log.
+        on_progress: called after each batch.
+
+    Raises:
+        UsageError: see ``preview``.
+        SweepFailedError: some objects could not be deleted; the error holds the report.
+    """
+    effort = Effort(table)
+    uploads = _uploads(table)
+    plan = _plan(table, options, uploads)
+    chosen, left = choose(plan, options)
+    deleter = Deleter(table, len(chosen), on_progress)
+    aborted = 0
+    if not options.dry_run:
+        deleter.delete([o.key for o in chosen if o.kind != "upload"])
+        aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
+        # No transaction holds it, so this line is all that remembers.
+        name, who = table.settings.name, run.approved_by or run.user or run.run_id
+        _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
+    report = SweepReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        orphans=len(plan.orphans) + plan.more,
+        orphan_bytes=plan.bytes + plan.more_bytes,
+        deleted=len(deleter.confirmed),
+        bytes=sum(o.bytes for o in chosen if o.key in deleter.confirmed),
+        uploads_aborted=aborted,
+        left=left,
+        gone=len(set(options.approved or ()) - {o.key for o in plan.orphans}),
+        young=plan.young,
+        young_bytes=plan.young_bytes,
+        failed=deleter.failed,
+        failures=tuple(deleter.failures),
+        requests=effort.requests,
+        seconds=effort.seconds,
+    )
+    if report.failed:
+        raise SweepFailedError(report)
+    return report
+
+
+def choose(plan: SweepPlan, options: SweepOptions) -> tuple[list[Orphan], dict[str, int]]:
+    """Which orphans go; and for the others reason -> how many."""
+    if options.approved is None:
+        chosen = [o for o in plan.orphans if o.kind != "foreign"]
+        reason = "has a name that firnline does not give: somebody has to approve its key"
+    else:
+        approved = frozenset(options.approved)
+        chosen = [o for o in plan.orphans if o.key in approved]
+        reason = "was not approved"
+    left = {
+        reason: len(plan.orphans) - len(chosen),
+        "is more than one run may delete (max_deletes_per_run)": plan.more,
+    }
+    return chosen, {why: count for why, count in left.items() if count}
+
+
+def _uploads(table: Table) -> Uploads | None:
+    return open_uploads(table.settings.root, table.access, table.store.counters)
+
+
+def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> SweepPlan:
+    paths, store = table.paths, table.store
+    began = table.clock.now_ms()
+    base = take_base(table, everything=True)
+    if not base.snapshot.listing:
+        raise no_table(table)  # without a log, nobody can say what is an orphan
+    table = base.table
+    others = waits(base.snapshot.properties, table.settings, began)
+    grace = _grace(table.settings.name, options, others)
+    return plan_sweep(
+        base.snapshot,
+        # Streams, and from after the snapshot: whatever they show that it does not name is
+        # either younger than the grace or will never be named.
+        chain(store.list(paths.data_dir), store.list(paths.probe(""))),
+        () if uploads is None else uploads.list(paths.data_dir),
+        began_ms=began,
+        grace_ms=grace,
+        limit=table.settings.cleanup.max_deletes_per_run,
+    )
+
+
+def _grace(name: str, options: SweepOptions, others: Waits) -> int:
+    """How old an orphan is at least, ms: older than whatever is still under way may be."""
+    longest = max(others.append_ttl, others.commit_ttl)
+    if options.older_than is None:
+        return max(others.orphan_grace, longest + 1)
+    if options.older_than < FLOOR_MS or options.older_than <= longest:
+        least = f"at least {format_duration(FLOOR_MS)}"
+        if longest >= FLOOR_MS:
+            least = f"more than {format_duration(longest)}, its append.ttl or commit_ttl"
+        raise UsageError(
+            f"an orphan of {name} cannot be as young as "
+            f"{format_duration(options.older_than)}: an append or run may still be under way",
+            next_step=f"ask for {least}",
+        )
+    return options.older_than
+
+
+def _abort(uploads: Uploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
+    """Abort uploads; how many are gone."""
+    gone = 0
+    for orphan in chosen:
+        assert uploads is not None  # who else listed them
+        key, _, upload_id = orphan.key.rpartition("?uploadId=")
+        error = uploads.abort(Upload(key, upload_id, orphan.modified_ms))
+        deleter.answered(orphan.key, error)
+        gone += error is None
+    return gone

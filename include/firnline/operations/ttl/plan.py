@@ -1,0 +1,280 @@
+"""What goes by its age, and why the rest stays: pure, printable.
+
+A partition goes only when its whole span is past. The span comes from the transforms of
+``partition_by``, from a regular expression over a free layout (``ttl.partition``), or, part by
+part, from a column's statistics (``ttl.column``). What nobody can date is reported and stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from firnline.commit.keys import may_go
+from firnline.errors import UsageError
+from firnline.log.records import Marker
+from firnline.operations.drop.plan import Removal, Removals
+from firnline.operations.ttl.dates import DAY_MS, UNITS, end_of, latest_instant, latest_of
+from firnline.paths import NULL_VALUE
+from firnline.settings.fields import TIME_TRANSFORMS
+from firnline.settings.load import TableSettings, TtlSettings
+from firnline.settings.sections import compile_pattern
+from firnline.state.snapshot import Snapshot
+from firnline.types.schema import normalise
+
+YOUNG = "is not wholly past"
+OLDER = "is past, but an older row of its primary keys may be in a part that is not"
+_ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+_TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
+_LISTED = 1_000
+
+
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule by age could not decide; it was left alone."""
+
+    partition: str
+    parts: int
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TtlPlan(Removals):
+    """What goes, what stays, and what nobody can date."""
+
+    by: str
+    """transform, regex or column."""
+    keep_ms: int
+    cutoff_ms: int
+    """Unix ms; what ended at or before it goes."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Reason -> number of partitions (by a column: parts) that stay."""
+    undecided: tuple[Undecided, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: totals, a row for each partition that loses parts, the rest by reason."""
+        rows = [
+            {
+                "partition": r.partition,
+                "parts": len(r.parts),
+                "rows": r.rows,
+                "bytes": r.bytes,
+                "end_ms": r.end_ms,
+            }
+            for r in self.removals
+        ]
+        return {
+            **self.totals(),
+            "by": self.by,
+            "keep_ms": self.keep_ms,
+            "cutoff_ms": self.cutoff_ms,
+            "partitions": rows,
+            "kept": self.kept,
+            "undecided": msgspec.to_builtins(self.undecided[:_LISTED]),
+            "undecided_count": len(self.undecided),
+        }
+
+
+def plan_ttl(
+    snapshot: Snapshot, settings: TableSettings, now_ms: int, *, partitions: Sequence[str] = ()
+) -> TtlPlan:
+    """Decide what is past.
+
+    Args:
+        snapshot: the state to plan on.
+        settings: of the table.
+        now_ms: wall clock, unix ms.
+        partitions: globs over partition paths; empty for all.
+
+    Raises:
+        UsageError: the table has no ``ttl``, its column is not there or holds no times, or a glob
+            matches no partition.
+    """
+    ttl = settings.ttl
+    if ttl is None:
+        raise UsageError(
+            f"table {settings.name} has no ttl: its rows are kept for ever",
+            next_step="set ttl.keep for the table in the settings file",
+        )
+    state = _State(snapshot, settings, ttl, now_ms - ttl.keep)
+    decide = state.by_name
+    if ttl.column is not None:
+        _check_column(snapshot, settings, ttl.column)
+        decide = state.by_column
+    chosen = list(_chosen(snapshot, settings.name, partitions))
+    removals = [r for partition in chosen if (r := decide(partition)) is not None]
+    return TtlPlan(
+        seq=snapshot.seq,
+        removals=tuple(removals),
+        by="column" if ttl.column else "regex" if ttl.partition else "transform",
+        keep_ms=ttl.keep,
+        cutoff_ms=state.cutoff,
+        kept=dict(state.kept.most_common()),
+        undecided=tuple(state.undecided),
+    )
+
+
+def _chosen(snapshot: Snapshot, table: str, globs: Sequence[str]) -> Iterator[str]:
+    for glob in globs:
+        if not any(fnmatchcase(p, glob) for p in snapshot.partitions):
+            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
+            raise UsageError(
+                f"no partition of {table} matches {glob!r}",
+                next_step=f"see `firnline parts`; the first partitions are: {some}",
+            )
+    for partition in snapshot.partitions:
+        if not globs or any(fnmatchcase(partition, glob) for glob in globs):
+            yield partition
+
+
+def _check_column(snapshot: Snapshot, settings: TableSettings, column: str) -> None:
+    if not snapshot.schema:
+        return
+    kind = snapshot.schema.get(column)
+    if kind is None:
+        raise UsageError(
+            f"table {settings.name} has no column {column!r} (setting ttl.column)",
+            next_step=f"correct it; the columns are {', '.join(list(snapshot.schema)[:20])}",
+        )
+    if normalise(kind) not in _TIMES:
+        raise UsageError(
+            f"column {column!r} of table {settings.name} (setting ttl.column) is {kind}, no time",
+            next_step="name a DATE or TIMESTAMP column, or read the time from the partition",
+        )
+
+
+@dataclass
+class _State:
+    snapshot: Snapshot
+    settings: TableSettings
+    ttl: TtlSettings
+    cutoff: int
+    kept: Counter[str] = field(default_factory=Counter)
+    undecided: list[Undecided] = field(default_factory=list)
+
+    def by_name(self, partition: str) -> Removal | None:
+        """The whole partition or nothing of it, from its name."""
+        markers = self.snapshot.partitions[partition]
+        try:
+            end = _end_by_regex(partition, self.ttl) if self.ttl.partition else self._end(partition)
+        except ValueError as error:
+            self._leave(partition, markers, str(error))
+            return None
+        if end > self.cutoff:
+            self.kept[YOUNG] += 1
+            return None
+        return Removal(partition, tuple(markers), end)
+
+    def _end(self, partition: str) -> int:
+        """Latest time of a row, by the transforms; of several time columns the later."""
+        from firnline.parquet.partition import span_of
+
+        spans = span_of(partition, self.settings.partition_by)
+        if spans is None:
+            raise ValueError("its name is not of the layout that partition_by says")
+        times = {f.column for f in self.settings.partition_by if f.transform in TIME_TRANSFORMS}
+        nulls = [
+            name for name, part in self._levels(partition) if name in times and part == NULL_VALUE
+        ]
+        if nulls or times != spans.keys():
+            raise ValueError(f"its rows have no {nulls[0] if nulls else sorted(times)[0]} (null)")
+        for column, (start, end) in spans.items():
+            if start >= end:
+                raise ValueError(f"the levels of its name contradict each other on {column}")
+        return max(self._instant(column, end) for column, (_, end) in spans.items())
+
+    def _levels(self, partition: str) -> Iterator[tuple[str, str]]:
+        for field_, segment in zip(self.settings.partition_by, partition.split("/"), strict=True):
+            yield field_.column, segment.partition("=")[2]
+
+    def _instant(self, column: str, wall_ms: int) -> int:
+        kind = self.snapshot.schema.get(column)
+        zone = self.ttl.time_zone
+        if kind is None:  # nobody says whether it has a zone, or is a date
+            wall_ms = _end_of_day(wall_ms)
+            return max(wall_ms, latest_instant(wall_ms, zone))
+        kind = normalise(kind)
+        if kind in _ZONED:
+            return wall_ms
+        return latest_instant(_end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
+
+    def by_column(self, partition: str) -> Removal | None:
+        """The parts whose statistics prove every row past."""
+        column = self.ttl.column
+        assert column is not None
+        latest = latest_of(normalise(self.snapshot.schema.get(column, "DATE")))
+        gone: list[Marker] = []
+        unknown: dict[str, list[Marker]] = {}
+        ends: list[int] = []
+        for marker in self.snapshot.partitions[partition]:
+            try:
+                wall = latest(self.snapshot.stats_of(marker), column)
+            except ValueError as error:
+                unknown.setdefault(str(error), []).append(marker)
+                continue
+            # The zone is only asked where it decides: there may be a million parts.
+            if wall - DAY_MS <= self.cutoff and (end := self._instant(column, wall)) <= self.cutoff:
+                gone.append(marker)
+                ends.append(end)
+            else:
+                self.kept[YOUNG] += 1
+        for reason, markers in unknown.items():
+            self._leave(partition, markers, reason, count=len(markers))
+        past = {m.p: end for m, end in zip(gone, ends, strict=True)}
+        alone = may_go(self.snapshot, self.settings, partition, gone)
+        if len(alone) < len(gone):
+            kept = {m.p for m in alone}
+            self._leave(
+                partition, [m for m in gone if m.p not in kept], OLDER, count=len(gone) - len(kept)
+            )
+        ends = [past[m.p] for m in alone]
+        return Removal(partition, tuple(alone), max(ends)) if alone else None
+
+    def _leave(
+        self, partition: str, markers: Sequence[Marker], reason: str, *, count: int = 1
+    ) -> None:
+        self.kept[reason] += count
+        size = sum(m.b for m in markers)
+        self.undecided.append(
+            Undecided(partition=partition, parts=len(markers), bytes=size, reason=reason)
+        )
+
+
+def _end_of_day(wall_ms: int) -> int:
+    # A date lasts as long as its day, also where hour(date) says that it is hour 0.
+    return -(-wall_ms // DAY_MS) * DAY_MS
+
+
+def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
+    """End of a partition of a free layout. Raises ValueError that says why there is none.
+
+    The expression has to match whole levels of the path: ``d=2013-01-05`` is not found in
+    ``d=2013-01-051``.
+    """
+    assert ttl.partition is not None
+    pattern = compile_pattern(ttl.partition)
+    cuts = [0, *(at + 1 for at, c in enumerate(partition) if c == "/"), len(partition) + 1]
+    ends: set[int] = set()
+    reasons: list[str] = []
+    for index, start in enumerate(cuts[:-1]):
+        for stop in cuts[index + 1 :]:
+            match = pattern.fullmatch(partition, start, stop - 1)
+            if match is None:
+                continue
+            groups = {k: v for k, v in match.groupdict().items() if k in UNITS}
+            try:
+                ends.add(end_of(groups))
+            except ValueError as error:
+                reasons.append(f"its name {error}")
+    if reasons:
+        raise ValueError(reasons[0])
+    if not ends:
+        raise ValueError("its name does not match ttl.partition")
+    if len(ends) > 1:
+        raise ValueError("its name matches ttl.partition in several ways")
+    return latest_instant(ends.pop(), ttl.time_zone)

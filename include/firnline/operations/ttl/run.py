@@ -1,0 +1,57 @@
+"""TTL: what is wholly past goes in one transaction, clean-up deletes the objects later."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.drop.run import DropReport, remove, report
+from firnline.operations.metrics import Effort
+from firnline.operations.ttl.plan import TtlPlan, plan_ttl
+from firnline.table import Table
+
+_OP = "ttl"
+_NAMED = 1_000
+
+
+class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run is asked to do."""
+
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+    dry_run: bool = False
+
+
+def preview(table: Table, options: TtlOptions) -> TtlPlan:
+    """What ``run_ttl`` would do. Requests: those of ``take_base``; errors of ``plan_ttl``."""
+    return _plan(take_base(table), options)
+
+
+def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
+    """Tombstone what is past the table's ``ttl.keep``, in one transaction.
+
+    Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads; when something goes,
+    four for the probe of the store (once a process) and two PUT besides.
+
+    Raises:
+        UsageError: see ``plan_ttl``.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    effort = Effort(table)
+    removed = remove(effort, _OP, lambda base: _plan(base, options), run, dry_run=options.dry_run)
+    plan = removed.plan
+    keys = (m.p for r in plan.removals for m in r.parts) if plan.by == "column" else ()
+    return report(
+        effort,
+        removed,
+        dry_run=options.dry_run,
+        keys=tuple(keys)[:_NAMED],
+        kept=plan.kept,
+        undecided=plan.undecided[:_NAMED],
+    )
+
+
+def _plan(base: Base, options: TtlOptions) -> TtlPlan:
+    now = base.table.clock.now_ms()
+    return plan_ttl(base.snapshot, base.table.settings, now, partitions=options.partitions)

@@ -1,0 +1,115 @@
+"""Verify, of checkpoints: do they read, and do they say what the log says."""
+
+from __future__ import annotations
+
+from firnline.errors import CheckpointError, CheckpointVersionError, LogCorruptError
+from firnline.log.reader import LogRead
+from firnline.operations.verify.log import Findings
+from firnline.state.snapshot import Snapshot, build
+from firnline.state.survey import LogSurvey
+from firnline.store.base import ObjectMeta
+from firnline.table import Table
+
+
+def check_checkpoints(
+    table: Table, found: Findings, log: LogSurvey, replay: Snapshot | None
+) -> None:
+    """Compare every checkpoint that a reader could use with the replay of the log.
+
+    Requests: 1 LIST, and a GET per checkpoint.
+
+    Args:
+        table: the table.
+        found: takes what is found.
+        log: ``_log/`` as it is.
+        replay: the state by every log file; None when they do not read as a whole.
+    """
+    metas = list(table.store.list(table.paths.checkpoint_dir))
+    ours = [meta for meta in metas if table.paths.checkpoint_seq(meta.key) is not None]
+    strange = [meta.key for meta in metas if meta not in ours]
+    if strange:
+        found.add(
+            "note", "checkpoints", strange[0],
+            f"and in all {len(strange)} objects lie under _ckpt/ and are no checkpoints",
+            "delete them if no other client wrote them",
+        )  # fmt: skip
+    unusable = [meta for meta in ours if not _check(table, found, meta, log, replay)]
+    if unusable:
+        found.add(
+            "note", "checkpoint-unused", unusable[0].key,
+            f"and in all {len(unusable)} checkpoints cover log files that are gone: no reader "
+            "uses them", "nothing: clean-up deletes them when it writes a newer one",
+        )  # fmt: skip
+
+
+def _check(
+    table: Table, found: Findings, meta: ObjectMeta, log: LogSurvey, replay: Snapshot | None
+) -> bool:
+    """False for a checkpoint that covers a log file which is gone."""
+    from firnline.log import (
+        checkpoint as checkpoint_file,  # it needs Arrow, and few tables have one
+    )
+
+    for _, data in table.store.get_many([meta.key]):
+        if data is None:
+            return True  # deleted since the listing
+        try:
+            checkpoint = checkpoint_file.decode(meta.key, data, table.paths)
+        except CheckpointVersionError as error:
+            found.add("note", "checkpoint-newer", meta.key, error.message, error.next_step)
+            return True
+        except CheckpointError as error:
+            found.add("warning", "checkpoint-unreadable", meta.key, error.message, error.next_step)
+            return True
+        if not all(key in log.listing for key in checkpoint.covered):
+            return False
+        if replay is None:
+            return True
+        rest = {key: c for key, c in log.contents.items() if key not in checkpoint.covered}
+        different = _against(replay, LogRead(log.listing, rest, (), checkpoint))
+        if different:
+            found.add(
+                "error", "checkpoint-differs", meta.key,
+                f"does not say what the log says: {different}",
+                "delete it, and report this with a copy of it and of the log",
+            )  # fmt: skip
+    return True
+
+
+def _against(replay: Snapshot, log: LogRead) -> str:
+    try:
+        return difference(build(replay.paths, log, tolerant=True), replay)
+    except LogCorruptError as error:
+        return error.message
+
+
+def difference(one: Snapshot, other: Snapshot) -> str:
+    """In which way two readings of one log differ, for a reader; empty when in none.
+
+    Dead parts that are confirmed deleted, and deletes that are over, may be forgotten by one.
+    """
+    for what in ("seq", "purged", "schema"):
+        if getattr(one, what) != getattr(other, what):
+            return f"the {what} is another"
+    ours, theirs = _parts(one), _parts(other)
+    if ours != theirs:
+        some = sorted(set(ours.items()) ^ set(theirs.items()), key=lambda item: item[0])
+        return f"{len(some)} states of parts are others, that of {some[0][0]} among them"
+    return ""
+
+
+def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
+    start = len(snapshot.paths.data_dir)
+    return {
+        path: (
+            *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s)),
+            frozenset(d.id for d in snapshot.pending_deletes(m, _partition(path, start))),
+            frozenset(change.id for change in snapshot.pending_changes(m)),
+        )
+        for path, m in snapshot.parts.items()
+        if m.tmb is None or m.tmb > snapshot.purged
+    }
+
+
+def _partition(path: str, start: int) -> str:
+    return path[start : max(start, path.rfind("/"))]

@@ -1,0 +1,29 @@
+"""The process that parses footers: see ``footer_process``."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import msgspec
+
+from firnline.parquet.footer_process import FooterRequest, receive, send
+from firnline.parquet.footers import parse_here
+
+_MEMORY = 4 * 2**30
+"""Bytes it may allocate: a damaged footer may state any number of anything."""
+
+
+def main() -> None:
+    """Answer until the other side ends."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = sys.stdout.buffer
+    while (message := receive(sys.stdin.buffer)) is not None:
+        request = msgspec.msgpack.decode(message, type=FooterRequest)
+        facts = parse_here(request.task, request.wanted, request.tail)
+        send(answers, msgspec.json.encode(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What a predicate says of rows: for one row, and for all rows of a part from its statistics."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from firnline.predicate.tree import And, Equal, In, IsNull, Not, Or, Predicate, bind
+from firnline.types.schema import normalise
+from firnline.types.values import Scalar, bound_key, canonical
+
+PartStats = Mapping[str, tuple[Scalar, Scalar, int]]
+"""``firnline.types.values.Stats``, read only."""
+
+
+class Outcomes(NamedTuple):
+    """Which answers the rows of a part may give; more than they do give, never fewer."""
+
+    true: bool
+    false: bool
+    unknown: bool
+
+
+_ANY = Outcomes(true=True, false=True, unknown=True)
+
+
+class _Bounds(NamedTuple):
+    """Of the non-null values of a column, comparable."""
+
+    key: Callable[[Any], Any]
+    low: Any
+    high: Any
+    """None: unbounded above."""
+
+
+def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, str]) -> bool | None:
+    """The predicate's answer for one row: True, False, or None for unknown.
+
+    The reference that DuckDB's answer is tested against, and what a simulation uses.
+
+    Args:
+        tree: any tree.
+        row: column -> value; a column that is missing is null.
+        columns: the table's schema, column -> SQL type.
+
+    Raises:
+        UsageError: see ``predicate.bind``.
+        ValueError: a value of the row that is none of its column's type.
+    """
+    return _evaluate(bind(tree, columns), row, columns)
+
+
+class Pruner:
+    """A predicate that many parts are asked about: bound once, its long lists sorted once.
+
+    Raises UsageError as ``predicate.bind``.
+    """
+
+    def __init__(self, tree: Predicate, columns: Mapping[str, str]) -> None:
+        self._tree = bind(tree, columns)
+        self._columns = columns
+        self._lists: _Lists = {}
+
+    def outcomes(self, stats: PartStats) -> Outcomes:
+        """Which answers the rows of a part may give; statistics that do not read are missing."""
+        return _outcomes(self._tree, stats, self._columns, self._lists)
+
+    def matches_nothing(self, stats: PartStats) -> bool:
+        """Whether statistics prove that no row of a part satisfies the predicate."""
+        return not self.outcomes(stats).true
+
+    def matches_all(self, stats: PartStats) -> bool:
+        """Whether statistics prove that every row of a part satisfies the predicate."""
+        found = self.outcomes(stats)
+        return found.true and not found.false and not found.unknown
+
+
+_Lists = dict[tuple[int, str], list[Any]]
+"""(identity of an ``in``, type) -> its values as sorted keys."""
+
+
+def _evaluate(
+    tree: Predicate, row: Mapping[str, object], columns: Mapping[str, str]
+) -> bool | None:
+    if isinstance(tree, And | Or):
+        decisive = isinstance(tree, Or)
+        answers = {_evaluate(arg, row, columns) for arg in tree.args}
+        if decisive in answers:
+            return decisive
+        return None if None in answers else not decisive
+    if isinstance(tree, Not):
+        answer = _evaluate(tree.arg, row, columns)
+        return None if answer is None else not answer
+    value = row.get(tree.column)
+    if isinstance(tree, IsNull):
+        return value is None
+    if value is None:
+        return None
+    kind = normalise(columns[tree.column])
+    key = _key(kind)
+    own = key(canonical(kind, value))
+    if isinstance(tree, In):
+        return any(own == key(literal) for literal in tree.values)
+    return _OPERATORS[tree.op](own, key(tree.value))
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    "<=": lambda a, b: bool(a <= b),
+    ">": lambda a, b: bool(a > b),
+    ">=": lambda a, b: bool(a >= b),
+}
+
+
+def _key(kind: str) -> Callable[[Any], Any]:
+    key = bound_key(kind)
+    if key is None:
+        raise ValueError(f"values of type {kind} cannot be compared")
+    return key
+
+
+def _outcomes(
+    tree: Predicate, stats: PartStats, columns: Mapping[str, str], lists: _Lists
+) -> Outcomes:
+    if isinstance(tree, And | Or):
+        args = [_outcomes(arg, stats, columns, lists) for arg in tree.args]
+        conjunction = isinstance(tree, And)
+        # Surely false in a conjunction, surely true in a disjunction: the rest cannot be unknown.
+        decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
+        if decisive in args:
+            return decisive
+        return Outcomes(
+            true=(all if conjunction else any)(arg.true for arg in args),
+            false=(any if conjunction else all)(arg.false for arg in args),
+            unknown=any(arg.unknown for arg in args),
+        )
+    if isinstance(tree, Not):
+        inner = _outcomes(tree.arg, stats, columns, lists)
+        return Outcomes(true=inner.false, false=inner.true, unknown=inner.unknown)
+    known = stats.get(tree.column)
+    if known is None:
+        return _ANY._replace(unknown=not isinstance(tree, IsNull))
+    low, _, nulls = known
+    if isinstance(tree, IsNull):
+        return Outcomes(true=nulls > 0, false=low is not None, unknown=False)
+    if low is None:
+        return Outcomes(true=False, false=False, unknown=nulls > 0)
+    kind = normalise(columns[tree.column])
+    bounds = _bounds(stats, tree.column, kind)
+    if bounds is None:
+        return _ANY
+    if isinstance(tree, In):
+        place = id(tree), kind
+        if place not in lists:
+            lists[place] = sorted(bounds.key(value) for value in tree.values)
+        true, false = _within(lists[place], bounds)
+    else:
+        true, false = _compare(tree, bounds)
+    return Outcomes(true=true, false=false, unknown=nulls > 0)
+
+
+def _bounds(stats: PartStats, column: str, kind: str) -> _Bounds | None:
+    low, high, _ = stats[column]
+    key = bound_key(kind)
+    if key is None:
+        return None
+    try:
+        # canonical refuses bounds of another type, as a foreign or later writer may leave them.
+        return _Bounds(
+            key, key(canonical(kind, low)), None if high is None else key(canonical(kind, high))
+        )
+    except (ValueError, TypeError):
+        return None
+
+
+def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
+    """Whether a value within the bounds can make a leaf true, and whether one can make it false."""
+    assert not isinstance(tree, And | Or | Not | IsNull | In)  # leaves with one literal only
+    literal = bounds.key(tree.value)
+    below = bounds.low < literal
+    not_above = bounds.low <= literal
+    above = bounds.high is None or bounds.high > literal
+    not_below = bounds.high is None or bounds.high >= literal
+    if isinstance(tree, Equal) or tree.op == "!=":
+        can, cannot = _equal(literal, bounds)
+        return (can, cannot) if isinstance(tree, Equal) else (cannot, can)
+    return {
+        "<": (below, not_below),
+        "<=": (not_above, above),
+        ">": (above, not_above),
+        ">=": (not_below, below),
+    }[tree.op]
+
+
+def _within(keys: list[Any], bounds: _Bounds) -> tuple[bool, bool]:
+    """The same for a sorted list: one look-up, however long it is."""
+    index = bisect_left(keys, bounds.low)
+    can = index < len(keys) and (bounds.high is None or bool(keys[index] <= bounds.high))
+    return can, not (can and bool(bounds.low == bounds.high))
+
+
+def _equal(literal: object, bounds: _Bounds) -> tuple[bool, bool]:
+    """Whether a value can equal the literal, and whether one can differ from it."""
+    inside = bool(bounds.low <= literal and (bounds.high is None or bounds.high >= literal))
+    return inside, not (bounds.low == literal == bounds.high)

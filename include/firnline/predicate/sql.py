@@ -1,0 +1,237 @@
+"""SQL text -> predicate tree; refuses whatever is more than the tree can say."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from firnline.errors import UsageError
+from firnline.predicate.tree import (
+    COMPARISONS,
+    And,
+    GreaterEqual,
+    In,
+    IsNull,
+    LessEqual,
+    Not,
+    Or,
+    Predicate,
+    bind,
+    parse_json,
+    to_json,
+)
+from firnline.types.values import canonical
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_ALLOWED = (
+    "use and, or, not, =, !=, <, <=, >, >=, IN, BETWEEN and IS NULL between a column and literals"
+)
+_MAX_LENGTH = 1_000_000
+_MAX_DIGITS = 1_000
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def parse_sql(text: str, columns: Mapping[str, str]) -> Predicate:
+    """Read a condition in DuckDB's dialect, such as ``carrier = 'UA' and day < DATE '2013-02-01'``.
+
+    Args:
+        text: what stands after WHERE.
+        columns: the table's schema, column -> SQL type.
+
+    Returns:
+        The bound tree.
+
+    Raises:
+        UsageError: the text does not parse, holds anything but comparisons of columns with
+            literals (names the piece), or ``bind`` refuses it.
+    """
+    try:
+        tree = bind(_tree(_expression(text)), columns)
+    except RecursionError:
+        raise UsageError(
+            f"the condition {_short(text)} is nested too deeply", next_step=_ALLOWED
+        ) from None
+    # The same bounds on depth and size as for a tree that comes as JSON.
+    return parse_json(to_json(tree))
+
+
+def _expression(text: str) -> exp.Expression:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as from an argument that is no UTF-8
+        raise _refused(ascii(text)) from None
+    if len(text) > _MAX_LENGTH:
+        raise UsageError("the condition is longer than a million characters", next_step=_ALLOWED)
+    try:
+        # Only parsed, never run; what is made of it is the tree.
+        found = sqlglot.parse(f"SELECT * FROM t WHERE {text}\n", read="duckdb")  # noqa: S608
+    except (SqlglotError, RecursionError) as error:
+        raise UsageError(
+            f"the condition {_short(text)} does not parse: {_first_line(error)}", next_step=_ALLOWED
+        ) from None
+    statement = found[0] if len(found) == 1 else None
+    where = None if statement is None else statement.args.get("where")
+    if statement is None or where is None:
+        raise _refused(text)
+    used = {name for name, value in statement.args.items() if value}
+    if not used <= {"expressions", "from", "from_", "where", "kind"}:
+        raise _refused(text)  # ORDER BY, UNION and the like after the condition
+    condition: exp.Expression = where.this
+    return condition
+
+
+def _tree(node: exp.Expression) -> Predicate:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Paren):
+        return _tree(node.this)
+    if isinstance(node, exp.And | exp.Or):
+        return _chain(node)
+    if isinstance(node, exp.Not):
+        return Not(_tree(node.this))
+    if isinstance(node, exp.Is):
+        if isinstance(node.expression, exp.Null):
+            return IsNull(_column(node.this))
+        raise _refused(node)
+    if isinstance(node, exp.In):
+        return _in(node)
+    if isinstance(node, exp.Between):
+        return _between(node)
+    return _comparison(node)
+
+
+def _chain(node: exp.Expression) -> Predicate:
+    """A run of one connective as one node: a thousand alternatives are not a thousand levels."""
+    kind = type(node)
+    args: list[Predicate] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, kind):
+            pending += [current.args["expression"], current.args["this"]]
+        else:
+            args.append(_tree(current))
+    from sqlglot import exp
+
+    return And(tuple(args)) if kind is exp.And else Or(tuple(args))
+
+
+def _comparison(node: exp.Expression) -> Predicate:
+    from sqlglot import exp
+
+    operators: dict[type[exp.Expression], str] = {
+        exp.EQ: "=",
+        exp.NEQ: "!=",
+        exp.LT: "<",
+        exp.LTE: "<=",
+        exp.GT: ">",
+        exp.GTE: ">=",
+    }
+    op = operators.get(type(node))
+    if op is None:
+        raise _refused(node)
+    left, right = node.args["this"], node.args["expression"]
+    if isinstance(_plain(right), exp.Column):
+        left, right, op = right, left, _FLIPPED[op]
+    return COMPARISONS[op](_column(left), _literal(right))
+
+
+def _in(node: exp.In) -> Predicate:
+    if {name for name, value in node.args.items() if value} != {"this", "expressions"}:
+        raise _refused(node)
+    return In(_column(node.this), tuple(_literal(value) for value in node.expressions))
+
+
+def _between(node: exp.Between) -> Predicate:
+    low, high = _literal(node.args["low"]), _literal(node.args["high"])
+    column = _column(node.this)
+    if node.args.get("symmetric"):
+        raise _refused(node)
+    return And((GreaterEqual(column, low), LessEqual(column, high)))
+
+
+def _plain(node: exp.Expression) -> exp.Expression:
+    from sqlglot import exp
+
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _column(node: exp.Expression) -> str:
+    from sqlglot import exp
+
+    node = _plain(node)
+    if not isinstance(node, exp.Column) or node.table or not isinstance(node.this, exp.Identifier):
+        raise _refused(node)
+    return str(node.this.this)
+
+
+def _literal(node: exp.Expression) -> Any:  # noqa: ANN401 - a Scalar once bind has seen it
+    from sqlglot import exp
+
+    node = _plain(node)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_number:
+        return -_number(node.this.this)
+    if isinstance(node, exp.Literal):
+        return _number(node.this) if node.is_number else str(node.this)
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+        return _time(node)
+    raise _refused(node)
+
+
+def _number(text: str) -> Any:  # noqa: ANN401 - int or Decimal until bind gives it its form
+    try:
+        # Decimal takes digits by the million; an int of more than 4,300 has no text any more.
+        return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else Decimal(text)
+    except InvalidOperation:
+        raise _refused(text) from None
+
+
+def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind gives it its form
+    from sqlglot import exp
+
+    kinds = {
+        exp.DataType.Type.DATE: "DATE",
+        exp.DataType.Type.TIMESTAMP: "TIMESTAMP",
+        exp.DataType.Type.TIMESTAMPNTZ: "TIMESTAMP",
+        exp.DataType.Type.TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
+    }
+    kind = kinds.get(node.to.this)
+    if kind is None or isinstance(node, exp.TryCast):
+        raise _refused(node)
+    try:
+        text = str(canonical(kind, str(node.this.this)))
+    except ValueError as error:
+        raise UsageError(f"in the condition: {error}", next_step="correct the literal") from None
+    # As objects, so that a column of texts is not compared with the text of a time.
+    if kind == "DATE":
+        return datetime.date.fromisoformat(text)
+    return datetime.datetime.fromisoformat(text)
+
+
+def _refused(piece: exp.Expression | str) -> UsageError:
+    text = piece if isinstance(piece, str) else piece.sql(dialect="duckdb")
+    return UsageError(
+        f"{_short(text)} is more than a predicate can say", next_step=f"{_ALLOWED}; nothing else"
+    )
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return f"`{text}`" if len(text) <= 80 else f"`{text[:77]}…`"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0].rstrip(".") or "it is nested too deeply"

@@ -1,0 +1,274 @@
+"""The ``where`` tree of deletes and filters: and, or, not over ``column op literal``.
+
+As JSON (docs/format.md): ``{"op":"and","args":[…]}``, ``{"op":"or","args":[…]}``,
+``{"op":"not","arg":…}``, ``{"op":"<","column":c,"value":v}`` for ``= != < <= > >=``,
+``{"op":"in","column":c,"values":[…]}``, ``{"op":"is_null","column":c}``. Literals have the JSON
+form of ``firnline.types.values``. Logic is three-valued, as in SQL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from firnline.errors import UsageError
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name, quote_name
+from firnline.types.values import Scalar, canonical, literal_sql
+
+MAX_DEPTH = 100
+MAX_NODES = 100_000
+"""Nodes and listed values; bounds what a log file can make a reader do."""
+
+
+_FLOATS = ("DOUBLE", "FLOAT")
+_LONG = 100
+"""Values; a longer list is a join."""
+
+
+class And(msgspec.Struct, frozen=True, tag_field="op", tag="and", forbid_unknown_fields=True):
+    """True when all arguments are."""
+
+    args: tuple[Predicate, ...]
+
+
+class Or(msgspec.Struct, frozen=True, tag_field="op", tag="or", forbid_unknown_fields=True):
+    """True when any argument is."""
+
+    args: tuple[Predicate, ...]
+
+
+class Not(msgspec.Struct, frozen=True, tag_field="op", tag="not", forbid_unknown_fields=True):
+    """True when its argument is false."""
+
+    arg: Predicate
+
+
+class IsNull(
+    msgspec.Struct, frozen=True, tag_field="op", tag="is_null", forbid_unknown_fields=True
+):
+    """True when the column is null; never unknown."""
+
+    column: str
+
+
+class In(msgspec.Struct, frozen=True, tag_field="op", tag="in", forbid_unknown_fields=True):
+    """True when the column equals one of the values."""
+
+    column: str
+    values: tuple[Scalar, ...]
+
+
+class Compare(msgspec.Struct, frozen=True, tag_field="op", tag="=", forbid_unknown_fields=True):
+    """A column against a literal; one class per operator, since the operator is the tag."""
+
+    op: ClassVar[str] = "="
+    column: str
+    value: Scalar
+
+
+class Equal(Compare, frozen=True, tag="="):
+    """Equal."""
+
+
+class NotEqual(Compare, frozen=True, tag="!="):
+    """Not equal."""
+
+    op = "!="
+
+
+class Less(Compare, frozen=True, tag="<"):
+    """Less."""
+
+    op = "<"
+
+
+class LessEqual(Compare, frozen=True, tag="<="):
+    """Less or equal."""
+
+    op = "<="
+
+
+class Greater(Compare, frozen=True, tag=">"):
+    """Greater."""
+
+    op = ">"
+
+
+class GreaterEqual(Compare, frozen=True, tag=">="):
+    """Greater or equal."""
+
+    op = ">="
+
+
+Predicate = (
+    And | Or | Not | IsNull | In | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual
+)
+# Made before there are threads, as in ``footer_process``.
+_TREE: Callable[[bytes | str | msgspec.Raw], Predicate] = msgspec.json.Decoder(Predicate).decode
+
+COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
+    "=": Equal,
+    "!=": NotEqual,
+    "<": Less,
+    "<=": LessEqual,
+    ">": Greater,
+    ">=": GreaterEqual,
+}
+
+
+def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
+    """Read a tree. Raises UsageError; columns and literals are checked by ``bind``."""
+    try:
+        tree = _TREE(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"the predicate does not read: {error}",
+            next_step="write and/or/not over column op literal (docs/format.md, Predicates)",
+        ) from None
+    _check_size(tree)
+    return tree
+
+
+def to_json(tree: Predicate) -> bytes:
+    """Inverse of ``parse_json``."""
+    return msgspec.json.encode(tree)
+
+
+def columns_of(tree: Predicate) -> tuple[str, ...]:
+    """Columns that the predicate speaks of, in order."""
+    names = (node.column for node in _nodes(tree) if not isinstance(node, And | Or | Not))
+    return tuple(dict.fromkeys(names))
+
+
+def bind(tree: Predicate, columns: Mapping[str, str]) -> Predicate:
+    """The tree with columns as the table spells them and literals in their column's form.
+
+    Args:
+        tree: any tree.
+        columns: the table's schema, column -> SQL type.
+
+    Raises:
+        UsageError: an unknown column (names those there are), or a literal that the column's type
+            cannot hold exactly.
+    """
+    if isinstance(tree, And | Or):
+        if not tree.args:
+            raise UsageError("an and/or without arguments", next_step="give it at least one")
+        return type(tree)(tuple(bind(arg, columns) for arg in tree.args))
+    if isinstance(tree, Not):
+        return Not(bind(tree.arg, columns))
+    name = _resolve(tree.column, columns)
+    if isinstance(tree, IsNull):
+        return IsNull(name)
+    if isinstance(tree, In):
+        if not tree.values:
+            raise UsageError(f"an empty list for {name!r}", next_step="give at least one value")
+        return In(name, tuple(_literal(name, columns[name], value) for value in tree.values))
+    return type(tree)(name, _literal(name, columns[name], tree.value))
+
+
+def to_sql(tree: Predicate, columns: Mapping[str, str]) -> str:
+    """The tree as a DuckDB condition: names quoted, literals typed; holds nothing executable.
+
+    Raises UsageError as ``bind`` does.
+    """
+    return _sql(bind(tree, columns), columns)
+
+
+def _sql(tree: Predicate, columns: Mapping[str, str]) -> str:
+    if isinstance(tree, And | Or):
+        word = " AND " if isinstance(tree, And) else " OR "
+        return "(" + word.join(_sql(arg, columns) for arg in tree.args) + ")"
+    if isinstance(tree, Not):
+        return f"(NOT {_sql(tree.arg, columns)})"
+    name = quote_name(tree.column)
+    if isinstance(tree, IsNull):
+        return f"({name} IS NULL)"
+    kind = normalise(columns[tree.column])
+    if kind in _FLOATS:
+        name = opaque(name)
+    return _in_sql(tree, name, kind) if isinstance(tree, In) else _compare_sql(tree, name, kind)
+
+
+def opaque(name: str) -> str:
+    """The same value, of which DuckDB does not know bounds.
+
+    Many writers leave NaN out of a Parquet file's bounds, and for DuckDB NaN is greater than every
+    number: measured with DuckDB 2.0, a filter misses NaN in files of pyarrow, also through
+    coalesce, arithmetic and nullif.
+    """
+    return f"(CASE WHEN {name} IS NULL THEN NULL ELSE {name} END)"
+
+
+def _in_sql(tree: In, name: str, kind: str) -> str:
+    listed = ", ".join(literal_sql(kind, value) for value in tree.values)
+    if len(tree.values) > _LONG:
+        # DuckDB compares every row with every literal of a list, and joins with a query.
+        return f"({name} IN (SELECT unnest([{listed}])))"
+    return f"({name} IN ({listed}))"
+
+
+def _compare_sql(tree: Compare, name: str, kind: str) -> str:
+    return f"({name} {tree.op} {literal_sql(kind, tree.value)})"
+
+
+def _resolve(name: str, columns: Mapping[str, str]) -> str:
+    if name in columns:
+        return name
+    for known in columns:
+        if fold_name(known) == fold_name(name):
+            return known
+    raise UsageError(
+        f"the predicate names column {name!r}, and the table has {', '.join(columns) or 'none'}",
+        next_step="correct the column's name",
+    )
+
+
+def _literal(name: str, sql_type: str, value: Scalar) -> Scalar:
+    if value is None:
+        raise UsageError(
+            f"column {name!r} is compared with null, which is never true",
+            next_step="write is_null (in SQL: IS NULL) instead",
+        )
+    try:
+        literal = canonical(normalise(sql_type), value)
+        if isinstance(literal, float) and not math.isfinite(literal):
+            # JSON would make null of it, and a record that nobody can bind stays in the log.
+            raise ValueError(f"{value} is no finite number")
+    except ValueError as error:
+        raise UsageError(
+            f"column {name!r} is {sql_type}: {error}",
+            next_step="write a literal that the column's type can hold",
+        ) from None
+    return literal
+
+
+def _nodes(tree: Predicate) -> Iterator[Predicate]:
+    yield tree
+    if isinstance(tree, And | Or):
+        for arg in tree.args:
+            yield from _nodes(arg)
+    elif isinstance(tree, Not):
+        yield from _nodes(tree.arg)
+
+
+def _check_size(tree: Predicate) -> None:
+    nodes = 0
+    level: list[Predicate] = [tree]
+    for _ in range(MAX_DEPTH):
+        nodes += sum(1 + len(node.values) if isinstance(node, In) else 1 for node in level)
+        below: list[Predicate] = []
+        for node in level:
+            below += node.args if isinstance(node, And | Or) else ()
+            below += (node.arg,) if isinstance(node, Not) else ()
+        if not below and nodes <= MAX_NODES:
+            return
+        level = below
+    raise UsageError(
+        f"the predicate is deeper than {MAX_DEPTH} levels or larger than {MAX_NODES} values",
+        next_step="split it into several deletes",
+    )

@@ -1,0 +1,297 @@
+"""Which properties of a table are in force, and how long what began by older ones may go on.
+
+What decides about correctness or layout is said by the table (docs/format.md, "Properties");
+settings say what somebody wants it to be. Pure functions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from firnline.errors import PropertiesDifferError, SettingsError
+from firnline.properties.record import Cluster, Properties, PropertiesRecord
+from firnline.settings.cluster import ClusterSettings
+from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.load import TableSettings
+from firnline.units import format_duration, format_size
+
+_LOG = logging.getLogger(__name__)
+
+IDENTITY = ("primary_key", "version", "deleted")
+"""Which row of a key wins: nobody goes on whose settings say otherwise."""
+HARMLESS = frozenset({"sort_by", "statistics", "deletes"})
+"""What a scheduled run applies by itself: parts of before and after go together."""
+_TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
+_JSON = ("{", '"')
+"""First characters of JSON text. A column whose name begins so is written as JSON as well."""
+FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Properties))
+"""Names of all properties, as the settings spell them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A property of which settings and table say different things."""
+
+    name: str
+    wanted: str
+    """By the settings, as text."""
+    table: str
+
+    @property
+    def harmless(self) -> bool:
+        """Return True if a scheduled run may apply it."""
+        return self.name in HARMLESS
+
+
+def from_settings(settings: TableSettings) -> Properties:
+    """Return the properties that a table gets by its settings."""
+    cluster = settings.cluster_by
+    return Properties(
+        append_ttl=settings.append.ttl,
+        commit_ttl=settings.commit_ttl,
+        grace=settings.cleanup.grace,
+        orphan_grace=settings.orphan_grace,
+        locking=settings.locking,
+        primary_key=settings.primary_key,
+        version=settings.version,
+        deleted=settings.deleted,
+        deleted_keep=settings.deleted_keep,
+        partition_by=tuple(_field_text(f) for f in settings.partition_by),
+        partition=settings.partition,
+        sort_by=tuple(_field_text(f) for f in settings.sort_by),
+        cluster_by=None
+        if cluster is None
+        else Cluster(cluster.columns, cluster.method, cluster.run_size),
+        deletes=settings.deletes,
+        statistics=settings.statistics_columns,
+    )
+
+
+def _field_text(field: PartitionField | SortField) -> str:
+    """The short form; JSON for a column that it cannot hold."""
+    plain: object = field.model_dump()
+    if isinstance(plain, str) and not plain.startswith(_JSON):
+        return plain
+    return msgspec.json.encode(plain).decode()
+
+
+def _field(text: str) -> Any:  # noqa: ANN401 - what pydantic makes a field of
+    return msgspec.json.decode(text) if text.startswith(_JSON) else text
+
+
+def stated(settings: TableSettings) -> dict[str, Any]:
+    """Return the properties that settings name themselves: what they leave out, the table says."""
+    given = settings.model_fields_set
+    names = {name for name in FIELDS if name in given}
+    names |= {"append.ttl"} if _says(settings, "append", "ttl") else set()
+    names |= {"cleanup.grace"} if _says(settings, "cleanup", "grace") else set()
+    wanted = _plain(from_settings(settings))
+    return {name: wanted[name] for name in FIELDS if name in names}
+
+
+def _says(settings: TableSettings, section: str, key: str) -> bool:
+    given = settings.model_fields_set
+    return section in given and key in getattr(settings, section).model_fields_set
+
+
+def _plain(values: Properties) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(values)
+    return plain
+
+
+def differences(settings: TableSettings, table: Properties) -> tuple[Difference, ...]:
+    """Return what the settings name otherwise than the table, in the order of the properties."""
+    has = _plain(table)
+    return tuple(
+        Difference(name, as_text(name, value), as_text(name, has[name]))
+        for name, value in stated(settings).items()
+        if not _same(name, value, has[name])
+    )
+
+
+def _same(name: str, wanted: Any, has: Any) -> bool:  # noqa: ANN401 - plain data
+    if name == "statistics":
+        return set(wanted) <= set(has)  # the table has those of its key and layout besides
+    return bool(_plain_value(wanted) == _plain_value(has))
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - plain data
+    return list(value) if isinstance(value, tuple | list) else value
+
+
+def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
+    """Return a property's value as the settings file would spell it; ``-`` for none."""
+    if value is None or value in ([], ()):
+        return "-"
+    if name in _TIMES:
+        return format_duration(value)
+    if name == "cluster_by":
+        size = value.get("run_size")
+        more = f", run_size {format_size(size)}" if size else ""
+        return f"{value.get('method', 'range')}({', '.join(value['columns'])}){more}"
+    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+
+
+def put_within(settings: TableSettings, said: int | None = None) -> int:
+    """Return for how long what was read may still be put into the log, ms: half of the grace.
+
+    Somebody else may have put it as well; it was folded and deleted later, and must not come back.
+
+    Args:
+        settings: whose grace counts where the table says none.
+        said: ``cleanup.grace`` as the table says it, ms.
+    """
+    return (settings.cleanup.grace if said is None else said) // 2
+
+
+def in_force(
+    settings: TableSettings, table: Properties | None, *, any_key: bool = False
+) -> TableSettings:
+    """Return the settings with everything that the table says itself in place of theirs.
+
+    Args:
+        settings: what somebody wants.
+        table: the properties in force; None for a table that has none yet.
+        any_key: also where the settings name another key, which then counts for nothing.
+
+    Raises:
+        PropertiesDifferError: the settings name another key or version.
+        SettingsError: other settings do not go with the table's properties.
+    """
+    if table is None or table == from_settings(settings):
+        return settings
+    if not any_key:
+        _refuse_other_identity(settings, table)
+    values: dict[str, Any] = {
+        "append": settings.append.model_copy(update={"ttl": table.append_ttl}),
+        "commit_ttl": table.commit_ttl,
+        "cleanup": settings.cleanup.model_copy(update={"grace": table.grace}),
+        "orphan_grace": table.orphan_grace,
+        "locking": table.locking,
+        "primary_key": table.primary_key,
+        "version": table.version,
+        "deleted": table.deleted,
+        "deleted_keep": table.deleted_keep,
+        "partition_by": tuple(
+            PartitionField.model_validate(_field(text)) for text in table.partition_by
+        ),
+        "partition": table.partition,
+        "sort_by": tuple(SortField.model_validate(_field(text)) for text in table.sort_by),
+        "cluster_by": table.cluster_by
+        and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
+        "deletes": table.deletes,
+        "statistics": table.statistics,
+    }
+    found = settings.model_copy(update=values)
+    try:
+        found.check_together()
+    except (ValueError, ValidationError) as error:
+        raise SettingsError(
+            f"the settings of table {settings.name} do not go with what the table says: {error}",
+            next_step="see `firnline properties`, and change the settings or apply them",
+        ) from None
+    return found
+
+
+def _refuse_other_identity(settings: TableSettings, table: Properties) -> None:
+    other = next((d for d in differences(settings, table) if d.name in IDENTITY), None)
+    if other is not None:
+        raise PropertiesDifferError(
+            f"the settings of table {settings.name} say {other.name}: {other.wanted}, and the "
+            f"table itself says {other.table}: which row of a key wins would depend on who "
+            "merges or reads",
+            next_step="correct the settings, or change the table with `firnline properties apply`",
+        )
+
+
+def current(records: Sequence[PropertiesRecord]) -> Properties | None:
+    """Return what is in force; None where the table says nothing.
+
+    Of appends that began a table at once and disagree the one that was written first counts here;
+    before that matters, whoever commits first asks the table's birth record (docs/format.md).
+    """
+    if not records:
+        return None
+    newest = max(record.seq for record in records)
+    return min((r for r in records if r.seq == newest), key=lambda r: (r.t, r.identity)).values
+
+
+def disagree(records: Sequence[PropertiesRecord]) -> bool:
+    """Return True if appends that began the table at once say different things."""
+    return len({r.identity for r in records}) > 1 and not any(r.seq for r in records)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long others may go on, in ms: what whoever deletes goes by."""
+
+    append_ttl: int
+    commit_ttl: int
+    grace: int
+    orphan_grace: int
+
+    @property
+    def late_append(self) -> int:
+        """After this long a delete record hides no row of an append that began before it."""
+        return self.append_ttl + self.grace
+
+
+def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: int) -> Waits:
+    """Return the longest times that anybody still under way may go by.
+
+    Args:
+        records: of the snapshot.
+        settings: in force.
+        now_ms: wall clock; 0 where all count that ever were.
+    """
+    found = [record.values for record in needed(records, now_ms)]
+    return Waits(
+        append_ttl=max([settings.append.ttl, *(v.append_ttl for v in found)]),
+        commit_ttl=max([settings.commit_ttl, *(v.commit_ttl for v in found)]),
+        grace=max([settings.cleanup.grace, *(v.grace for v in found)]),
+        orphan_grace=max([settings.orphan_grace, *(v.orphan_grace for v in found)]),
+    )
+
+
+def lengthened(settings: TableSettings, others: Waits) -> TableSettings:
+    """Return settings whose times are those of whoever may be under way the longest."""
+    values: dict[str, Any] = {
+        "append": settings.append.model_copy(update={"ttl": others.append_ttl}),
+        "commit_ttl": others.commit_ttl,
+        "cleanup": settings.cleanup.model_copy(update={"grace": others.grace}),
+        "orphan_grace": others.orphan_grace,
+    }
+    return settings.model_copy(update=values)
+
+
+def needed(records: Sequence[PropertiesRecord], now_ms: int) -> tuple[PropertiesRecord, ...]:
+    """Return the records in force and those that somebody under way may have begun by.
+
+    Whoever goes by an older record began before the next one was visible. An append lands within
+    its ``append.ttl`` of that, a commit within ``commit_ttl``; what a reader listed, and who
+    publishes, has the grace besides (docs/guarantees.md, W4).
+    """
+    newest = max((record.seq for record in records), default=0)
+    return tuple(
+        record
+        for record in records
+        if record.seq == newest or now_ms <= _superseded_at(record, records) + _longest(record)
+    )
+
+
+def _longest(record: PropertiesRecord) -> int:
+    values = record.values
+    return max(values.append_ttl, values.commit_ttl) + values.grace
+
+
+def _superseded_at(record: PropertiesRecord, records: Iterable[PropertiesRecord]) -> int:
+    """When the next one was visible to everybody, unix ms, by the store's clock if it is known."""
+    later = [r for r in records if r.seq > record.seq]
+    after = min(later, key=lambda r: r.seq)
+    return after.t if after.seen is None else after.seen

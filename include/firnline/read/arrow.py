@@ -1,0 +1,167 @@
+"""A read as a pyarrow dataset, where one can be right."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset, fs
+
+from firnline.errors import UsageError
+from firnline.parquet.io import UNREADABLE, unreadable
+from firnline.predicate.tree import And, Equal, In, IsNull, Not, Or, Predicate, columns_of
+from firnline.read.files import PartFiles
+from firnline.read.plan import ReadPlan
+from firnline.store.base import Store
+from firnline.types.arrow import parse_type, to_arrow
+from firnline.types.sql import fold_name
+from firnline.types.values import Scalar
+
+_FOOTERS = 16
+"""Footers read at once."""
+_INSTEAD = "use arrow_reader(), duckdb() or polars(), which give the visible rows of any scan"
+
+
+def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
+    """See ``Scan.arrow_dataset``."""
+    task = plan.task
+    hidden = sum(part.hidden >= 0 for part in task.parts)
+    if hidden:
+        raise UsageError(
+            f"deletes that wait for a merge hide rows of {hidden} of {len(task.parts)} parts, "
+            "which a pyarrow dataset cannot express",
+            next_step=f"{_INSTEAD}, or merge the table first",
+        )
+    renamed = sum(part.sources >= 0 for part in task.parts)
+    if renamed:
+        raise UsageError(
+            f"{renamed} of {len(task.parts)} parts have columns of before a change of the schema, "
+            "which a pyarrow dataset would look for under their new names",
+            next_step=f"{_INSTEAD}, or merge the table first",
+        )
+    if task.primary_key:
+        raise UsageError(
+            "a pyarrow dataset cannot choose one row per primary key",
+            next_step=f"{_INSTEAD}, or ask for every row with dedup=False",
+        )
+    return _filtered(plan, _dataset(plan, store))
+
+
+def _dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
+    task, files = plan.task, PartFiles(keep_failure=True)
+    number = files.add(store)
+    schema = to_arrow(dict(task.columns))
+    form = dataset.ParquetFileFormat()
+    where = fs.PyFileSystem(fs.FSSpecHandler(files))
+    fragments = [
+        form.make_fragment(files.url(number, part), filesystem=where) for part in task.parts
+    ]
+    with ThreadPoolExecutor(_FOOTERS, "firnline-footer") as pool:
+        list(pool.map(lambda fragment: _check(fragment, schema, files), fragments))
+    return dataset.FileSystemDataset(fragments, schema, form, where)
+
+
+def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: PartFiles) -> None:
+    """Refuse what Arrow would silently give nulls for, or fail on in the middle."""
+    key = files.locate(fragment.path)[1]
+    try:
+        found: pa.Schema = fragment.physical_schema
+    except UNREADABLE as error:
+        raise files.take_failure() or unreadable(key, error) from None
+    spelled = {fold_name(name): name for name in found.names}
+    for field in schema:
+        name = spelled.get(fold_name(field.name))
+        if name is not None and name != field.name:
+            problem = f"has column {name!r}, which the table spells {field.name!r}"
+        elif name is not None and not _fits(found.field(name).type, field.type):
+            problem = f"has column {name!r} as {found.field(name).type}, and not {field.type}"
+        else:
+            continue
+        raise UsageError(f"part {key} {problem}: Arrow would not read it", next_step=_INSTEAD)
+
+
+def _fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow turns every value into the other type: the same, or a wider one."""
+    if stored == wanted:
+        return True
+    for kind in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
+        if kind(stored) and kind(wanted):
+            return bool(stored.bit_width <= wanted.bit_width)
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
+        return bool(
+            stored.tz == wanted.tz and _UNITS.index(stored.unit) <= _UNITS.index(wanted.unit)
+        )
+    return bool(pa.types.is_nested(stored) and stored.equals(wanted))
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _filtered(plan: ReadPlan, found: dataset.Dataset) -> dataset.Dataset:
+    if plan.where is None:
+        return found
+    kinds = dict(plan.task.needed)
+    missing = [name for name in columns_of(plan.where) if name not in found.schema.names]
+    if missing:
+        raise UsageError(
+            f"where speaks of column {missing[0]!r}, which is not among the columns asked for, and "
+            "a pyarrow dataset filters by its own columns",
+            next_step="ask for that column too, or use arrow_reader()",
+        )
+    for name in columns_of(plan.where):
+        if pa.types.is_floating(found.schema.field(name).type):
+            raise UsageError(
+                f"where compares column {name!r}, and for Arrow NaN is no number's greater, as it "
+                "is in SQL",
+                next_step="use arrow_reader() with this where",
+            )
+    return found.filter(_expression(plan.where, kinds))
+
+
+def _expression(tree: Predicate, kinds: dict[str, str]) -> pc.Expression:
+    """The predicate as Arrow says it, whose logic has three values too."""
+    if isinstance(tree, And | Or):
+        args = [_expression(arg, kinds) for arg in tree.args]
+        joined = args[0]
+        for arg in args[1:]:
+            joined = joined & arg if isinstance(tree, And) else joined | arg
+        return joined
+    if isinstance(tree, Not):
+        return ~_expression(tree.arg, kinds)
+    field = pc.field(tree.column)
+    if isinstance(tree, IsNull):
+        return field.is_null()
+    kind = parse_type(kinds[tree.column])
+    if isinstance(tree, In):
+        # Not isin: it says false of a null, where SQL says neither.
+        return _expression(Or(tuple(Equal(tree.column, v) for v in tree.values)), kinds)
+    return _COMPARE[tree.op](field, _scalar(tree.value, kind))
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _scalar(value: Scalar, kind: pa.DataType) -> pa.Scalar:
+    """A literal in its JSON form (``firnline.types.values``) as Arrow's."""
+    if isinstance(kind, pa.BaseExtensionType):
+        raise UsageError(
+            f"a pyarrow dataset compares no values of type {kind}",
+            next_step="use arrow_reader() with this where",
+        )
+    if isinstance(value, str) and not pa.types.is_string(kind):
+        if pa.types.is_decimal(kind):
+            return pa.scalar(Decimal(value), kind)
+        return pa.scalar(value).cast(kind)
+    return pa.scalar(value, kind)

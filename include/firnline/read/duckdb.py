@@ -1,0 +1,242 @@
+"""Runs a read in DuckDB: as a relation, as Arrow batches, into a file, as text."""
+
+from __future__ import annotations
+
+import atexit
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary, WeakSet
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from firnline.errors import FirnlineError, KernelError, PartUnreadableError, UsageError
+from firnline.kernel.duckdb import quote_text
+from firnline.kernel.faults import first_line, scratch_full
+from firnline.kernel.fit import sql_type
+from firnline.read.files import PartFiles
+from firnline.read.sql import RESERVED, read_query
+from firnline.read.task import ReadTask
+from firnline.store.base import Store
+from firnline.types.sql import fold_name, quote_name
+
+Connection = duckdb.DuckDBPyConnection
+Relation = duckdb.DuckDBPyRelation
+BATCH_ROWS = 65_536
+"""Rows of an Arrow batch at most."""
+_FORMATS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
+_files: WeakKeyDictionary[Connection, PartFiles] = WeakKeyDictionary()
+_unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
+"""Streams that may hold a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a read may use."""
+
+    memory: int
+    """Bytes of DuckDB's buffers; sorts and the choice of one row per key go to disk beyond it."""
+    threads: int
+    spill: Path
+    """Folder for what does not fit; made when it is needed, and removed with the connection."""
+
+
+def relation(task: ReadTask, store: Store, connection: Connection | None = None) -> Relation:
+    """The rows as a relation of a connection; nothing is read before it is.
+
+    Without a connection the relation has one of its own, whose times are in UTC.
+
+    Raises:
+        UsageError: the table has columns that DuckDB needs for itself, with a primary key.
+        PartSchemaError: the schema names a type that DuckDB does not know.
+    """
+    if connection is None:
+        connection = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+    files = _files.get(connection)
+    if files is None:
+        # Nobody here learns how a query of somebody else's ends.
+        files = _register(connection, PartFiles(keep_failure=False))
+    checked = _checked(task, connection)
+    number = files.add(store)
+    query = read_query(checked, lambda part: files.url(number, part), files.partition_of)
+    return connection.sql(query)
+
+
+def open_connection(limits: Limits) -> Connection:
+    """A database in memory of one's own, within limits."""
+    connection = duckdb.connect(
+        config={
+            "threads": limits.threads,
+            "memory_limit": f"{limits.memory}B",
+            "temp_directory": str(limits.spill),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,  # a table's name is no variable of this process
+        }
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    # The order of a table's parts means nothing, and keeping it costs memory.
+    connection.execute("SET preserve_insertion_order = false")
+    _register(connection, PartFiles(keep_failure=True))
+    return connection
+
+
+def _register(connection: Connection, files: PartFiles) -> PartFiles:
+    _files[connection] = files
+    connection.register_filesystem(files)
+    return files
+
+
+def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader:
+    """The rows as Arrow batches, read as they are asked for.
+
+    Raises, also while it is read:
+        PartGoneError, PartUnreadableError, PartSchemaError, StoreError, ScratchFullError,
+        KernelError: as they say.
+    """
+    connection = open_connection(limits)
+    try:
+        with faults(connection, limits):
+            source = relation(task, store, connection).to_arrow_reader(BATCH_ROWS)
+    except BaseException:
+        connection.close()
+        raise
+
+    def batches() -> Generator[pa.RecordBatch]:
+        try:
+            while True:
+                with faults(connection, limits):
+                    try:
+                        batch = source.read_next_batch()
+                    except StopIteration:
+                        return
+                yield batch
+        finally:
+            connection.close()
+
+    rows = batches()
+    _unfinished.add(rows)
+    return pa.RecordBatchReader.from_batches(source.schema, rows)
+
+
+@atexit.register
+def close_unfinished() -> None:
+    """End the reads that somebody still holds when the process ends.
+
+    Once Python has begun to finish, Arrow does not let go of the iterator of a reader any more, and
+    its connection would never be closed: DuckDB reports what it then finds on standard error.
+    """
+    for rows in list(_unfinished):
+        with suppress(ValueError):  # another thread is reading it at this moment
+            rows.close()
+
+
+def texts(
+    task: ReadTask, store: Store, limits: Limits, limit: int | None
+) -> Iterator[tuple[str | None, ...]]:
+    """Every value as DuckDB writes it, None for null; errors as ``stream``."""
+    connection = open_connection(limits)
+    shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name, _ in task.columns)
+    try:
+        with faults(connection, limits):
+            rows = _limited(relation(task, store, connection), limit).sql_query()
+            found = connection.execute(f"SELECT {shown} FROM ({rows})")  # noqa: S608 -- our own
+            while batch := found.fetchmany(1_000):
+                yield from batch
+    finally:
+        connection.close()
+
+
+def write_file(task: ReadTask, store: Store, limits: Limits, path: Path, limit: int | None) -> int:
+    """Write the rows into a new ``.parquet`` or ``.csv`` file; returns their number.
+
+    Raises:
+        UsageError: a name of another ending.
+        others: as ``stream``; the file may then be there in part.
+    """
+    options = _FORMATS.get(path.suffix.lower())
+    if options is None:
+        raise UsageError(
+            f"{path.name} is no name of a Parquet or CSV file",
+            next_step="let it end in .parquet or .csv",
+        )
+    connection = open_connection(limits)
+    try:
+        with faults(connection, limits):
+            rows = _limited(relation(task, store, connection), limit)
+            copy = f"COPY ({rows.sql_query()}) TO {quote_text(str(path))} ({options})"
+            return int(connection.execute(copy).fetchall()[0][0])
+    finally:
+        connection.close()
+
+
+def _limited(rows: Relation, limit: int | None) -> Relation:
+    return rows if limit is None else rows.limit(limit)
+
+
+@contextmanager
+def faults(connection: Connection, limits: Limits) -> Iterator[None]:
+    """Turn what DuckDB and Arrow raise into the one tree of errors."""
+    try:
+        yield
+    except FirnlineError:
+        raise
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        files = _files.get(connection)
+        failure = None if files is None else files.take_failure()
+        if failure is not None:
+            raise failure from None
+        raise _translated(error, files, limits) from error
+
+
+def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> FirnlineError:
+    full = scratch_full(limits.spill, error)
+    if full is not None:
+        return full
+    text = str(error)
+    start = -1 if files is None else text.find(f"{files.protocol}://")
+    if files is not None and start >= 0:
+        url = re.split("[\"' ]", text[start:], maxsplit=1)[0].rstrip(".:")
+        key = files.locate(url)[1]
+        return PartUnreadableError(
+            f"part {key} does not read: {first_line(error).replace(url, key)}",
+            next_step="see it with `firnline verify --deep`; restore the object from a backup or "
+            "drop the part",
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return KernelError(
+            f"the read does not fit its memory ({first_line(error)})",
+            next_step="give it more, or read fewer columns or partitions at once",
+        )
+    return KernelError(
+        f"the read failed: {type(error).__name__}: {first_line(error)}",
+        next_step="run again with --debug and report what it prints",
+    )
+
+
+def _checked(task: ReadTask, connection: Connection) -> ReadTask:
+    """With types as DuckDB spells them: they are texts that anybody may write into a log file.
+
+    Raises as ``relation``.
+    """
+    kinds = {name: sql_type(connection, name, kind) for name, kind in task.needed}
+    taken = {fold_name(name) for name in kinds}
+    if task.primary_key and taken.intersection(RESERVED):
+        raise UsageError(
+            f"the table has a column named {' or '.join(RESERVED)}, which DuckDB needs to tell "
+            "what was inserted last",
+            next_step="rename the column, or read with dedup=False",
+        )
+    return msgspec.structs.replace(
+        task,
+        needed=tuple(kinds.items()),
+        columns=task.columns
+        if task.cast
+        else tuple((name, kinds[name]) for name, _ in task.columns),
+    )

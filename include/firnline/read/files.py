@@ -1,0 +1,206 @@
+"""Parts of a store as files that DuckDB and Arrow read in ranges.
+
+The requests go through the table's own ``Store``: its credentials, its retries, its counters, its
+errors. Nothing is fetched but what the reader asks for: of a part its footer (16 KiB at first) and
+one range per row group; a part of up to ``WHOLE`` bytes comes with one request.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import threading
+from collections import OrderedDict
+from typing import Any
+from urllib.parse import quote, unquote
+
+from fsspec.spec import AbstractFileSystem
+
+from firnline.errors import FirnlineError, ObjectNotFoundError, PartGoneError, PartUnreadableError
+from firnline.read.task import ReadPart
+from firnline.store.base import Store
+
+WHOLE = 256 * 2**10
+"""Bytes up to which a part is fetched at once: a second request costs more than they do."""
+KEPT = 32 * 2**20
+"""Bytes of such parts that are kept: DuckDB opens a file several times within one query."""
+_numbers = itertools.count(1)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+"""Parts never change: all are equally old."""
+
+
+class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A file system of parts; one per connection, closed with it.
+
+    An url is ``{protocol}://{store}/{partition}/{place}/{bytes}/{key}``: it says everything, so
+    that nothing has to be remembered of a query for as long as somebody may run it.
+
+    Args:
+        keep_failure: keep what a read failed with, for somebody who calls ``take_failure``.
+    """
+
+    cachable = False
+
+    def __init__(self, *, keep_failure: bool) -> None:
+        super().__init__()
+        self.protocol = f"firnline{next(_numbers)}"
+        self._stores: list[Store] = []
+        self._small: OrderedDict[str, bytes] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+        self._keep_failure = keep_failure
+        self._failure: FirnlineError | None = None
+
+    def take_failure(self) -> FirnlineError | None:
+        """Return what the newest read that failed ended with, and forget it.
+
+        DuckDB passes on no more than its text. It must not stay here: an exception holds the frames
+        it went through, they hold the connection, and that holds this object where Python's garbage
+        collector does not see it, so that none of them would ever go.
+        """
+        failure, self._failure = self._failure, None
+        return failure
+
+    def add(self, store: Store) -> int:
+        """The number of a store in urls."""
+        with self._lock:
+            for number, known in enumerate(self._stores):
+                if known is store:
+                    return number
+            self._stores.append(store)
+            return len(self._stores) - 1
+
+    def url(self, store: int, part: ReadPart) -> str:
+        """Of a part; urls of one store sort as the places of their parts."""
+        head = f"{self.protocol}://{store:06d}/{part.partition:08d}/{part.place:08d}"
+        return f"{head}/{part.bytes}/{quote(part.key)}"
+
+    @property
+    def partition_of(self) -> tuple[int, int]:
+        """Where an url names its partition: first character, counted from 1, and how many."""
+        return len(self.protocol) + len("://000000/") + 1, 8
+
+    def locate(self, url: str) -> tuple[Store, str, int]:
+        """Store, key and bytes of an url."""
+        store, _, _, size, key = url.partition("://")[2].split("/", 4)
+        return self._stores[int(store)], unquote(key), int(size)
+
+    def read(self, url: str, start: int, length: int) -> bytes:
+        """A range of a part.
+
+        Raises:
+            PartGoneError: it is not there any more.
+            PartUnreadableError: it ends before its marker says.
+            StoreError: the store failed.
+        """
+        store, key, size = self.locate(url)
+        length = min(length, size - start)
+        if length <= 0:
+            return b""
+        try:
+            if size > WHOLE:
+                return _whole(key, store.get_range(key, start, length), length)
+            return self._kept(url, store, key, size)[start : start + length]
+        except ObjectNotFoundError:
+            gone = PartGoneError(
+                f"part {key} has no object any more: this snapshot was held for longer than "
+                "cleanup.grace, or somebody deleted the object",
+                next_step="read again; if it stays, `firnline verify` lists what is missing",
+            )
+            self._failed(gone)
+            raise gone from None
+        except FirnlineError as error:
+            self._failed(error)
+            raise
+
+    def _failed(self, error: FirnlineError) -> None:
+        if self._keep_failure:
+            self._failure = error
+
+    def _kept(self, url: str, store: Store, key: str, size: int) -> bytes:
+        with self._lock:
+            found = self._small.get(url)
+        if found is not None:
+            return found
+        data = _whole(key, store.get_range(key, 0, size), size)
+        with self._lock:
+            if url not in self._small:
+                self._small[url] = data
+                self._held += len(data)
+            while self._held > KEPT:
+                self._held -= len(self._small.popitem(last=False)[1])
+        return data
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> PartFile:
+        """A part for reading."""
+        if mode != "rb":
+            raise PartUnreadableError(
+                f"{path} is opened for {mode!r}", next_step="parts are read only"
+            )
+        return PartFile(self, path)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Size and kind, from the url: no request."""
+        return {"name": path, "size": self.locate(path)[2], "type": "file"}
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """The path itself: every one is named in full."""
+        return [path]
+
+    def modified(self, path: str) -> datetime.datetime:  # noqa: ARG002 -- fsspec's signature
+        """Of every part the same time."""
+        return _EPOCH
+
+
+class PartFile:
+    """One part, open; not for several threads at once."""
+
+    mode = "rb"
+
+    def __init__(self, files: PartFiles, url: str) -> None:
+        self._files = files
+        self._url = url
+        self._at = 0
+        self.size = files.locate(url)[2]
+        self.closed = False
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As of any file."""
+        self._at = offset + (0, self._at, self.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._at
+
+    def read(self, length: int = -1) -> bytes:
+        """As of any file; raises as ``PartFiles.read``."""
+        data = self._files.read(self._url, self._at, self.size if length < 0 else length)
+        self._at += len(data)
+        return data
+
+    def flush(self) -> None:
+        """Nothing is written."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+        self.closed = True
+
+
+def _whole(key: str, data: bytes, expected: int) -> bytes:
+    if len(data) < expected:
+        raise PartUnreadableError(
+            f"part {key} is shorter than its marker says: {len(data)} bytes came of {expected}",
+            next_step="restore the object from a backup or a version of the bucket, or drop the "
+            "part",
+        )
+    return data

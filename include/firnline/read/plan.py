@@ -1,0 +1,297 @@
+"""What a read has to fetch: pure, printable, with a reason for every part passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from firnline.commit.keys import check_deleted
+from firnline.errors import UsageError
+from firnline.log.records import Delete, Marker
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.tree import And, Predicate, bind, columns_of, parse_json, to_sql
+from firnline.properties.in_force import current, in_force
+from firnline.read.parts import Wanted, choose
+from firnline.read.task import ReadPart, ReadTask, Sources
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.types.sql import fold_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What is wanted of a table."""
+
+    columns: tuple[str, ...] | None = None
+    """Names in the order wanted; None: all of the table's."""
+    where: Predicate | None = None
+    dedup: bool | None = None
+    """One row per primary key; None: where the table has one."""
+    partitions: tuple[str, ...] = ()
+    """Globs over partition paths; empty for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """Parts to read, in the order of their insertion by partition, and what to do with the rows."""
+
+    seq: int
+    as_of: int | None
+    task: ReadTask
+    """The whole read."""
+    where: Predicate | None
+    """What ``task.where`` says, bound."""
+    partitions: tuple[str, ...]
+    """Those that are read; ``ReadPart.partition`` is a place in it."""
+    passed_over: Mapping[str, int]
+    """Reason -> live parts that are not read."""
+    bytes_passed_over: int
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True when no part can hold a row that is wanted."""
+        return not self.task.parts
+
+    def tasks(self, max_bytes: int) -> Iterator[ReadTask]:
+        """The read in pieces of about ``max_bytes`` of parts, for workers that do not meet.
+
+        With one row per key a piece holds whole partitions, however large these are: the rows of
+        a key may be in any of a partition's parts.
+        """
+        held: list[ReadPart] = []
+        size = 0
+        for unit in _units(self.task):
+            more = sum(part.bytes for part in unit)
+            if held and size + more > max_bytes:
+                yield _piece(self.task, held)
+                held, size = [], 0
+            held += unit
+            size += more
+        if held:
+            yield _piece(self.task, held)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: what is read and what is not."""
+        return {
+            "seq": self.seq,
+            "as_of": self.as_of,
+            "columns": [name for name, _ in self.task.columns],
+            "partitions": len(self.partitions),
+            "parts": len(self.task.parts),
+            "bytes": self.task.bytes,
+            "with_deletes": sum(part.hidden >= 0 for part in self.task.parts),
+            "dedup": bool(self.task.primary_key),
+            "passed_over": dict(self.passed_over),
+            "bytes_passed_over": self.bytes_passed_over,
+        }
+
+
+def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> ReadPlan:
+    """Decide which parts to read.
+
+    A part is passed over where its partition is not asked for, or where its statistics or its
+    partition's name prove that no row is. With one row per key only what ``where`` says of the
+    key's columns counts for that: the newest row of a key may lie in a part that the rest of
+    ``where`` rules out, and without that part an older row would come back.
+
+    Raises:
+        UsageError: a column that the table does not have, a glob that matches no partition, dedup
+            of a table without primary key, a ``where`` that cannot be bound.
+        PropertiesDifferError: with dedup, where the settings name another key than the table.
+    """
+    said = current(snapshot.properties)
+    settings = in_force(settings, said, any_key=options.dedup is False)
+    schema = snapshot.schema
+    key = _key(snapshot, settings, options)
+    where = None if options.where is None else bind(options.where, schema)
+    early = where if not key or where is None else _about(where, key)
+    chosen = choose(snapshot, options.partitions)
+    wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
+    kept, ruled_out = _kept(chosen[0], wanted)
+    passed = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
+    names = tuple(dict.fromkeys(partition for partition, _ in kept))
+    parts, deletes = _parts(snapshot, kept, names)
+    columns = _columns(schema, options.columns)
+    version = settings.version if key else None
+    deleted = settings.deleted if key else None
+    key_columns = (*key, *(name for name in (version, deleted) if name))
+    needed = _needed(snapshot, columns, where, [d for each in deletes for d in each], key_columns)
+    parts, sources = _with_sources(snapshot, kept, parts, [name for name, _ in needed])
+    task = ReadTask(
+        parts=parts,
+        columns=columns,
+        needed=needed,
+        where=None if where is None else to_sql(where, schema),
+        where_early=None if early is None else to_sql(early, schema),
+        hidden=tuple(_condition(each, schema) for each in deletes),
+        sources=sources,
+        primary_key=key,
+        version=version,
+        deleted=deleted,
+    )
+    return ReadPlan(
+        seq=snapshot.seq,
+        as_of=snapshot.as_of,
+        task=task,
+        where=where,
+        partitions=names,
+        passed_over={reason: parts for reason, parts in passed.items() if parts},
+        bytes_passed_over=chosen[2] + sum(marker.b for marker in ruled_out),
+    )
+
+
+def _kept(
+    chosen: Mapping[str, list[Marker]], wanted: Wanted
+) -> tuple[list[tuple[str, Marker]], list[Marker]]:
+    """Parts to read with their partitions, in order of insertion, and parts that are ruled out."""
+    kept: list[tuple[str, Marker]] = []
+    ruled_out: list[Marker] = []
+    for partition, markers in chosen.items():
+        for marker in sorted(markers, key=lambda m: (*m.order(), m.p)):
+            if wanted(partition, marker):
+                kept.append((partition, marker))
+            else:
+                ruled_out.append(marker)
+    return kept, ruled_out
+
+
+def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> tuple[str, ...]:
+    if options.dedup is False or (options.dedup is None and not settings.primary_key):
+        return ()
+    if not settings.primary_key:
+        raise UsageError(
+            f"table {settings.name} has no primary key, so there is nothing to choose rows by",
+            next_step="set primary_key in the settings, or read without dedup",
+        )
+    if not snapshot.live:
+        return ()
+    check_deleted(settings, snapshot.schema)
+    named = [*settings.primary_key, *((settings.version,) if settings.version else ())]
+    known = {fold_name(name) for name in snapshot.schema}
+    for column in named:
+        if fold_name(column) not in known:
+            raise UsageError(
+                f"table {settings.name} has no column {column!r} (primary_key or version)",
+                next_step="correct the setting, or read without dedup",
+            )
+    return settings.primary_key
+
+
+def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
+    """What follows from ``where`` for these columns alone."""
+    known = {fold_name(name) for name in columns}
+    if all(fold_name(name) in known for name in columns_of(where)):
+        return where
+    if not isinstance(where, And):
+        return None
+    args = [found for arg in where.args if (found := _about(arg, columns)) is not None]
+    return And(tuple(args)) if args else None
+
+
+def _parts(
+    snapshot: Snapshot, kept: Sequence[tuple[str, Marker]], names: Sequence[str]
+) -> tuple[tuple[ReadPart, ...], list[list[Delete]]]:
+    """The parts, and the deletes that each value of ``ReadPart.hidden`` stands for."""
+    numbers = {name: number for number, name in enumerate(names)}
+    sets: dict[tuple[str, ...], int] = {}
+    deletes: list[list[Delete]] = []
+    parts: list[ReadPart] = []
+    for place, (partition, marker) in enumerate(kept):
+        pending = snapshot.pending_deletes(marker, partition)
+        hidden = -1
+        if pending:
+            ids = tuple(d.id for d in pending)
+            hidden = sets.setdefault(ids, len(sets))
+            if hidden == len(deletes):
+                deletes.append(pending)
+        parts.append(
+            ReadPart(
+                key=marker.p,
+                bytes=marker.b,
+                place=place,
+                partition=numbers[partition],
+                hidden=hidden,
+            )
+        )
+    return tuple(parts), deletes
+
+
+def _with_sources(
+    snapshot: Snapshot,
+    kept: Sequence[tuple[str, Marker]],
+    parts: tuple[ReadPart, ...],
+    columns: Sequence[str],
+) -> tuple[tuple[ReadPart, ...], tuple[Sources, ...]]:
+    """The parts with what they call the columns that are read."""
+    if not snapshot.changes:
+        return parts, ()
+    numbers: dict[Sources, int] = {(): -1}
+    found: list[ReadPart] = []
+    for (_, marker), part in zip(kept, parts, strict=True):
+        sources = snapshot.columns_of(marker).only(columns)
+        number = numbers.setdefault(sources, len(numbers) - 1)
+        found.append(msgspec.structs.replace(part, sources=number))
+    return tuple(found), tuple(sources for sources in numbers if sources)
+
+
+def _condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str:
+    return " OR ".join(f"({to_sql(parse_json(d.where), schema)})" for d in deletes)
+
+
+def _columns(
+    schema: Mapping[str, str], wanted: Sequence[str] | None
+) -> tuple[tuple[str, str], ...]:
+    if wanted is None:
+        return tuple(schema.items())
+    spelled = {fold_name(name): name for name in schema}
+    for name in wanted:
+        if fold_name(name) not in spelled:
+            raise UsageError(
+                f"the table has no column {name!r}",
+                next_step=f"choose among {', '.join(schema) or 'none'}",
+            )
+    names = dict.fromkeys(spelled[fold_name(name)] for name in wanted)
+    return tuple((name, schema[name]) for name in names)
+
+
+def _needed(
+    snapshot: Snapshot,
+    columns: Iterable[tuple[str, str]],
+    where: Predicate | None,
+    deletes: Iterable[Delete],
+    key: Iterable[str],
+) -> tuple[tuple[str, str], ...]:
+    """Columns to read, in the order of the table; at least one, since DuckDB wants it."""
+    speaks: list[str] = [name for name, _ in columns]
+    speaks += columns_of(where) if where is not None else ()
+    for delete in {d.id: d for d in deletes}.values():
+        speaks += columns_of(parse_json(delete.where))
+    speaks += key
+    names = {fold_name(name) for name in speaks}
+    found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
+    return found or tuple(snapshot.schema.items())[:1]
+
+
+def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
+    """What one worker has to read together."""
+    if not task.primary_key:
+        yield from ([part] for part in task.parts)
+        return
+    same: dict[int, list[ReadPart]] = {}
+    for part in task.parts:
+        same.setdefault(part.partition, []).append(part)
+    yield from same.values()
+
+
+def _piece(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
+    """Some parts of a read, with no more conditions than they need."""
+    used = sorted({part.hidden for part in parts if part.hidden >= 0})
+    number = {-1: -1, **{old: new for new, old in enumerate(used)}}
+    return msgspec.structs.replace(
+        task,
+        parts=tuple(msgspec.structs.replace(part, hidden=number[part.hidden]) for part in parts),
+        hidden=tuple(task.hidden[i] for i in used),
+    )

@@ -1,0 +1,134 @@
+# ruff: noqa: S608 -- every name, path and type is quoted; conditions come from predicate trees
+"""A read as one SELECT: text only, nothing runs here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from firnline.kernel.duckdb import quote_text
+from firnline.predicate.tree import opaque
+from firnline.read.task import ReadPart, ReadTask, Sources
+from firnline.types.sql import quote_name
+
+RESERVED = ("filename", "file_row_number")
+"""DuckDB's own columns of a scan, which say what was inserted last."""
+
+
+def read_query(
+    task: ReadTask, url: Callable[[ReadPart], str], partition_of: tuple[int, int]
+) -> str:
+    """The SELECT that gives the rows of a read.
+
+    Columns are matched by name, in any order and any case of their letters; one that a file lacks
+    is null, one that it has besides is not looked at, and values take the table's types. A path
+    like ``day=2013-01-05`` adds and overwrites nothing.
+
+    Args:
+        task: what to read.
+        url: where DuckDB finds a part; urls must sort as the ``place`` of their parts.
+        partition_of: (start, length), counted from 1, of the characters in an url that are alike
+            for parts of one partition only.
+    """
+    names = ", ".join(_outputs(task))
+    if not task.parts:
+        nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quote_name(n)}" for n, kind in task.columns)
+        return f"SELECT {nulls} WHERE false"
+    groups: dict[tuple[int, int], list[ReadPart]] = defaultdict(list)
+    for part in task.parts:
+        groups[part.hidden, part.sources].append(part)
+    rows = " UNION ALL ".join(
+        _visible(task, [url(part) for part in parts], *which) for which, parts in groups.items()
+    )
+    if task.primary_key:
+        rows = _last_of_each_key(task, rows, partition_of)
+        condition = f" WHERE {task.where}" if task.where else ""
+        return f"SELECT {names} FROM ({rows}){condition}"
+    return rows
+
+
+def _outputs(task: ReadTask) -> list[str]:
+    """The columns that are returned."""
+    outputs = []
+    for name, kind in task.columns:
+        value = f"CAST({quote_name(name)} AS {kind})" if task.cast else quote_name(name)
+        if "FLOAT" in kind or "DOUBLE" in kind:
+            value = opaque(value)  # for filters on top of the read
+        outputs.append(value if value == quote_name(name) else f"{value} AS {quote_name(name)}")
+    return outputs
+
+
+def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> str:
+    """Rows of parts of which the same deletes hide rows, and that call their columns alike."""
+    names = [quote_name(name) for name, _ in task.needed]
+    early = task.where
+    if task.primary_key:
+        names += [f"filename AS {_place(task)}", f"file_row_number AS {_row(task)}"]
+        early = task.where_early
+    else:
+        names = _outputs(task)
+    conditions = [f"({early})"] if early else []
+    if hidden >= 0:
+        # Three-valued logic: a row for which the condition is null stays.
+        conditions.append(f"({task.hidden[hidden]}) IS NOT TRUE")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    rows = _scan(task.needed, urls) if sources < 0 else _renamed(task, urls, task.sources[sources])
+    return f"SELECT {', '.join(names)} FROM {rows}{where}"
+
+
+def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources) -> str:
+    """Files that call some columns otherwise than the table."""
+    other = dict(sources)
+    held: list[tuple[str, str]] = []
+    columns = list(RESERVED) if task.primary_key else []
+    for column, kind in task.needed:
+        names = other.get(column, (column,))
+        held += [(name, kind) for name in names]
+        quoted = [quote_name(name) for name in names]
+        value = f"COALESCE({', '.join(quoted)})" if len(quoted) > 1 else "".join(quoted)
+        columns.append(f"{value or f'CAST(NULL AS {kind})'} AS {quote_name(column)}")
+    # A column that no file has: without any DuckDB has nothing to say how many rows there are by.
+    scanned = _scan(held or [(_free_name("no column of any part", task), "BOOLEAN")], urls)
+    return f"(SELECT {', '.join(columns)} FROM {scanned})"
+
+
+def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
+    """With the schema stated, so that no footer is read before its part is.
+
+    A file's columns are found by name, and its values cast, when the file is opened.
+    """
+    fields = ", ".join(
+        f"{quote_text(name)}: {{name: {quote_text(name)}, type: {quote_text(kind)}, "
+        "default_value: NULL}"
+        for name, kind in columns
+    )
+    files = ", ".join(map(quote_text, urls))
+    return f"read_parquet([{files}], schema = MAP {{{fields}}}, hive_partitioning = false)"
+
+
+def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) -> str:
+    """One row per primary key and partition, by the rule of merges (``kernel.sql``)."""
+    start, length = partition_of
+    keys = ", ".join(map(quote_name, task.primary_key))
+    version = [quote_name(task.version)] if task.version else []
+    last = ", ".join(f"{n} DESC NULLS LAST" for n in (*version, _place(task), _row(task)))
+    alive = f" AND {quote_name(task.deleted)} IS NOT TRUE" if task.deleted else ""
+    return (
+        f"SELECT * FROM ({rows}) QUALIFY row_number() OVER (PARTITION BY "
+        f"substr({_place(task)}, {start}, {length}), {keys} ORDER BY {last}) = 1{alive}"
+    )
+
+
+def _place(task: ReadTask) -> str:
+    return quote_name(_free_name("place", task))
+
+
+def _row(task: ReadTask) -> str:
+    return quote_name(_free_name("row", task))
+
+
+def _free_name(wish: str, task: ReadTask) -> str:
+    taken = {name.lower() for name, _ in task.needed}
+    while wish in taken:
+        wish += "_"
+    return wish

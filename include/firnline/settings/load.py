@@ -1,0 +1,286 @@
+"""The settings file ``tables.yaml``: ``defaults`` for all tables, and ``tables`` by name.
+
+Airflow reads it at every DAG parse: no network, no heavy import, and 1,000 tables within a second.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from firnline.errors import SettingsError, UsageError
+from firnline.paths import Root
+from firnline.settings.cluster import ClusterSettings
+from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.merge import BloomFilterSettings, MergeSettings
+from firnline.settings.model import TABLE_NAME, TableSettings
+from firnline.settings.sections import AppendSettings, CleanupSettings, SparkSettings, TtlSettings
+from firnline.settings.yaml import expand, read_yaml, with_defaults
+
+__all__ = [
+    "AppendSettings",
+    "CleanupSettings",
+    "ClusterSettings",
+    "MergeSettings",
+    "PartitionField",
+    "Settings",
+    "SortField",
+    "SparkSettings",
+    "TableSettings",
+    "TtlSettings",
+    "find_table",
+    "load_settings",
+    "settings_for_root",
+    "settings_path",
+]
+
+_SHOWN = 20
+"""Mistakes listed one by one; more than that have one cause."""
+_LONGEST = 400
+"""Characters of one mistake: what is wrong may be a text of megabytes."""
+_EXPANDED = ("root", "connection_id")
+_NEXT_STEP = "correct the file and run `firnline settings check`"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one settings file says."""
+
+    path: Path
+    tables: dict[str, TableSettings]
+
+    def table(self, name: str) -> TableSettings:
+        """Settings of one table. Raises UsageError that names the tables there are."""
+        found = self.tables.get(name)
+        if found is None:
+            raise UsageError(
+                f"no table {name!r} in {self.path}", next_step=_which(name, self.tables)
+            )
+        return found
+
+
+def _which(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3) or names[:10]
+    if not close:
+        return "add it under tables"
+    more = ", …" if len(names) > len(close) else ""
+    return f"use one of {', '.join(close)}{more}, add it there, or give a root URL"
+
+
+def settings_path() -> Path:
+    """Path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
+
+    That is looked for beside the package, under $AIRFLOW_HOME and under the current folder.
+    """
+    named = os.environ.get("FIRNLINE_TABLES")
+    if named:
+        return Path(named)
+    beside = Path(__file__).resolve().parents[2] / "tables.yaml"
+    homes = [os.environ.get("AIRFLOW_HOME"), "."]
+    places = [beside, *(Path(home, "include", "tables.yaml") for home in homes if home)]
+    return next((place for place in places if place.is_file()), beside)
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read and check a settings file; ``path`` defaults to ``settings_path()``.
+
+    Raises:
+        SettingsError: lists every mistake with the file and the field's path in it.
+    """
+    where = settings_path() if path is None else path
+    content = read_yaml(where)
+    problems: list[str] = []
+    defaults = _section(content, "defaults", problems)
+    tables = _section(content, "tables", problems)
+    problems += [
+        f"{key}: is no setting; allowed are defaults and tables"
+        for key in content
+        if key not in ("defaults", "tables")
+    ]
+    found = list(_check_defaults(defaults))
+    problems += found
+    loaded: dict[str, TableSettings] = {}
+    for name, given in tables.items():
+        _load_table(name, given, {} if found else defaults, loaded, problems)
+    problems += _overlaps(loaded.values())
+    if problems:
+        raise _as_error(where, problems)
+    return Settings(where, loaded)
+
+
+def _section(content: Mapping[Any, Any], key: str, problems: list[str]) -> dict[Any, Any]:
+    value = content.get(key)
+    if value is None or isinstance(value, dict):
+        return value or {}
+    problems.append(f"{key}: must be a mapping")
+    return {}
+
+
+def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
+    """Mistakes of the defaults themselves, told once and not for every table."""
+    for key in ("name", "root"):
+        if key in defaults:
+            yield f"defaults.{key}: belongs to a table; move it there"
+    own = {key: value for key, value in defaults.items() if key not in ("name", "root")}
+    try:
+        TableSettings.model_validate(_expanded({**own, "name": "x", "root": "memory://x"}))
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False):
+            # What two settings say together can be put right by a table; it is looked at there.
+            together = mistake["type"] == "value_error" and isinstance(mistake["input"], dict)
+            if not together:
+                yield _describe("defaults", mistake)
+    except _FieldError as error:
+        yield f"defaults.{error}"
+
+
+def _load_table(
+    name: object,
+    given: object,
+    defaults: dict[Any, Any],
+    loaded: dict[str, TableSettings],
+    problems: list[str],
+) -> None:
+    if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
+        problems.append(
+            f"tables.{name}: is no table name; use letters, digits, '.', '_' and '-', "
+            "in quotes when it could be a number or a date"
+        )
+    elif not isinstance(given, dict):
+        problems.append(f"tables.{name}: must be a mapping with at least a root")
+    elif "name" in given:
+        problems.append(f"tables.{name}.name: is the key itself; remove it")
+    else:
+        try:
+            merged = _expanded({**with_defaults(given, defaults), "name": name})
+            loaded[name] = TableSettings.model_validate(merged)
+        except ValidationError as error:
+            mistakes = error.errors(include_url=False)
+            problems += [_describe(f"tables.{name}", mistake) for mistake in mistakes]
+        except _FieldError as error:
+            problems.append(f"tables.{name}.{error}")
+
+
+class _FieldError(Exception):
+    """Field and mistake, on the way to the list of problems."""
+
+
+def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
+    for field in _EXPANDED:
+        text = table.get(field)
+        if isinstance(text, str) and "$" in text:
+            try:
+                table[field] = expand(text)
+            except ValueError as error:
+                raise _FieldError(f"{field}: {error}") from None
+    if table.get("connection_id") == "":  # ${VAR:-} without a variable
+        table["connection_id"] = None
+    return table
+
+
+def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of pydantic_core
+    """One line: the field's path in the file and what is allowed there."""
+    path = where
+    for step in mistake["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    kind, message = mistake["type"], str(mistake["msg"])
+    if kind == "value_error":
+        return f"{path}: {mistake['ctx']['error']}"
+    if kind == "extra_forbidden":
+        return f"{path}: is no setting{_suggestion(mistake['loc'])}"
+    if kind == "missing":
+        return f"{path}: is missing"
+    value = mistake["input"]
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return f"{path}: YAML reads this as {value!r}; put it in quotes"
+    shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
+    return f"{path}: {message.replace('Input should', 'must')}{shown}"
+
+
+def _suggestion(loc: tuple[int | str, ...]) -> str:
+    model: Any = TableSettings
+    for step in loc[:-1]:
+        field = getattr(model, "model_fields", {}).get(step)
+        options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
+        options |= {"ttl": TtlSettings, "spark": SparkSettings, "cluster_by": ClusterSettings}
+        options |= {"bloom_filters": BloomFilterSettings}
+        model = options.get(str(step)) if field is not None else None
+    known = sorted(getattr(model, "model_fields", {}))
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there are {', '.join(name for name in known if name != 'name')}" if known else ""
+
+
+def _overlaps(tables: Iterable[TableSettings]) -> Iterator[str]:
+    """Tables whose roots are equal or nested: one would sweep the other's objects."""
+    places = sorted((_place(table.root), table.name) for table in tables)
+    above: list[tuple[tuple[str, ...], str]] = []
+    for place, name in places:
+        while above and place[: len(above[-1][0])] != above[-1][0]:
+            above.pop()
+        if above:
+            other = above[-1]
+            how = "the same as" if other[0] == place else "inside"
+            yield f"tables.{name}.root: is {how} the root of {other[1]}; give each table its own"
+        above.append((place, name))
+
+
+def _place(url: str) -> tuple[str, ...]:
+    root = Root.parse(url)
+    segments = f"{root.bucket}/{root.prefix}".split("/")
+    return (root.scheme, *(segment for segment in segments if segment))
+
+
+def _as_error(where: Path, problems: list[str]) -> SettingsError:
+    problems = [p if len(p) <= _LONGEST else f"{p[:_LONGEST]}…" for p in problems]
+    if len(problems) == 1:
+        return SettingsError(f"{where}: {problems[0]}", next_step=_NEXT_STEP)
+    shown = problems[:_SHOWN]
+    more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    lines = "\n".join(f"  {line}" for line in shown + more)
+    return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
+
+
+def settings_for_root(url: str) -> TableSettings:
+    """Default settings for a table that is in no file; its name is the last part of the root.
+
+    Raises:
+        UsageError: ``url`` is no root.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", url.rstrip("/").rpartition("/")[2])[:200]
+    try:
+        return TableSettings.model_validate({"name": name or "table", "root": url})
+    except ValidationError as error:
+        mistake = error.errors(include_url=False)[0]
+        reason = mistake.get("ctx", {}).get("error", mistake["msg"])
+        raise UsageError(
+            f"no table can be at this root: {reason}", next_step="give a name of the settings file"
+        ) from None
+
+
+def find_table(target: str, path: Path | None = None) -> TableSettings:
+    """Settings of what a command was given: a table's name, or a root URL.
+
+    A root that a table of the settings file has gets that table's settings; for any other root
+    the file need not exist.
+
+    Raises:
+        UsageError, SettingsError: as ``load_settings``, ``Settings.table``, ``settings_for_root``.
+    """
+    if "://" not in target:
+        return load_settings(path).table(target)
+    ad_hoc = settings_for_root(target)
+    where = settings_path() if path is None else path
+    if path is None and not where.is_file():
+        return ad_hoc
+    same = (table for table in load_settings(where).tables.values() if table.root == ad_hoc.root)
+    return next(same, ad_hoc)

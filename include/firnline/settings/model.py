@@ -1,0 +1,257 @@
+"""What can be set for one table: a frozen model; every bound says its unit and why.
+
+``firnline.settings.load`` loads it; a mistake found here becomes one line of a SettingsError.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from firnline.errors import UsageError
+from firnline.paths import Root
+from firnline.settings.cluster import ClusterSettings
+from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.merge import MergeSettings
+from firnline.settings.operations import (
+    ALL_OPERATIONS,
+    AlertSettings,
+    Operation,
+    RewriteSettings,
+    SweepSettings,
+    VerifySettings,
+)
+from firnline.settings.sections import (
+    AppendSettings,
+    CheckpointSettings,
+    CleanupSettings,
+    Column,
+    Section,
+    SparkSettings,
+    TtlSettings,
+    compile_pattern,
+)
+from firnline.units import Duration, duration_between
+
+TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+"""What an Airflow DAG id and a pool name can hold, with room for ``rewrite_partitions__``."""
+
+
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+"""Of an Airflow user, as the user list shows it."""
+
+
+def _check_root(url: str) -> str:
+    """A root URL without its trailing slash. Raises ValueError."""
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        # Not repeated in the message: what stands before @ is a credential.
+        raise ValueError("a root holds no credentials; use connection_id or the usual AWS chain")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{url!r} has a query or fragment; write only scheme, bucket and prefix")
+    try:
+        root = Root.parse(url)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    if root.scheme in {"s3", "gs", "az"} and not root.prefix:
+        raise ValueError(f"{url!r} is a whole bucket; write {url.rstrip('/')}/table")
+    return url.rstrip("/")
+
+
+class TableSettings(Section):
+    """One table."""
+
+    name: str = Field(
+        pattern=rf"^{TABLE_NAME.pattern}$", description="The table's key in the file."
+    )
+    root: Annotated[str, AfterValidator(_check_root)] = Field(
+        description="s3://bucket/prefix, gs://, az://, file:///folder or memory://name."
+    )
+    connection_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Airflow connection with credentials and endpoint; null: the usual AWS chain.",
+    )
+    partition_by: tuple[PartitionField, ...] = Field(
+        default=(),
+        description="Directory levels: column, year|month|day|hour(ts), bucket(16, column).",
+    )
+    partition: str | None = Field(
+        default=None,
+        description="Instead of partition_by, for a table whose layout another client chose: a "
+        "regular expression that partitions must match in full.",
+    )
+    sort_by: tuple[SortField, ...] = Field(
+        default=(),
+        description="Order of rows in merged parts: column or 'column desc'; nulls last.",
+    )
+    cluster_by: ClusterSettings | None = Field(
+        default=None,
+        description="Which rows merges put into one part: a list of columns, or a mapping with "
+        "columns, method and run_size. null: whatever comes together.",
+    )
+    primary_key: tuple[Column, ...] = Field(
+        default=(), description="Merges keep one row for each value of these columns."
+    )
+    version: Column | None = Field(
+        default=None,
+        description="With primary_key: the row with the largest value wins; null: the last "
+        "inserted.",
+    )
+    deleted: Column | None = Field(
+        default=None,
+        description="With primary_key: a BOOLEAN column. A row where it is true is a key "
+        "tombstone: it hides all earlier rows of its key and is not visible itself.",
+    )
+    deleted_keep: Annotated[Duration, duration_between("1h")] | None = Field(
+        default=None,
+        description="Duration, with version and deleted. A merge of a whole partition forgets key "
+        "tombstones this long after they came: no older version may be appended as late as that. "
+        "null: they stay. Without version they go once append.ttl and cleanup.grace are over.",
+    )
+    locking: Literal["fenced", "pool-only"] = Field(
+        default="fenced",
+        description="pool-only: for a store that ignores create-only puts; then the Airflow pool "
+        "is all that keeps two runs from losing each other's work.",
+    )
+    append: AppendSettings = AppendSettings()
+    commit_ttl: Annotated[Duration, duration_between("1m", "1d")] = Field(
+        default=21_600_000,
+        description="Duration, 1m to 1d (well below the 7d that transactions are kept). A run "
+        "whose snapshot is older than this does not commit.",
+    )
+    merge: MergeSettings = MergeSettings()
+    cleanup: CleanupSettings = CleanupSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    ttl: TtlSettings | None = Field(default=None, description="null: rows are kept for ever.")
+    orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
+        default=259_200_000,
+        description="Duration, at least 24h. Younger objects that no log file names may belong to "
+        "an append or run still under way.",
+    )
+    deletes: Literal["eager", "lazy"] = Field(
+        default="eager",
+        description="eager: a delete rewrites the parts that hold matching rows in its own "
+        "transaction; lazy: readers hide the rows until the next merge.",
+    )
+    statistics: tuple[Column, ...] = Field(
+        default=(),
+        description="Further columns whose bounds stand in the log, beside those of partition, "
+        "order, key and ttl: parts that a condition on them rules out are not read.",
+    )
+    rewrite: RewriteSettings = RewriteSettings()
+    sweep: SweepSettings = SweepSettings()
+    verify: VerifySettings = VerifySettings()
+    operations: tuple[Operation, ...] = Field(
+        default=ALL_OPERATIONS,
+        description="Operations that get an Airflow DAG for this table; ttl only where it is set.",
+    )
+    approvers: tuple[UserName, ...] | None = Field(
+        default=None,
+        description="Names of Airflow users. Only they may approve an erase, a sweep or a removal "
+        "of partitions, and none of them a run that they started. null: whoever may edit the DAG.",
+    )
+    alerts: AlertSettings = AlertSettings()
+    spark: SparkSettings = SparkSettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> TableSettings:
+        self.check_together()
+        return self
+
+    def check_together(self) -> None:
+        """Raise ValueError for settings that do not go together."""
+        if self.partition is not None:
+            compile_pattern(self.partition)
+            if self.partition_by:
+                raise ValueError("partition and partition_by exclude each other; keep one")
+        self._check_ttl()
+        _refuse_repeats("partition_by", [field.label for field in self.partition_by])
+        _refuse_repeats("sort_by", [field.column for field in self.sort_by])
+        _refuse_repeats("primary_key", list(self.primary_key))
+        if self.approvers is not None:
+            if not self.approvers:
+                raise ValueError(
+                    "approvers is empty, so nobody could approve anything; name somebody"
+                )
+            if len(set(self.approvers)) < len(self.approvers):
+                raise ValueError("approvers names somebody twice; keep one")
+        self._check_cluster()
+        if self.version is not None and not self.primary_key:
+            raise ValueError("version needs a primary_key")
+        if self.version is not None and self.version in self.primary_key:
+            raise ValueError("version is a column of primary_key; name another column")
+        self._check_deleted()
+        if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
+            # An append or run within its time to live must never lose its parts to the sweep.
+            raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
+
+    def _check_cluster(self) -> None:
+        cluster = self.cluster_by
+        if cluster is None:
+            return
+        _refuse_repeats("cluster_by", list(cluster.columns))
+        if self.primary_key:
+            # Which row of a key wins follows from insertion order, in which groups are contiguous.
+            raise ValueError("cluster_by and primary_key exclude each other; keep one")
+        bound, run = self.merge.max_bytes_per_run, cluster.run_bytes(self.merge.target_size)
+        if bound is not None and bound < run:
+            raise ValueError(
+                f"merge.max_bytes_per_run is below the run_size of cluster_by ({run} bytes); one "
+                "group could be larger than a run may read"
+            )
+
+    def _check_deleted(self) -> None:
+        if self.deleted is None:
+            if self.deleted_keep is not None:
+                raise ValueError("deleted_keep needs deleted, the column of key tombstones")
+            return
+        if not self.primary_key:
+            raise ValueError("deleted needs a primary_key")
+        if self.deleted in (*self.primary_key, self.version):
+            raise ValueError("deleted is a column of primary_key or version; name another column")
+        if self.merge.sql is not None:
+            raise ValueError("deleted and merge.sql exclude each other; keep one")
+
+    def _check_ttl(self) -> None:
+        times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]
+        ttl = self.ttl
+        if ttl is not None and ttl.partition is None and ttl.column is None and not times:
+            raise ValueError(
+                "ttl reads no time from these partitions; set ttl.partition or ttl.column, or "
+                "partition_by year, month, day or hour of a column"
+            )
+
+    @property
+    def merge_pool(self) -> str:
+        """Airflow pool (one slot) of everything that replaces parts."""
+        return f"{self.name}.merge"
+
+    @property
+    def cleanup_pool(self) -> str:
+        """Airflow pool (one slot) of everything that deletes objects."""
+        return f"{self.name}.cleanup"
+
+    @property
+    def statistics_columns(self) -> tuple[str, ...]:
+        """Columns whose bounds stand in markers: of layout, key, TTL, and ``statistics``."""
+        names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
+        names += self.cluster_by.columns if self.cluster_by is not None else ()
+        names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
+        names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
+        names += self.statistics
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def asset_uri(self) -> str:
+        """URI of the Airflow asset that stands for the table."""
+        return self.root
+
+
+def _refuse_repeats(field: str, names: list[str]) -> None:
+    # DuckDB's column names ignore letter case.
+    folded = [name.casefold() for name in names]
+    for position, name in enumerate(folded):
+        if name in folded[:position]:
+            raise ValueError(f"{field} names {names[position]!r} twice; keep one")

@@ -1,0 +1,145 @@
+"""Batch reads of the data source: planned from the log on the driver, run by the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from pyarrow import RecordBatch
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from firnline.errors import UsageError
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import And, Predicate
+from firnline.read.duckdb import Limits, stream
+from firnline.read.plan import ReadOptions, ReadPlan, plan_read
+from firnline.read.task import ReadTask
+from firnline.spark.format.options import (
+    BYTES_PER_TASK,
+    MEMORY,
+    Opened,
+    flag_option,
+    list_option,
+    scratch,
+    size_option,
+)
+from firnline.spark.format.types import duckdb_type, pushed
+from firnline.state.moment import snapshot_at
+from firnline.types.sql import fold_name
+
+
+@dataclass
+class Piece(InputPartition):
+    """What one task reads."""
+
+    task: bytes
+    """A ReadTask as JSON."""
+
+
+class Pieces:
+    """A read in groups of parts; made on the driver, carried to the tasks.
+
+    Args:
+        table: the table.
+        options: of the reader.
+        schema: what Spark expects.
+    """
+
+    def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
+        self.table = table
+        self.options = {name.lower(): value for name, value in options.items()}
+        self._schema = schema
+        self._memory = size_option(options, "memory", MEMORY)
+        self._bytes = size_option(options, "bytespertask", BYTES_PER_TASK)
+
+    def wanted(self, columns: Mapping[str, str], more: Predicate | None = None) -> ReadOptions:
+        """What the options say, of a table with these columns (column -> SQL type)."""
+        where = self.options.get("where")
+        trees = [parse_sql(where, columns)] if where else []
+        trees += [more] if more is not None else []
+        return ReadOptions(
+            columns=tuple(self._schema.names),
+            where=And(tuple(trees)) if trees else None,
+            dedup=flag_option(self.options, "dedup"),
+            partitions=list_option(self.options, "partitions"),
+        )
+
+    def of(self, plan: ReadPlan) -> list[InputPartition]:
+        """Groups of parts of about ``bytesPerTask``; with one row per key whole partitions."""
+        tasks = (self._cast(task) for task in plan.tasks(self._bytes))
+        return [Piece(msgspec.json.encode(task)) for task in tasks]
+
+    def read(self, piece: Piece) -> Iterator[RecordBatch]:
+        """The rows of one group. Memory: ``memory`` bytes for DuckDB and a batch beside it."""
+        table = self.table.table()
+        name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
+        limits = Limits(memory=self._memory, threads=1, spill=scratch() / name)
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        task = msgspec.json.decode(piece.task, type=ReadTask)
+        for batch in stream(task, table.store, limits):
+            # Names inside of lists and maps are all that differs.
+            rows = pa.Table.from_batches([batch]).cast(wanted)
+            yield from rows.combine_chunks().to_batches()
+
+    def _cast(self, task: ReadTask) -> ReadTask:
+        """With the types that Spark expects."""
+        kinds = {fold_name(field.name): duckdb_type(field.dataType) for field in self._schema}
+        as_asked = {fold_name(field.name): field.name for field in self._schema}
+        return msgspec.structs.replace(
+            task,
+            columns=tuple((as_asked[fold_name(n)], kinds[fold_name(n)]) for n, _ in task.columns),
+            cast=True,
+        )
+
+
+class Reader(DataSourceReader):
+    """One batch read."""
+
+    def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
+        self._pieces = Pieces(table, options, schema)
+        self._pushed: Predicate | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """What the tasks read."""
+        pieces, table = self._pieces, self._pieces.table.table()
+        snapshot = snapshot_at(table, pieces.options.get("at"))
+        wanted = pieces.wanted(snapshot.schema, self._pushed)
+        return pieces.of(plan_read(snapshot, table.settings, wanted))
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """In a task."""
+        if isinstance(partition, Piece):  # else Spark's stand-in for no partition at all
+            yield from self._pieces.read(partition)
+
+
+class PushingReader(Reader):
+    """A read to which Spark hands its filters, for a data frame that one query uses.
+
+    Spark 4.3.0 keeps what such a reader has planned with its data frame: a later query of the same
+    frame without filters gets the rows of the earlier one. Hence only where it is asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's
+        """Take what the table filters by exactly as Spark would; the rest stays with Spark."""
+        at = self._pieces.options.get("at")
+        columns = snapshot_at(self._pieces.table.table(), at).schema
+        self._pushed, left = pushed(filters, columns)
+        return left
+
+
+def narrowed(columns: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """Some columns, in the order asked for. Raises UsageError."""
+    if not names:
+        return dict(columns)
+    spelled = {fold_name(name): name for name in columns}
+    for name in names:
+        if fold_name(name) not in spelled:
+            raise UsageError(
+                f"the table has no column {name!r}",
+                next_step=f"choose among {', '.join(columns) or 'none'}",
+            )
+    return {spelled[fold_name(name)]: columns[spelled[fold_name(name)]] for name in names}

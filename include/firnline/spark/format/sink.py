@@ -1,0 +1,95 @@
+"""The streaming sink: every batch of a query is in the table once, however often it is tried.
+
+A batch is one append whose log file also holds the record ``log.sinks`` of the query and the
+batch. Before a batch is published the log is read: a batch whose record is there is done already
+(its driver died before Spark noted so), and the parts of its repetition are deleted.
+
+Not covered: two drivers that run one query on one checkpoint at the same moment, which Spark
+itself forbids, and a log that was rebuilt from the parts, in which no such record stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import RecordBatch
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from firnline.commit.outputs import Outputs
+from firnline.errors import ObjectNotFoundError, UsageError
+from firnline.log.sinks import newest_batches, sink_record
+from firnline.spark.format.options import Opened
+from firnline.spark.format.write import PartWriter, Written, begin, publish, withdraw
+from firnline.state.snapshot import read_snapshot
+from firnline.store.access import StoreAccess
+from firnline.store.client import open_store
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Spark makes one for the tasks of a batch and another one for its end."""
+
+    def __init__(self, table: Opened, options: Mapping[str, str]) -> None:
+        self._table = table
+        self._options = {name.lower(): value for name, value in options.items()}
+        self._parts = PartWriter(table, self._options.get("partition"))
+
+    def write(self, iterator: Iterator[RecordBatch]) -> Written:
+        """In a task. What it began from it reads itself: a writer may outlive its batch."""
+        return self._parts.write(iterator, begin(self._table.table()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's
+        """Publish a batch, unless it is there. Requests: a read of the log and one PUT."""
+        table = self._table.table()
+        query = query_of(self._options, self._table)
+        written = [message for message in messages if isinstance(message, Written)]
+        done = newest_batches(read_snapshot(table.store, table.paths).other).get(query, -1)
+        if batchId <= done:
+            keys = (part.key for message in written for part in message.decoded())
+            Outputs(table, keys).delete()
+            return
+        if any(message.decoded() for message in written):
+            publish(table, written, (sink_record(query, batchId),))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002 -- Spark's
+        """After a task or the commit failed."""
+        withdraw(self._table, messages)
+
+
+def query_of(options: Mapping[str, str], table: Opened) -> str:
+    """The query's id, which its checkpoint keeps over restarts.
+
+    Raises:
+        UsageError: no checkpoint is named, or it has no id where this process can read it.
+    """
+    given = options.get("queryid")
+    if given:
+        return given
+    place = options.get("checkpointlocation")
+    if not place:
+        raise UsageError(
+            "the streaming query does not say where its checkpoint is, so nobody could tell its "
+            "batches from those of another",
+            next_step='add .option("checkpointLocation", …) to the writer, or a queryId of its own',
+        )
+    try:
+        found = json.loads(_metadata(place, table))["id"]
+    except (OSError, ValueError, KeyError, TypeError, ObjectNotFoundError) as error:
+        raise UsageError(
+            f"the checkpoint {place} does not say the query's id here ({type(error).__name__})",
+            next_step='add .option("queryId", …): a name for this query and this checkpoint alone',
+        ) from None
+    return str(found)
+
+
+def _metadata(place: str, table: Opened) -> bytes:
+    """The file in which Spark keeps the id."""
+    parts = urlsplit(place)
+    if parts.scheme in ("", "file"):
+        return (Path(unquote(parts.path)) / "metadata").read_bytes()
+    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+    folder = parts.path.strip("/")
+    root = f"{scheme}://{parts.netloc}/{folder}"
+    return open_store(root, StoreAccess.from_json(table.access)).get(f"{folder}/metadata")

@@ -1,0 +1,106 @@
+"""Streaming reads of the data source: ``spark.readStream.format("firnline").load(root)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyarrow import RecordBatch
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from firnline.errors import PartGoneError, StreamBehindError, UsageError
+from firnline.read.offsets import ANEW, Bounds, Offset
+from firnline.read.stream import AppendStream
+from firnline.spark.format.options import Opened, size_option
+from firnline.spark.format.read import Piece, Pieces
+
+MOST_PARTS = 10_000
+"""Parts of a batch, unless asked otherwise: the driver plans them one by one."""
+_NO = {"at": "startingAt says where a stream begins", "dedup": "a stream gives every row"}
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One streaming query's view of a table; Spark keeps its offsets."""
+
+    def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
+        named = {name.lower(): value for name, value in options.items()}
+        for name, why in _NO.items():
+            if name in named:
+                raise UsageError(
+                    f"a streaming read has no option {name}: {why}", next_step="leave it out"
+                )
+        self._pieces = Pieces(table, options, schema)
+        self._starting = named.get("startingat", "earliest")
+        self._bounds = Bounds(
+            parts=_count(named.get("maxpartsperbatch")),
+            bytes=size_option(named, "maxbytesperbatch", 0) or None,
+        )
+        self._table = table
+        self._opened: AppendStream | None = None  # not in the tasks, to which this object goes
+
+    @property
+    def _stream(self) -> AppendStream:
+        if self._opened is None:
+            self._opened = AppendStream(self._table.table())
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's
+        """Where a query without checkpoint begins."""
+        at = None if self._starting == "earliest" else self._starting
+        return self._stream.start(at).to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's
+        """The end of the next batch."""
+        return self._stream.latest(Offset.from_json(start), self._within(limit)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's
+        """Of parts; that of bytes is looked at besides."""
+        return ReadMaxFiles(self._bounds.parts or MOST_PARTS)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's
+        """What comes later is for the next run."""
+        self._stream.hold()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Groups of parts of one batch."""
+        wanted = (Offset.from_json(start), Offset.from_json(end))
+        if wanted[0] == wanted[1]:
+            return []
+        return self._pieces.of(self._stream.batch(*wanted, self._pieces.wanted))
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of one group, in a task."""
+        if not isinstance(partition, Piece):
+            return
+        try:
+            yield from self._pieces.read(partition)
+        except PartGoneError as error:
+            raise StreamBehindError(
+                f"the stream is behind by more than cleanup.grace: {error.message}", next_step=ANEW
+            ) from None
+
+    def _within(self, limit: ReadLimit) -> Bounds:
+        if isinstance(limit, ReadAllAvailable):
+            return Bounds()
+        if isinstance(limit, ReadMaxBytes):
+            return Bounds(bytes=limit.max_bytes)
+        parts = limit.max_files if isinstance(limit, ReadMaxFiles) else self._bounds.parts
+        return Bounds(parts=parts, bytes=self._bounds.bytes)
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return MOST_PARTS
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"option maxPartsPerBatch is {text!r}", next_step="write a number of parts, 1 or more"
+        )
+    return int(text)

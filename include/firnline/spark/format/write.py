@@ -1,0 +1,269 @@
+"""Writes of the data source: tasks write parts, the driver publishes them all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyarrow import RecordBatch
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from firnline.append.append import Appender, check_partition, scratch_folder
+from firnline.append.columns import KnownColumns
+from firnline.append.run import AppendRun, Origin
+from firnline.append.source import CAST, gather, tables_of
+from firnline.commit.base import take_base
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitExpiredError, UsageError
+from firnline.kernel.local import LocalEngine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.replace.rows import NewParts, NewRows
+from firnline.operations.replace.run import ReplaceOptions, run_replace
+from firnline.parquet.written import WrittenPart
+from firnline.properties.record import Properties
+from firnline.spark.format.options import Opened, object_option, scratch
+from firnline.table import Table
+from firnline.types.schema import SchemaUnion
+
+_WRITER = "spark"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What all parts of one write have in common."""
+
+    id: str
+    """UUIDv7."""
+    q: int
+    """Newest transaction of the table when it began."""
+    at_ms: int
+    """Wall clock when it began: on another machine than its end, maybe."""
+    properties: Properties | None = None
+    """Of the table at ``q``."""
+    begins: bool = False
+    """As ``Origin.begins``."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column -> SQL type, of the table right after ``q``: what the rows' names mean then."""
+
+    def origin(self, table: Table) -> Origin:
+        """As an append has it, by this machine's clocks."""
+        age = max(0, table.clock.now_ms() - self.at_ms)
+        began = table.clock.elapsed_ms() - age
+        return Origin(
+            self.id,
+            f"{_WRITER}-{self.id}",
+            self.q,
+            began,
+            self.at_ms,
+            self.properties,
+            self.begins,
+        )
+
+
+def begin(table: Table) -> Begun:
+    """Sequence and columns of one moment; requests and errors of ``Appender.knowing``."""
+    origin, known = Appender(table, writer=_WRITER).knowing()
+    return Begun(
+        origin.id, origin.q, origin.time_ms, origin.properties, origin.begins, known.columns
+    )
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    parts: bytes
+    """A list of WrittenPart as JSON."""
+    columns: dict[str, str]
+    """Column -> SQL type."""
+    begun: Begun
+    """Without the table's columns, which it would carry back for each task."""
+
+    def decoded(self) -> list[WrittenPart]:
+        return msgspec.json.decode(self.parts, type=list[WrittenPart])
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Writes the parts of one task: uploaded, and not visible."""
+
+    table: Opened
+    partition: str | None
+    """Path of all rows, for a table without ``partition_by``."""
+    replaces: ReplaceOptions | None = None
+    delete: str = ""
+    """With ``replaces``: id of the record that hides the old rows and not these."""
+
+    def write(self, batches: Iterator[RecordBatch], begun: Begun) -> Written:
+        """Check and upload the rows of one task; after an error no part stays.
+
+        Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
+        """
+        table = self.table.table().under(begun.properties)
+        with scratch_folder(scratch()) as folder:
+            if self.replaces is None:
+                new = self._append(table, tables_of(batches), begun, folder)
+            else:
+                new = self._replace(table, tables_of(batches), self.replaces, folder)
+        said = replace(begun, columns={})
+        return Written(msgspec.json.encode(new.parts), dict(new.columns), said)
+
+    def _append(
+        self, table: Table, tables: Iterator[pa.Table], begun: Begun, folder: Path
+    ) -> NewRows:
+        known = SchemaUnion()
+        # Not read again: a later change may have given another column this name.
+        known.add("the table when this write began", begun.columns)
+        where = check_partition(table, self.partition)
+        run = AppendRun(table, begun.origin(table), known, where, folder, {})
+        with run.new:
+            for rows in gather(tables, run.buffer.chunk_bytes):
+                run.add(rows)
+            run.flush()
+        return NewRows(tuple(run.parts), dict(run.columns))
+
+    def _replace(
+        self, table: Table, tables: Iterator[pa.Table], options: ReplaceOptions, folder: Path
+    ) -> NewRows:
+        first = next((rows for rows in tables if rows.num_rows), None)
+        if first is None:
+            return NewRows()  # a task without rows is no mistake
+        base = take_base(table)
+        table = base.table
+        parts = NewParts(
+            table, base, options.span(table.settings), self.delete, folder, self.partition
+        )
+        return parts.write(chain([first], tables))
+
+
+class Writer(DataSourceArrowWriter):
+    """One batch write: an append, or the replacement of an interval; all of it or nothing."""
+
+    def __init__(
+        self, table: Opened, options: Mapping[str, str], *, replaces: ReplaceOptions | None
+    ) -> None:
+        here = table.table()
+        self._table = table
+        self._replaces = replaces
+        self._begun = begin(here)
+        partition = options.get("partition")
+        delete = here.ids.uuid7(here.clock.now_ms())
+        self._parts = PartWriter(table, partition, replaces, delete)
+
+    def write(self, iterator: Iterator[RecordBatch]) -> Written:
+        """In a task."""
+        return self._parts.write(iterator, self._begun)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver: one log file, or one transaction, for the parts of all tasks.
+
+        Raises AppendExpiredError, CommitUnknownError and others as an append or a replace.
+        """
+        table = self._table.table()
+        if self._replaces is None:
+            publish(table, [m for m in messages if isinstance(m, Written)])
+            return
+        table = table.under(self._begun.properties)
+        age = table.clock.now_ms() - self._begun.at_ms
+        new = replace(gathered(messages), delete=self._parts.delete, since=self._begun.q)
+        if age > table.settings.commit_ttl:
+            Outputs(table, new.keys).delete()
+            raise CommitExpiredError(
+                f"the new rows were written over {age // 1000} s, longer than commit_ttl",
+                next_step="replace a smaller interval; nothing was changed",
+            )
+        options = msgspec.structs.replace(self._replaces, nothing=not new.parts)
+        scratch_path = scratch() / "firnline"
+        engine = LocalEngine(
+            lambda: self._table.table().store, scratch_path, table.ids, table.clock
+        )
+        run_replace(
+            table,
+            lambda: engine,
+            options,
+            RunIdentity(run_id=f"spark-{self._begun.id}"),
+            data=new if new.parts else None,
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver, after a task or the commit failed."""
+        withdraw(self._table, messages)
+
+
+def gathered(messages: Sequence[WriterCommitMessage | None]) -> NewRows:
+    """The parts of all tasks. Raises SchemaConflictError where two disagree on a column."""
+    union, parts = SchemaUnion(), []
+    for message in messages:
+        if isinstance(message, Written):
+            union.add("the rows of another task", message.columns, next_step=CAST)
+            parts += message.decoded()
+    return NewRows(tuple(parts), union.columns)
+
+
+def publish(
+    table: Table, messages: Sequence[Written], records: tuple[bytes, ...] = ()
+) -> str | None:
+    """Make the parts of all tasks visible with one log file; returns its key, None without rows.
+
+    Requests: those of ``KnownColumns.refuse``, 1 PUT. A change of columns that is committed between
+    the two is not seen, as it is not by an append.
+
+    Raises SchemaConflictError where the table's columns were changed so that these contradict them,
+    and as ``AppendRun.publish``. After any error but CommitUnknownError nothing is visible and no
+    part stays.
+    """
+    parts = tuple(part for message in messages for part in message.decoded())
+    if not parts and not records:
+        return None
+    # The oldest of what the tasks saw: a delete that any of them did not know applies to all.
+    begun = min((m.begun for m in messages), key=lambda b: b.q, default=None) or begin(table)
+    oldest = min((m.begun.at_ms for m in messages), default=begun.at_ms)
+    newest = max((m.begun.q for m in messages), default=begun.q)
+    table = table.under(begun.properties)
+    origin = replace(begun, at_ms=oldest).origin(table)
+    run = AppendRun(table, origin, SchemaUnion(), "", scratch(), {})
+    run.new.add(*(part.key for part in parts))
+    with run.new:
+        lines = {tuple(m.columns.items()): m.columns for m in messages}
+        KnownColumns(table).refuse(lines.values(), begun.q, newest)
+        columns = dict(gathered(messages).columns)
+        run.columns, run.parts, run.records = columns, list(parts), records
+        return run.publish(table.clock.now_ms())
+
+
+def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Delete the parts of a write of which a task failed: nobody has tried to publish it.
+
+    Where every task was done it is the commit that failed. Spark does not say how: the commit
+    itself has deleted what is surely not visible, and left alone what may be.
+    """
+    written = [message for message in messages if isinstance(message, Written)]
+    if len(written) == len(messages):
+        return
+    Outputs(table.table(), (part.key for m in written for part in m.decoded())).delete()
+
+
+def interval_of(options: Mapping[str, str]) -> ReplaceOptions:
+    """What an overwrite replaces. Raises UsageError where that is not said."""
+    column, start, end = (options.get(f"replace{name}") for name in ("column", "start", "end"))
+    if column is None or start is None or end is None:
+        raise UsageError(
+            "an overwrite replaces an interval, and it is not said which",
+            next_step="add the options replaceColumn, replaceStart and replaceEnd (and "
+            "replaceEqual), or append; `firnline drop` drops partitions",
+        )
+    mode = options.get("mode")
+    if mode not in (None, "eager", "lazy"):
+        raise UsageError(f"option mode is {mode!r}", next_step="write eager or lazy")
+    return ReplaceOptions(
+        column=column,
+        start=start,
+        end=end,
+        equal=object_option(options, "replaceequal"),
+        mode=mode,  # type: ignore[arg-type]  # checked above
+        partition=options.get("partition"),
+    )

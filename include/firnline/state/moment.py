@@ -1,0 +1,100 @@
+"""Which state of a table is asked for: a time, or the number of a transaction."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+
+from firnline.errors import UsageError
+from firnline.state.health import no_table
+from firnline.state.history import time_of
+from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.table import Table
+
+At = datetime.datetime | str | int
+"""An aware datetime, ISO 8601 text with its zone, unix milliseconds, or a transaction's number."""
+_FIRST_MS = 10**9
+"""A smaller number is a transaction; a larger one is milliseconds since 1970."""
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_STEP = "write it as 2026-01-31T12:00:00Z, as unix milliseconds, or a transaction's number"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One of both."""
+
+    ms: int | None = None
+    """Unix milliseconds."""
+    seq: int | None = None
+    """Right after this transaction; 0 is before the first."""
+
+
+def parse_moment(at: At, now_ms: int) -> Moment:
+    """Read what a user says. Raises UsageError, for a time in the future too."""
+    if isinstance(at, str):
+        text = at.strip()
+        number = int(text) if _NUMBER.fullmatch(text) else None
+        found = _number(number) if number is not None else Moment(ms=_of_text(text, at))
+    elif isinstance(at, datetime.datetime):
+        found = Moment(ms=_of_datetime(at, at))
+    elif isinstance(at, bool) or at < 0:
+        raise UsageError(f"{at} is not a time", next_step=_STEP)
+    else:
+        found = _number(at)
+    if found.ms is not None and found.ms > now_ms:
+        # The answer would change with every append until then.
+        raise UsageError(
+            f"the time {str(at)!r} lies in the future",
+            next_step="leave it out for the newest state",
+        )
+    return found
+
+
+def time_ms(table: Table, at: At, snapshot: Snapshot) -> int:
+    """Unix milliseconds of a moment by the clock, as ``Snapshot.at`` takes it.
+
+    For a transaction one ranged GET: it may be dated years ahead of when it took effect, which
+    the snapshot knows.
+
+    Raises UsageError; SnapshotExpiredError for a transaction whose record or parts are gone.
+    """
+    moment = parse_moment(at, table.clock.now_ms())
+    if moment.ms is not None:
+        return moment.ms
+    if moment.seq:
+        return snapshot.clock_of(time_of(table, moment.seq))
+    return snapshot.effective(time_of(table, 0) + 1) - 1  # before the first
+
+
+def snapshot_at(table: Table, at: At | None = None) -> Snapshot:
+    """The newest state of a table, or that of a moment.
+
+    Raises:
+        UsageError: there is no table, time or transaction of that kind.
+        SnapshotExpiredError: parts of that time are deleted.
+        others: as ``read_snapshot``.
+    """
+    if at is not None:
+        parse_moment(at, table.clock.now_ms())  # what is no moment needs no request
+    snapshot = read_snapshot(table.store, table.paths)
+    if not snapshot.listing:
+        raise no_table(table)
+    return snapshot if at is None else snapshot.at(time_ms(table, at, snapshot))
+
+
+def _number(number: int) -> Moment:
+    return Moment(seq=number) if number < _FIRST_MS else Moment(ms=number)
+
+
+def _of_text(text: str, at: str) -> int:
+    try:
+        return _of_datetime(datetime.datetime.fromisoformat(text), at)
+    except ValueError:
+        raise UsageError(f"{at!r} is not a time", next_step=_STEP) from None
+
+
+def _of_datetime(moment: datetime.datetime, at: At) -> int:
+    if moment.tzinfo is None:
+        raise UsageError(f"the time {str(at)!r} has no zone", next_step=_STEP)
+    return round(moment.timestamp() * 1000)

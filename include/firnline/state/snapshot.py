@@ -1,0 +1,382 @@
+"""The state of a table: a two-phase set over its log files (docs/format.md, "Snapshot").
+
+    parts      = union of all markers, keyed by path
+    dead parts = union of all markers with tmb (the earliest wins; dead always beats alive)
+    live parts = parts - dead parts
+
+Union is commutative and idempotent: neither clock skew, nor the order of a listing, nor reading
+a log file twice changes the result. Memory is about 0.6 KB per part, and 0.1 KB where a checkpoint
+holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firnline.errors import (
+    InvariantError,
+    LogCorruptError,
+    SchemaConflictError,
+    SnapshotExpiredError,
+    UsageError,
+)
+from firnline.log import dated
+from firnline.log.parts_view import PartsView
+from firnline.log.reader import LogObject, LogRead, read_log
+from firnline.log.records import Delete, LogContent, Marker
+from firnline.log.schema_changes import PartColumns, SchemaChange, split
+from firnline.log.schema_lines import schema_of, standing
+from firnline.log.union import Past, combine, is_live, union_parts
+from firnline.paths import TablePaths
+from firnline.predicate.pruning import Pruner
+from firnline.predicate.tree import parse_json
+from firnline.properties import record as log_properties
+from firnline.properties.record import PropertiesRecord
+from firnline.state.columns import StateColumns
+from firnline.state.health import Watch
+from firnline.store.base import Store
+
+if TYPE_CHECKING:
+    from firnline.log.checkpoint import Checkpoint
+
+__all__ = ["Snapshot", "build", "bury", "combine", "read_snapshot", "standing", "union_parts"]
+
+
+@dataclass(frozen=True)
+class Snapshot(StateColumns):
+    """One consistent state of a table, and the log files it was made from."""
+
+    paths: TablePaths
+    listing: Mapping[str, LogObject]
+    contents: Mapping[str, LogContent]
+    parts: Mapping[str, Marker]
+    """Every part a marker names, dead ones included, keyed by path."""
+    log_tombstones: Mapping[str, int]
+    """Folded log file -> when it was first folded."""
+    deletes: Mapping[str, Delete]
+    """Records that hide rows, by id."""
+    other: frozenset[bytes]
+    """Extension records of kinds that this version does not know."""
+    schema: Mapping[str, str]
+    """Column -> SQL type name; with a ``conflict`` only the columns on which all agree."""
+    seq: int
+    """Newest transaction among the names of the listing; 0 when there is none."""
+    purged: int
+    """Every part tombstoned at or before this time is confirmed deleted."""
+    as_of: int | None = None
+    times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    """(t, seq) of the transactions that are known, sorted."""
+    dated: Mapping[int, int] = field(default_factory=dict, repr=False)
+    """Times of log files that are far ahead -> when they took effect (``log.dated``)."""
+    _past: Past | None = field(default=None, repr=False)
+    """Which dates belong to a state of the past."""
+    covered: frozenset[str] = field(default=frozenset(), repr=False)
+    """Log files that a checkpoint stood for."""
+    unpublished: str = ""
+    """Key of the newest transaction's log file, where it is committed and not published: listing
+    and contents have it all the same."""
+    conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
+    """Why the schema lines do not go together, where that is tolerated."""
+    changes: tuple[SchemaChange, ...] = ()
+    """Of the schema, that parts may not show yet; by sequence. Also of a state of the past: its
+    columns are those of today."""
+    properties: tuple[PropertiesRecord, ...] = ()
+    """What the table says of itself, oldest first, each with the time since when it is visible."""
+    _columns: dict[tuple[str, ...], PartColumns] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """By the ids of changes, made once."""
+    _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
+    """By delete id, made once: a delete may name 100,000 keys, and a table has many parts."""
+
+    @cached_property
+    def live(self) -> Mapping[str, Marker]:
+        """The live parts by path."""
+        if isinstance(self.parts, PartsView):
+            return self.parts.live(self._past)
+        if self._past is None:
+            dead = [p for p, m in self.parts.items() if m.tmb is not None]
+            if not dead:
+                return self.parts
+            live = dict(self.parts)  # most parts are live: copying and removing is the quicker way
+            for path in dead:
+                del live[path]
+            return live
+        return {p: m for p, m in self.parts.items() if is_live(m, self._past)}
+
+    def effective(self, t: int) -> int:
+        """Return when a transaction or append that is dated ``t`` took effect, unix ms.
+
+        Where a date is far ahead and no record speaks of it any more: when it had taken effect at
+        the latest, since transactions take effect in the order of their dates.
+        """
+        at = self.dated.get(t)
+        if at is not None:
+            return at
+        newest = max((item.modified_ms for item in self.listing.values()), default=t)
+        if not self.dated or t <= newest + dated.FAR_MS:
+            return t
+        return min((seen for later, seen in self.dated.items() if later > t), default=newest)
+
+    @cached_property
+    def partitions(self) -> Mapping[str, list[Marker]]:
+        """Live parts by partition path, partitions in order of their names."""
+        if isinstance(self.live, PartsView):
+            return self.live.by_partition()
+        grouped: dict[str, list[Marker]] = {}
+        start = len(self.paths.data_dir)
+        for path, marker in self.live.items():
+            end = path.rfind("/")
+            grouped.setdefault(path[start:end] if end > start else "", []).append(marker)
+        return dict(sorted(grouped.items()))
+
+    @cached_property
+    def skipped(self) -> frozenset[str]:
+        """Log files that exist and were not read: folded by a transaction, or covered."""
+        return frozenset(self.listing.keys() - self.contents.keys())
+
+    @property
+    def newest_t(self) -> int:
+        """Largest ``t`` among the names of the log files; 0 for an empty table."""
+        return max((item.name.t for item in self.listing.values()), default=0)
+
+    def pending_deletes(self, marker: Marker, partition: str) -> list[Delete]:
+        """Deletes that may still hide rows of a part, by sequence, partition and statistics."""
+        if not self.deletes:
+            return []
+        q, applied = self.sequence_of(marker), marker.d or ()
+        found = [
+            d
+            for d in self.deletes.values()
+            if d.seq > q and d.id not in applied and _covers(d, partition)
+        ]
+        if self.conflict is not None:
+            return found  # a predicate cannot be bound to columns that nobody agrees on
+        stats = self.stats_of(marker) if found else {}
+        return [d for d in found if not self._pruner(d).matches_nothing(stats)]
+
+    def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
+        """Whether statistics prove that one of the part's pending deletes hides all of its rows."""
+        if self.conflict is not None:
+            return False
+        stats = self.stats_of(marker)
+        return any(self._pruner(delete).matches_all(stats) for delete in deletes)
+
+    def is_settled(self, marker: Marker, partition: str) -> bool:
+        """Whether a part holds its rows as readers see them: no delete, no old form of a column."""
+        return not self.pending_deletes(marker, partition) and not self.pending_changes(marker)
+
+    def times_after(self, seq: int) -> frozenset[int]:
+        """``t`` of the transactions after ``seq`` whose log files are there (all of the grace)."""
+        return frozenset(t for t, number in self.times if number > seq)
+
+    def _pruner(self, delete: Delete) -> Pruner:
+        found = self._pruners.get(delete.id)
+        if found is None:
+            try:
+                found = Pruner(parse_json(delete.where), self.schema)
+            except UsageError as error:
+                raise LogCorruptError(
+                    f"delete {delete.id} of transaction {delete.seq} under {self.paths.log_dir} "
+                    f"does not say which rows it hides: {error.message}",
+                    next_step="upgrade firnline, if a newer one wrote it; else restore the log "
+                    "files that hold it from a backup",
+                ) from None
+            self._pruners[delete.id] = found
+        return found
+
+    @property
+    def horizon(self) -> int:
+        """The purge horizon by the clock, unix ms: states at or before it cannot be read."""
+        return self.effective(self.purged)
+
+    def at(self, time_ms: int) -> Snapshot:
+        """The state as of a time by the clock: what is dated far ahead counts since it was there.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        if time_ms <= self.horizon:
+            raise self._expired(f"at {time_ms} ms")
+        early = frozenset(t for t, at in self.dated.items() if at <= time_ms)
+        deletes = {i: d for i, d in self.deletes.items() if d.t <= time_ms or d.t in early}
+        return replace(
+            self, as_of=time_ms, deletes=deletes, _past=Past(time_ms, early, self.purged)
+        )
+
+    def after(self, t: int) -> Snapshot:
+        """The state right after the transaction that is dated ``t``.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        return self.at(self.clock_of(t))
+
+    def clock_of(self, t: int) -> int:
+        """Return the time by the clock at which a transaction dated ``t`` took effect, unix ms.
+
+        Raises SnapshotExpiredError at or before the purge horizon.
+        """
+        if t <= self.purged:
+            raise self._expired(f"of a transaction dated {t} ms")
+        return self.effective(t)
+
+    def shows(self, t: int) -> bool:
+        """Return True when a log file that is dated ``t`` belongs to this state."""
+        past = self._past
+        return past is None or t <= past.upto or t in past.early
+
+    def dates_used(self) -> frozenset[int]:
+        """Dates of the parts and deletes that states behind the purge horizon have."""
+        parts = (m for m in self.parts.values() if m.tmb is None or m.tmb > self.purged)
+        return frozenset((*(m.t for m in parts), *(d.t for d in self.records.values())))
+
+    def _expired(self, which: str) -> SnapshotExpiredError:
+        return SnapshotExpiredError(
+            f"parts of the snapshot {which} are deleted: the table under "
+            f"{self.paths.data_dir} is cleaned up to {self.horizon} ms",
+            next_step=f"ask for a time after {self.horizon} ms",
+        )
+
+    def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
+        """This state and one more log file: the base after an own commit, without a request.
+
+        Raises InvariantError for a state that was read from a checkpoint.
+        """
+        if self.covered:
+            raise InvariantError(
+                f"a transaction on {self.paths.log_dir} was built on a checkpoint",
+                next_step="report this: it takes what the log files themselves say",
+            )
+        listing = {**self.listing, item.name.key: item}
+        contents = {**self.contents, item.name.key: content}
+        # Committed it is: a conflict that a repair left in place is no error of the commit.
+        return build(self.paths, LogRead(listing, contents), tolerant=True)
+
+
+def _covers(delete: Delete, partition: str) -> bool:
+    return delete.partitions is None or any(fnmatchcase(partition, g) for g in delete.partitions)
+
+
+CHECKPOINT_ABOVE = 8 * 2**20
+"""Bytes of listed log files, some 35,000 parts: less is read as fast as two requests are made."""
+
+
+def read_snapshot(
+    store: Store,
+    paths: TablePaths,
+    *,
+    everything: bool = False,
+    tolerant: bool = False,
+    checkpoint_above: int = CHECKPOINT_ABOVE,
+    known: Mapping[str, LogContent] = MappingProxyType({}),
+    watch: Watch | None = None,
+) -> Snapshot:
+    """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
+
+    And 1 LIST of ``_txn/`` behind the newest transaction, which says whether the log is lost. A
+    transaction that is committed and not published counts: 1 GET for it. A table that was never
+    written to is a state without log files.
+
+    Above ``checkpoint_above`` bytes of log files one LIST and normally one GET besides are for the
+    newest checkpoint. Not with ``everything`` or ``tolerant``: who asks for those, as every
+    transaction does, goes by single log files, and a checkpoint does not tell which said what.
+    ``known``: contents of an earlier snapshot of this process, which are not fetched again.
+    ``watch``: tells the caller what state the log is in, and what it has seen before.
+
+    Raises LogLostError, and SchemaConflictError unless ``tolerant``: see ``build``.
+    """
+    watch = watch or Watch(store, paths)
+    if everything or tolerant:
+        log = read_log(store, paths, everything=everything, judge=watch)
+        return build(paths, log, tolerant=tolerant)
+    found: list[Checkpoint] = []
+
+    def find(listing: Mapping[str, LogObject]) -> Checkpoint | None:
+        if sum(item.size for item in listing.values()) <= checkpoint_above:
+            return None
+        from firnline.state import checkpoint  # it needs Arrow, and a small table does not
+
+        return checkpoint.newest_usable(store, paths, listing, found)
+
+    log = read_log(store, paths, find=find, known=known, judge=watch)
+    try:
+        return build(paths, log)
+    except LogCorruptError:
+        if log.checkpoint is None:
+            raise
+        # Whether the log itself is to blame, it says itself.
+        return build(paths, read_log(store, paths, judge=watch))
+
+
+def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
+    """Fold log files, and the checkpoint that stands for others, into a state.
+
+    Args:
+        paths: of the table.
+        log: its log files.
+        tolerant: give a state also where schema lines contradict each other. Only for those who
+            tell of the ``conflict`` or mend it: ``schema`` then lacks the columns it is about.
+
+    Raises SchemaConflictError, LogCorruptError.
+    """
+    contents = [log.contents[name] for name in sorted(log.contents)]
+    tombstones: dict[str, int] = {}
+    deletes: dict[str, Delete] = {}
+    other: set[bytes] = set()
+    base = log.checkpoint
+    for content in contents if base is None else [base.content(), *contents]:
+        for stone in content.tombstones:
+            tombstones[stone.p] = min(stone.t, tombstones.get(stone.p, stone.t))
+        deletes.update((d.id, d) for d in content.deletes)
+        other.update(content.other)
+    newest = log.mark
+    known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
+    # A delete carries seq and t of its transaction, whose log file may be folded and gone.
+    known.update((d.t, d.seq) for d in deletes.values())
+    times = tuple(sorted(known))
+    ahead = dated.known(log.listing, other)
+    rows, changes = split(deletes.values())
+    schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
+    return Snapshot(
+        paths=paths,
+        listing=log.listing,
+        contents=log.contents,
+        parts=union_parts(contents) if base is None else base.with_newer(contents),
+        log_tombstones=tombstones,
+        deletes=rows,
+        other=frozenset(other),
+        schema=schema,
+        seq=max((item.name.seq for item in log.listing.values()), default=0),
+        purged=newest.purged if newest is not None else 0,
+        times=times,
+        dated=ahead,
+        covered=frozenset() if base is None else base.covered,
+        unpublished=log.unpublished,
+        conflict=conflict,
+        changes=changes,
+        properties=_properties(log),
+    )
+
+
+def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
+    found = [] if log.checkpoint is None else [*log.checkpoint.head.properties]
+    for key, content in log.contents.items():
+        found += [
+            r
+            if r.seen is not None
+            else msgspec.structs.replace(r, seen=log.listing[key].modified_ms)
+            for r in content.properties
+        ]
+    return log_properties.union(found)
+
+
+def bury(marker: Marker, t: int) -> Marker:
+    """The marker, dead since ``t`` (or since earlier, when it was dead already)."""
+    tmb = t if marker.tmb is None else min(t, marker.tmb)
+    return msgspec.structs.replace(marker, tmb=tmb)

@@ -1,0 +1,295 @@
+"""SQL type names to Arrow types and back.
+
+Parts are Parquet files, so a column is called what DuckDB calls it when it reads the part back:
+Parquet knows no seconds (``timestamp[s]`` is ``TIMESTAMP``), no half floats (``FLOAT``) and no
+fixed list sizes (``INTEGER[]``). ``to_arrow`` gives the Arrow types a part is written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firnline.errors import PartSchemaError
+from firnline.types.schema import normalise
+from firnline.types.sql import SqlType, fold_name, parse_sql_type
+
+_MAX_DECIMAL_DIGITS = 38
+"""DuckDB's widest DECIMAL."""
+
+_BY_NAME: dict[str, pa.DataType] = {
+    '"NULL"': pa.null(),
+    "BIGINT": pa.int64(),
+    "BIGNUM": pa.string(),
+    "BIT": pa.string(),
+    "BLOB": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "DOUBLE": pa.float64(),
+    "ENUM": pa.string(),
+    "FLOAT": pa.float32(),
+    "GEOMETRY": pa.binary(),
+    "HUGEINT": pa.decimal128(38, 0),
+    "INTEGER": pa.int32(),
+    "INTERVAL": pa.month_day_nano_interval(),
+    "JSON": pa.json_(),
+    "SMALLINT": pa.int16(),
+    "TIME": pa.time64("us"),
+    "TIME WITH TIME ZONE": pa.time64("us"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+    "TIMESTAMPTZ_NS": pa.timestamp("ns", "UTC"),
+    "TIMESTAMP_MS": pa.timestamp("ms"),
+    "TIMESTAMP_NS": pa.timestamp("ns"),
+    "TIMESTAMP_S": pa.timestamp("s"),
+    "TIME_NS": pa.time64("ns"),
+    "TINYINT": pa.int8(),
+    "UBIGINT": pa.uint64(),
+    "UHUGEINT": pa.decimal128(38, 0),
+    "UINTEGER": pa.uint32(),
+    "USMALLINT": pa.uint16(),
+    "UTINYINT": pa.uint8(),
+    "UUID": pa.uuid(),
+    "VARCHAR": pa.string(),
+}
+
+_SIMPLE: dict[pa.DataType, str] = {
+    pa.null(): '"NULL"',
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint64(): "UBIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    **dict.fromkeys([pa.string(), pa.large_string(), pa.string_view()], "VARCHAR"),
+    **dict.fromkeys([pa.binary(), pa.large_binary(), pa.binary_view()], "BLOB"),
+    **dict.fromkeys([pa.date32(), pa.date64()], "DATE"),
+    **dict.fromkeys([pa.time32("s"), pa.time32("ms"), pa.time64("us")], "TIME"),
+    pa.time64("ns"): "TIME_NS",
+    pa.uuid(): "UUID",
+    **dict.fromkeys([pa.json_(), pa.json_(pa.large_string()), pa.json_(pa.string_view())], "JSON"),
+    pa.bool8(): "BOOLEAN",
+}
+
+
+def from_arrow(schema: pa.Schema, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The table's columns as an Arrow table or the footer of a part gives them.
+
+    Args:
+        schema: columns in their order.
+        known: types the table already has. A column without a type (only nulls) takes the known
+            one, and a known type that says more than Parquet keeps (``TIMESTAMP_MS`` for
+            ``timestamp[ms]``, ``INTEGER[3]``) stays.
+
+    Returns:
+        column -> SQL type name, canonical.
+
+    Raises:
+        PartSchemaError: a name twice (in any case of its letters), an empty name, a type that
+            DuckDB has no name for or Parquet cannot hold.
+    """
+    columns: dict[str, str] = {}
+    spelling: dict[str, str] = {}
+    for field in schema:
+        _check_name(field.name, spelling)
+        columns[field.name] = _column_type(field, normalise((known or {}).get(field.name, "")))
+    return columns
+
+
+def to_arrow(columns: Mapping[str, str]) -> pa.Schema:
+    """The Arrow schema in which parts with these columns are written.
+
+    Raises:
+        PartSchemaError: a type name that has no Arrow type; names the column.
+    """
+    fields = []
+    for name, type_text in columns.items():
+        try:
+            fields.append(pa.field(name, parse_type(type_text)))
+        except PartSchemaError as error:
+            raise PartSchemaError(
+                f"column {name!r}: {error.message}", next_step=error.next_step
+            ) from error
+    return pa.schema(fields)
+
+
+@lru_cache(maxsize=4096)
+def parse_type(type_text: str) -> pa.DataType:
+    """The Arrow type of a SQL type name. Raises PartSchemaError when there is none."""
+    kind = parse_sql_type(type_text)
+    arrow = None if kind is None else _arrow(kind)
+    if arrow is None:
+        raise PartSchemaError(
+            f"SQL type {type_text!r} has no Arrow type",
+            next_step="cast the column to a type that Parquet holds before it is appended",
+        )
+    return arrow
+
+
+def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column in the type its part is written with: decoded, widened, units unified.
+
+    Raises:
+        pa.ArrowInvalid: a value does not fit (a timestamp beyond microseconds, say).
+    """
+    if column.type == kind:
+        return column
+    if pa.types.is_run_end_encoded(column.type):
+        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return conform(pa.chunked_array(chunks, column.type.value_type), kind)
+    if isinstance(column.type, pa.BaseExtensionType):
+        storage = [chunk.storage for chunk in column.chunks]
+        return conform(pa.chunked_array(storage, column.type.storage_type), kind)
+    if isinstance(kind, pa.BaseExtensionType):
+        plain = column.cast(kind.storage_type)
+        return pa.chunked_array([kind.wrap_array(chunk) for chunk in plain.chunks], kind)
+    return column.cast(kind)
+
+
+def _check_name(name: str, spelling: dict[str, str]) -> None:
+    if not name:
+        raise PartSchemaError("a column has an empty name", next_step="give every column a name")
+    other = spelling.get(fold_name(name))
+    spelling[fold_name(name)] = name
+    if other is not None:
+        raise PartSchemaError(
+            f"columns {other!r} and {name!r} are one column in SQL",
+            next_step="rename or drop one of them",
+        )
+
+
+def _column_type(field: pa.Field, known: str) -> str:
+    untyped = _is_untyped(field.type)
+    if untyped and known:
+        return known
+    if untyped:
+        raise PartSchemaError(
+            f"column {field.name!r} is {field.type}: only nulls, and no type",
+            next_step="cast it to the type it is to have, or leave it out",
+        )
+    exact = _sql(field.type, in_parquet=False) if known else None
+    if exact is not None and str(exact) == known:
+        return known
+    kind = _sql(field.type, in_parquet=True)
+    if kind is None:
+        raise PartSchemaError(
+            f"column {field.name!r} has type {field.type}, which Parquet or DuckDB has not",
+            next_step="cast it to another type before it is appended",
+        )
+    return str(kind)
+
+
+def _is_untyped(kind: pa.DataType) -> bool:
+    """Nulls without a type, also inside: what an empty list of a data frame becomes."""
+    if pa.types.is_null(kind):
+        return True
+    return any(_is_untyped(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _sql(kind: pa.DataType, *, in_parquet: bool) -> SqlType | None:
+    """DuckDB's type for an Arrow type: as Arrow table or as read back from Parquet."""
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return SqlType(simple)
+    for matches, convert in _COMPOUND:
+        if matches(kind):
+            return convert(kind, in_parquet)
+    return None
+
+
+def _timestamp(kind: pa.DataType, in_parquet: bool) -> SqlType:
+    nanoseconds = kind.unit == "ns"
+    if kind.tz is not None:
+        return SqlType("TIMESTAMPTZ_NS" if nanoseconds else "TIMESTAMP WITH TIME ZONE")
+    if nanoseconds:
+        return SqlType("TIMESTAMP_NS")
+    if in_parquet or kind.unit == "us":
+        return SqlType("TIMESTAMP")
+    return SqlType(f"TIMESTAMP_{kind.unit.upper()}")
+
+
+def _decimal(kind: pa.DataType, _in_parquet: bool) -> SqlType | None:
+    if kind.precision > _MAX_DECIMAL_DIGITS or not 0 <= kind.scale <= kind.precision:
+        return None
+    return SqlType("DECIMAL", numbers=(kind.precision, kind.scale))
+
+
+def _list(kind: pa.DataType, in_parquet: bool) -> SqlType | None:
+    element = _sql(kind.value_type, in_parquet=in_parquet)
+    if element is None:
+        return None
+    if pa.types.is_fixed_size_list(kind) and not in_parquet:
+        return SqlType("ARRAY", (("", element),), (kind.list_size,))
+    return SqlType("LIST", (("", element),))
+
+
+def _struct(kind: pa.DataType, in_parquet: bool) -> SqlType | None:
+    names = [field.name for field in kind]
+    if not names or "" in names or len({fold_name(name) for name in names}) < len(names):
+        return None
+    fields = [(field.name, _sql(field.type, in_parquet=in_parquet)) for field in kind]
+    whole = tuple((name, child) for name, child in fields if child is not None)
+    return SqlType("STRUCT", whole) if len(whole) == len(fields) else None
+
+
+def _map(kind: pa.DataType, in_parquet: bool) -> SqlType | None:
+    key = _sql(kind.key_type, in_parquet=in_parquet)
+    value = _sql(kind.item_type, in_parquet=in_parquet)
+    return (
+        None if key is None or value is None else SqlType("MAP", (("key", key), ("value", value)))
+    )
+
+
+def _value(kind: pa.DataType, in_parquet: bool) -> SqlType | None:
+    return _sql(kind.value_type, in_parquet=in_parquet)
+
+
+def _storage(kind: pa.DataType, in_parquet: bool) -> SqlType | None:
+    return _sql(kind.storage_type, in_parquet=in_parquet)
+
+
+_COMPOUND: tuple[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, bool], SqlType | None]], ...
+] = (
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_fixed_size_binary, lambda _kind, _in_parquet: SqlType("BLOB")),
+    (pa.types.is_list, _list),
+    (pa.types.is_large_list, _list),
+    (pa.types.is_fixed_size_list, _list),
+    # Not list views: pyarrow 26 casts them to lists with wrong offsets, and DuckDB has none.
+    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _map),
+    (pa.types.is_dictionary, _value),
+    (pa.types.is_run_end_encoded, _value),
+    (lambda kind: isinstance(kind, pa.BaseExtensionType), _storage),
+)
+
+
+def _arrow(kind: SqlType) -> pa.DataType | None:
+    if kind.name == "DECIMAL":
+        return pa.decimal128(*kind.numbers)
+    if kind.name in ("LIST", "ARRAY", "MAP", "STRUCT"):
+        children = [(name, _arrow(child)) for name, child in kind.fields]
+        if not children or any(child is None for _, child in children):
+            return None
+        return _nested(kind, children)
+    return _BY_NAME.get(kind.name)
+
+
+def _nested(kind: SqlType, children: list[tuple[str, pa.DataType]]) -> pa.DataType:
+    if kind.name == "STRUCT":
+        return pa.struct([pa.field(name, child) for name, child in children])
+    if kind.name == "MAP":
+        return pa.map_(children[0][1], children[1][1])
+    element = pa.field("element", children[0][1])
+    return pa.list_(element, *kind.numbers)

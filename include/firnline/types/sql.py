@@ -1,0 +1,279 @@
+"""SQL type texts as DuckDB spells them: read into a tree and written back canonically."""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import dataclass
+from functools import lru_cache
+
+from firnline.types.keywords import KEYWORDS
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<name>"(?:[^"]|"")+")
+    | (?P<text>'(?:[^']|'')*')
+    | (?P<word>[^\W\d][\w$]*)
+    | (?P<number>\d+)
+    | (?P<mark>[()\[\],])
+    )""",
+    re.VERBOSE,
+)
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_ALIASES = {
+    alias: canonical
+    for canonical, aliases in {
+        "BIGINT": "INT64 INT8 LONG OID",
+        "BIGNUM": "VARINT",
+        "BIT": "BITSTRING",
+        "BLOB": "BINARY BYTEA VARBINARY",
+        "BOOLEAN": "BOOL LOGICAL",
+        "DECIMAL": "DEC NUMERIC",
+        "DOUBLE": "FLOAT8",
+        "FLOAT": "FLOAT4 REAL",
+        "HUGEINT": "INT128",
+        "INTEGER": "INT INT32 INT4 INTEGRAL SIGNED",
+        "SMALLINT": "INT16 INT2 SHORT",
+        "STRUCT": "ROW",
+        "TIME WITH TIME ZONE": "TIMETZ",
+        "TIMESTAMP": "DATETIME TIMESTAMP_US",
+        "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
+        "TINYINT": "INT1",
+        "UBIGINT": "UINT64",
+        "UHUGEINT": "UINT128",
+        "UINTEGER": "UINT32",
+        "USMALLINT": "UINT16",
+        "UTINYINT": "UINT8",
+        "UUID": "GUID",
+        "VARCHAR": "BPCHAR CHAR NVARCHAR STRING TEXT",
+    }.items()
+    for alias in aliases.split()
+}
+_PHRASES = {
+    "CHARACTER VARYING": "VARCHAR",
+    "CHARACTER": "VARCHAR",
+    "DOUBLE PRECISION": "DOUBLE",
+    "TIME WITHOUT TIME ZONE": "TIME",
+    "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+}
+_BUILT_IN = (
+    frozenset(_ALIASES.values())
+    | {"DATE", "GEOMETRY", "INTERVAL", "JSON", "TIME", "TIME_NS", "VARIANT"}
+    | {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS"}
+    | {"ENUM", "MAP", "UNION"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """One node of a type.
+
+    ``name`` is canonical (``INTEGER``, ``STRUCT``, ``LIST`` for ``T[]``, ``ARRAY`` for ``T[3]``).
+    ``fields`` are the children: named for STRUCT and UNION; key and value of a MAP; the element of
+    a LIST or ARRAY. ``numbers`` are precision and scale of a DECIMAL or the length of an ARRAY;
+    ``texts`` the quoted arguments (an ENUM's values).
+    """
+
+    name: str
+    fields: tuple[tuple[str, SqlType], ...] = ()
+    numbers: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def element(self) -> SqlType:
+        """What a LIST or ARRAY holds."""
+        return self.fields[0][1]
+
+    def __str__(self) -> str:
+        if self.name in ("LIST", "ARRAY"):
+            return f"{self.element}[{''.join(map(str, self.numbers))}]"
+        if self.name in ("STRUCT", "UNION") and self.fields:
+            inner = ", ".join(f"{quote_field(name)} {kind}" for name, kind in self.fields)
+            return f"{self.name}({inner})"
+        if self.name == "MAP":
+            return f"MAP({self.fields[0][1]}, {self.fields[1][1]})"
+        if self.texts:
+            return f"{self.name}({', '.join(self.texts)})"
+        if self.numbers:
+            return f"{self.name}({','.join(map(str, self.numbers))})"
+        return self.name
+
+
+def quote_field(name: str) -> str:
+    """A field name as DuckDB writes it inside a type: quoted only where it must be."""
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in KEYWORDS:
+        return name
+    return quote_name(name)
+
+
+def quote_name(name: str) -> str:
+    """A name in double quotes, safe anywhere in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def fold_name(name: str) -> str:
+    """What DuckDB compares names by: only the case of ASCII letters does not count."""
+    return name.translate(_ASCII_LOWER)
+
+
+@lru_cache(maxsize=16384)
+def parse_sql_type(text: str) -> SqlType | None:
+    """The tree of a type text; None when it is not a type this module knows how to read."""
+    try:
+        reader = _Reader(_tokens(text))
+        kind = reader.type()
+        return kind if reader.at_end() else None
+    except (_NotATypeError, RecursionError):
+        return None
+
+
+class _NotATypeError(Exception):
+    """The text is no type of ours; never leaves this module."""
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise _NotATypeError
+        tokens.append((match.lastgroup, match[match.lastgroup]))
+        at = match.end()
+    return tokens
+
+
+class _Reader:
+    """Recursive descent over the tokens of one type text."""
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def at_end(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def type(self) -> SqlType:
+        kind = self._base()
+        while True:
+            if self._take("["):
+                kind = self._bracket(kind)
+            elif self._take_word("ARRAY"):
+                kind = self._bracket(kind) if self._take("[") else SqlType("LIST", (("", kind),))
+            else:
+                return kind
+
+    def _bracket(self, element: SqlType) -> SqlType:
+        if self._take("]"):
+            return SqlType("LIST", (("", element),))
+        length = self._number()
+        self._expect("]")
+        return SqlType("ARRAY", (("", element),), (length,))
+
+    def _base(self) -> SqlType:
+        if self._peek() == ("name", '"NULL"'):
+            self._at += 1
+            return SqlType('"NULL"')
+        name = self._base_name()
+        if name in ("STRUCT", "UNION"):
+            return SqlType(name, self._named_fields() if self._take("(") else ())
+        if name == "MAP":
+            return self._map()
+        numbers, texts = self._arguments() if self._take("(") else ((), ())
+        return _finish(name, numbers, texts)
+
+    def _base_name(self) -> str:
+        kind, first = self._next()
+        if kind != "word":
+            raise _NotATypeError
+        words = [first.upper()]
+        longer = {"TIME", "TIMESTAMP", "DOUBLE", "CHARACTER"}
+        while words[0] in longer and self._peek()[0] == "word" and self._peek()[1].upper() in {
+            "WITH", "WITHOUT", "TIME", "ZONE", "PRECISION", "VARYING"
+        }:  # fmt: skip
+            words.append(self._next()[1].upper())
+        phrase = " ".join(words)
+        name = _PHRASES.get(phrase) or _ALIASES.get(phrase, phrase)
+        if name not in _BUILT_IN:
+            raise _NotATypeError
+        return name
+
+    def _named_fields(self) -> tuple[tuple[str, SqlType], ...]:
+        fields = []
+        while True:
+            kind, text = self._next()
+            if kind not in ("word", "name"):
+                raise _NotATypeError
+            name = text[1:-1].replace('""', '"') if kind == "name" else text
+            fields.append((name, self.type()))
+            if not self._take(","):
+                self._expect(")")
+                return tuple(fields)
+
+    def _map(self) -> SqlType:
+        self._expect("(")
+        key = self.type()
+        self._expect(",")
+        value = self.type()
+        self._expect(")")
+        return SqlType("MAP", (("key", key), ("value", value)))
+
+    def _arguments(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        numbers: list[int] = []
+        texts: list[str] = []
+        while True:
+            kind, text = self._next()
+            if kind == "number":
+                numbers.append(int(text))
+            elif kind == "text":
+                texts.append(text)
+            else:
+                raise _NotATypeError
+            if not self._take(","):
+                self._expect(")")
+                return tuple(numbers), tuple(texts)
+
+    def _number(self) -> int:
+        kind, text = self._next()
+        if kind != "number":
+            raise _NotATypeError
+        return int(text)
+
+    def _peek(self) -> tuple[str, str]:
+        return ("end", "") if self.at_end() else self._tokens[self._at]
+
+    def _next(self) -> tuple[str, str]:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _take(self, mark: str) -> bool:
+        if self._peek() != ("mark", mark):
+            return False
+        self._at += 1
+        return True
+
+    def _take_word(self, word: str) -> bool:
+        kind, text = self._peek()
+        if kind != "word" or text.upper() != word:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, mark: str) -> None:
+        if not self._take(mark):
+            raise _NotATypeError
+
+
+def _finish(name: str, numbers: tuple[int, ...], texts: tuple[str, ...]) -> SqlType:
+    """Apply the arguments of a type as DuckDB does."""
+    if name == "VARCHAR":  # VARCHAR(10) is accepted and its length forgotten
+        return SqlType(name)
+    if name == "DECIMAL":  # DECIMAL is DECIMAL(18,3), DECIMAL(p) has scale 0
+        return SqlType(name, numbers=((*numbers, 0)[:2] if numbers else (18, 3)))
+    if name == "TIMESTAMP" and numbers:  # TIMESTAMP(digits of the second)
+        digits = numbers[0]
+        unit = "_S" if digits == 0 else "_MS" if digits <= 3 else "" if digits <= 6 else "_NS"
+        return SqlType(name + unit)
+    return SqlType(name, numbers=numbers, texts=texts)

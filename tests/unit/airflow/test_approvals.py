@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.standard.exceptions import HITLTriggerEventError
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskAwaitingInput
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.airflow import approvals as humans
+from firnline.airflow.approvals import (
+    Approve,
+    Pick,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+    count,
+    partition_table,
+    unlisted_lines,
+)
+from firnline.airflow.erase import ApprovedErase
+from firnline.airflow.removal import RemoveWork
+from firnline.airflow.sweep import ApprovedSweep, SweepWork
+from firnline.errors import UsageError
+from firnline.settings.load import TableSettings
+from tests.support.airflow_context import XComs, run_context
+
+SWEEP = SweepWork()
+ROWS = [
+    {"name": name, "parts": 1, "rows": 20, "bytes": 2048, "age": "3d"}
+    for name in ("day=a", "(none)")
+]
+LIST: dict[str, Any] = {"list/listed": ROWS}
+TABLE = TableSettings(name="t", root="s3://b/t")
+FIGURES = {
+    "orphans_asked": 2,
+    "bytes_asked": 30,
+    "kinds": {"part": 2},
+    "later": 0,
+    "orphans": [{"key": "t/_data/a.parquet", "bytes": 30, "age": 90_000_000}],
+}
+
+
+def event(*chosen: str, by: str | None = "ana", timed_out: bool = False) -> dict[str, Any]:
+    """What Airflow resumes a task with."""
+    return {
+        "chosen_options": list(chosen),
+        "params_input": {},
+        "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "responded_by_user": {"id": by, "name": by} if by else None,
+        "timedout": timed_out,
+    }
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What was asked, without the process that would hand it to Airflow's server."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail",
+        lambda **detail: asked.append(detail),
+    )
+    return asked
+
+
+def tasks() -> tuple[Pick, Approve]:
+    with DAG("orphan_sweep__t", schedule=None):
+        pick = Pick(task_id="pick", listed="list", what="partitions of table t to remove")
+        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
+        pick >> approve
+    return pick, approve
+
+
+def context(conf: dict[str, Any] | None = None, **earlier: Any) -> Any:
+    found = run_context(SWEEP, conf, **earlier)
+    found["ti"].id = "ti"
+    found["task_instance"] = found["ti"]
+    return found
+
+
+def test_the_options_of_a_pick_are_what_was_listed(questions: list[dict[str, Any]]) -> None:
+    pick, _ = tasks()
+    with pytest.raises(TaskAwaitingInput) as waiting:
+        pick.execute(context({"answer_within": "2h"}, list={"unlisted": 7}, **LIST))
+    assert waiting.value.timeout == timedelta(hours=2)
+    (asked,) = questions
+    assert (asked["options"], asked["multiple"], asked["defaults"]) == (
+        ["day=a", "(none)"],
+        True,
+        [],
+    )
+    assert "| `day=a` | 1 | 20 | 2.0 KiB | 3d ago |" in asked["body"]
+    assert "**7 more partitions cannot be picked here:**" in asked["body"]
+
+
+def test_what_was_picked_is_read_by_a_process_that_did_not_ask() -> None:
+    pick, _ = tasks()
+    told = pick.execute_complete(context(**LIST), event("day=a"))
+    assert told == {"picked": ["day=a"], "by": "ana", "timed_out": False}
+
+
+def test_a_pick_of_nothing_skips_all_that_follows() -> None:
+    pick, _ = tasks()
+    given_up = context(**LIST)
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        pick.execute_complete(given_up, event(by=None, timed_out=True))
+    assert list(skipped.value.tasks) == ["approve"]
+    assert given_up["ti"].pushed["return_value"] == {"picked": [], "by": None, "timed_out": True}
+
+
+def test_what_was_not_listed_cannot_be_picked() -> None:
+    pick, _ = tasks()
+    with pytest.raises(ValueError, match="day=z"):
+        pick.execute_complete(context(**LIST), event("day=z"))
+
+
+def test_an_approval_asks_what_its_work_says_and_silence_is_a_no(
+    questions: list[dict[str, Any]],
+) -> None:
+    _, approve = tasks()
+    with pytest.raises(TaskAwaitingInput) as waiting:
+        approve.execute(context(plan=FIGURES))
+    assert waiting.value.timeout == timedelta(hours=24)
+    (asked,) = questions
+    assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
+    assert asked["subject"] == "Delete 2 orphans of table t?"
+    assert "`t/_data/a.parquet`" in asked["body"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (event("Reject"), {"approved": False, "by": "ana", "timed_out": False}),
+        (
+            event("Reject", by=None, timed_out=True),
+            {"approved": False, "by": None, "timed_out": True},
+        ),
+    ],
+    ids=["a no", "silence"],
+)
+def test_without_approval_all_that_follows_is_skipped_tear_downs_too(
+    answer: dict[str, Any], told: dict[str, Any]
+) -> None:
+    _, approve = tasks()
+    with DAG("d", schedule=None):
+        last = Approve(task_id="last", work=SWEEP, table=TABLE)
+        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
+        approve >> last.as_teardown()
+    asked = context()
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        approve.execute_complete(asked, answer)
+    assert list(skipped.value.tasks) == ["last"]
+    assert asked["ti"].pushed["return_value"] == told
+
+
+def test_an_approval_names_who_gave_it() -> None:
+    _, approve = tasks()
+    told = approve.execute_complete(context(), event("Approve"))
+    assert told == {"approved": True, "by": "ana", "timed_out": False}
+    assert approved_by(context(approve=told)) == "ana"
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"approved": False, "by": "ana"}, "Approve"])
+def test_nothing_is_done_without_an_approval_in_writing(answer: object) -> None:
+    with pytest.raises(UsageError, match=r"nobody approved run manual__1.*clear its task approve"):
+        approved_by(context(approve=answer))
+
+
+def test_an_answer_that_airflow_could_not_read_is_an_error() -> None:
+    pick, _ = tasks()
+    with pytest.raises(HITLTriggerEventError):
+        pick.execute_complete(context(**LIST), {"error": "broken", "error_type": "unknown"})
+
+
+def test_a_person_s_silence_is_not_tried_again() -> None:
+    assert [task.retries for task in tasks()] == [0, 0]
+
+
+@pytest.mark.parametrize("wait", ["0s", "31d", "0.5s"])
+def test_nobody_waits_for_no_time_or_for_ever(wait: str) -> None:
+    with pytest.raises(UsageError, match=r"answer_within is .*give a time from 1s to 30d"):
+        answer_within({"answer_within": wait})
+    _, approve = tasks()
+    with pytest.raises(AirflowFailException):
+        approve.execute(context({"answer_within": wait}, plan=FIGURES))
+
+
+def test_a_day_is_waited_for_unless_said_otherwise() -> None:
+    assert answer_within({"answer_within": answer_within_param().value}) == timedelta(days=1)
+    assert answer_within({}) == timedelta(days=1)
+
+
+@given(st.text())
+def test_a_name_from_the_table_stays_one_cell_of_text(name: str) -> None:
+    (row,) = partition_table([{**ROWS[0], "name": name}])[2:]
+    assert row.replace("\\|", "").count("|") == 6
+    assert row.count("`") == 2
+    assert row.splitlines() == [row]
+    assert code(name).startswith("`")
+
+
+def test_rows_that_nobody_counted_are_unknown() -> None:
+    assert (count(None), count(1234)) == ("unknown", "1,234")
+    assert unlisted_lines(0) == []
+
+
+def test_xcoms_of_other_keys_are_told_apart() -> None:
+    assert XComs({"list/listed": 1}).xcom_pull("list", humans.LISTED) == 1
+
+
+# --- approvers ------------------------------------------------------------------------------------
+
+FOUR_EYES = TABLE.model_copy(update={"approvers": ("ana", "bo", "cy")})
+
+
+def approval(table: TableSettings) -> Approve:
+    with DAG("orphan_sweep__t", schedule=None):
+        return Approve(task_id="approve", work=SWEEP, table=table)
+
+
+def test_whoever_started_a_run_may_approve_it_where_no_approvers_are_named() -> None:
+    started_by_ana = context()
+    assert approval(TABLE).execute_complete(started_by_ana, event("Approve"))["by"] == "ana"
+
+
+def test_the_question_names_who_may_approve(questions: list[dict[str, Any]]) -> None:
+    with pytest.raises(TaskAwaitingInput):
+        approval(FOUR_EYES).execute(context(plan=FIGURES))
+    assert questions[0]["body"].endswith("\n\nOnly an approval by `bo`, `cy` counts.")
+
+
+def test_an_approver_s_approval_counts() -> None:
+    told = approval(FOUR_EYES).execute_complete(context(), event("Approve", by="bo"))
+    assert (told["approved"], told["by"]) == (True, "bo")
+
+
+@pytest.mark.parametrize(
+    ("by", "why"),
+    [
+        ("ana", "ana started run manual__1 and approved it too"),
+        ("dan", "dan approved it, who is not among its approvers"),
+        (None, "somebody without a name approved it, who is not among its approvers"),
+    ],
+)
+def test_an_approval_by_anybody_else_fails_the_run_in_one_sentence(
+    by: str | None, why: str
+) -> None:
+    said = (
+        f"a sweep of orphans of table t is not approved: {why}, so nothing is done; clear its "
+        "task approve and have one of bo, cy answer it"
+    )
+    with pytest.raises(AirflowFailException) as failed:
+        approval(FOUR_EYES).execute_complete(context(), event("Approve", by=by))
+    assert str(failed.value) == said
+    # And where somebody forged what the task hands on: the task that deletes looks itself.
+    with pytest.raises(UsageError) as refused:
+        ApprovedSweep().permit(context(approve={"approved": True, "by": by}), FOUR_EYES)
+    assert str(refused.value) == said
+
+
+def test_everybody_may_reject() -> None:
+    with pytest.raises(DownstreamTasksSkipped):
+        approval(FOUR_EYES).execute_complete(context(), event("Reject", by="dan"))
+
+
+def test_a_run_that_its_only_approver_started_asks_nobody(
+    questions: list[dict[str, Any]],
+) -> None:
+    alone = TABLE.model_copy(update={"approvers": ("ana",)})
+    with pytest.raises(
+        AirflowFailException,
+        match="nobody may approve run manual__1: ana, who started it, is the only one among the "
+        "approvers of table t; have somebody else start it, or name further approvers",
+    ):
+        approval(alone).execute(context(plan=FIGURES))
+    assert questions == []
+
+
+def test_a_run_that_nobody_started_may_be_approved_by_any_of_them() -> None:
+    clock = context()
+    clock["dag_run"].triggering_user_name = None
+    assert approval(FOUR_EYES).execute_complete(clock, event("Approve"))["by"] == "ana"
+
+
+@pytest.mark.parametrize("work", [ApprovedErase(), ApprovedSweep(), RemoveWork()])
+def test_all_that_ask_hold_the_answer_against_the_settings(work: Any) -> None:
+    mine = run_context(work, approve={"approved": True, "by": "ana"})
+    work.permit(mine, TABLE)
+    with pytest.raises(UsageError, match="ana started run manual__1 and approved it too"):
+        work.permit(mine, FOUR_EYES)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from firnline.airflow.delete import DeleteWork
+from firnline.airflow.erase import ApprovedErase, EraseWork, certificates_of
+from firnline.errors import UsageError
+from firnline.kernel.local import LocalEngine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.delete.run import DeleteOptions
+from firnline.operations.erase.run import EraseOptions, run_erase
+from tests.dags.filled import fill
+from tests.support.airflow_context import run_context
+from tests.support.world import World, make_world
+
+DELETE, ERASE, APPROVED = DeleteWork(), EraseWork(), ApprovedErase()
+SECRET = 7_654_321
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions, each of two parts of 50 keys."""
+    world = make_world()
+    fill(world.table, 2)
+    return world
+
+
+def lines(work: Any, world: World, conf: dict[str, Any]) -> list[str]:
+    """What the plan of a run says."""
+    plan = work.preview(world.table, work.asked(run_context(work, conf)))
+    said: list[str] = work.plan_lines(work.plan_figures(plan))
+    return said
+
+
+# --- delete where ---------------------------------------------------------------------------------
+
+
+def test_a_delete_by_hand_only_plans_unless_told_otherwise(world: World) -> None:
+    asked = DELETE.asked(run_context(DELETE, {"where": "k < 5"}))
+    assert asked == DeleteOptions(where="k < 5", dry_run=True)
+    conf = {"where": "k < 5", "partitions": ["day=a"], "mode": "lazy", "dry_run": False}
+    assert DELETE.asked(run_context(DELETE, conf)) == DeleteOptions(
+        where="k < 5", partitions=("day=a",), mode="lazy"
+    )
+
+
+def test_a_delete_s_plan_says_what_is_read_and_what_stays(world: World) -> None:
+    said = lines(DELETE, world, {"where": "k < 5", "partitions": ["day=a"]})
+    assert said[0] == "as of transaction 0, eager:"
+    assert said[1].startswith("2 parts to read (")
+    assert said[2].startswith("partition day=a: 2 parts, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("where", ""), ("where", None), ("mode", "gentle"), ("partitions", "day")]
+)
+def test_airflow_refuses_params_of_the_wrong_form(name: str, value: object) -> None:
+    with pytest.raises(ParamValidationError):
+        DELETE.params()[name].resolve(value)
+
+
+def test_a_delete_needs_a_condition_and_an_erase_its_columns() -> None:
+    for param in (DELETE.params()["where"], ERASE.params()["columns"]):
+        with pytest.raises(ParamValidationError):
+            param.resolve()
+
+
+# --- erase ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([1, 2], ((1,), (2,))),
+        (["a"], (("a",),)),
+        ([["a", 1], ["b", 2]], (("a", 1), ("b", 2))),
+        (None, ()),
+    ],
+)
+def test_keys_are_values_or_lists_of_them(keys: object, expected: object) -> None:
+    conf = {"columns": ["k"], "keys": keys, "keys_file": None if keys else "s3://b/keys.csv"}
+    options = ERASE.asked(run_context(ERASE, conf)).options
+    assert (options.keys, options.columns, options.dry_run) == (expected, ("k",), True)
+
+
+def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> None:
+    conf = {"columns": ["k"], "keys": [SECRET, 3]}
+    asked = ERASE.asked(run_context(ERASE, conf))
+    figures = ERASE.plan_figures(ERASE.preview(world.table, asked))
+    subject, body = ERASE.question("t", figures)
+    assert subject == "Erase 2 keys from table t?"
+    assert "All rows of **2 keys** of `k` go for good." in body
+    assert "| `day=a` | 2 | " in body
+    shown = [subject, body, str(figures), *ERASE.plan_lines(figures), *ERASE.job_arguments(asked)]
+    assert not [text for text in shown if str(SECRET) in text]
+    assert str(SECRET) in ERASE.job_options(asked)
+
+
+def test_inline_keys_go_to_no_cluster_where_they_would_be_arguments() -> None:
+    inline = ERASE.asked(run_context(ERASE, {"columns": ["k"], "keys": [1]}))
+    assert "keys_file" in str(ERASE.confidential(inline))
+    file = ERASE.asked(run_context(ERASE, {"columns": ["k"], "keys_file": "s3://b/keys.csv"}))
+    assert ERASE.confidential(file) is None
+
+
+def test_who_approved_an_erase_stands_in_its_history() -> None:
+    conf = {"columns": ["k"], "keys": [1], "dry_run": False}
+    answer = {"approved": True, "by": "bo"}
+    asked = APPROVED.asked(run_context(APPROVED, conf, approve=answer))
+    assert APPROVED.job_arguments(asked) == ["--approved-by=bo"]
+    with pytest.raises(UsageError, match="nobody approved"):
+        APPROVED.asked(run_context(APPROVED, conf))
+
+
+@pytest.mark.parametrize("keys", [[None], [{}], "1", [1.5, None]])
+def test_airflow_refuses_keys_that_are_none(keys: object) -> None:
+    with pytest.raises(ParamValidationError):
+        ERASE.params()["keys"].resolve(keys)
+
+
+def test_the_certificate_of_a_run_is_found(world: World, tmp_path: Path) -> None:
+    def engine() -> LocalEngine:
+        return LocalEngine(lambda: world.store, tmp_path, world.ids, world.clock)
+
+    runs = [RunIdentity(dag_id="erase__t", run_id=name) for name in ("first", "second")]
+    ids = [
+        run_erase(
+            world.table, engine, EraseOptions(columns=("k",), keys=((key,),)), run
+        ).certificate
+        for key, run in enumerate(runs)
+    ]
+    assert [certificates_of(world.table, run) for run in runs] == [[erase] for erase in ids]

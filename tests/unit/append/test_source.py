@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.append.append import Appender
+from firnline.append.source import gather
+from firnline.errors import (
+    FirnlineError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    UsageError,
+)
+from tests.support.appends import TABLE, keys, make, rows_of
+
+STREAMS: dict[str, Any] = {
+    "table": lambda: TABLE,
+    "batch": lambda: TABLE.to_batches()[0],
+    "reader": TABLE.to_reader,
+    "iterable": lambda: iter(TABLE.to_batches(max_chunksize=1)),
+    "list": lambda: TABLE.to_batches(max_chunksize=3),
+}
+
+
+class Capsule:
+    """What a data frame of another library looks like."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.to_reader().__arrow_c_stream__(requested_schema)
+
+
+STREAMS["capsule"] = Capsule
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_rows_come_as_tables_and_streams(kind: str, tmp_path: Path) -> None:
+    table = make()
+    assert Appender(table).append(STREAMS[kind]()).rows == 4
+    assert sorted(row["n"] for row in rows_of(table, tmp_path)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("data", [5, "rows", [5], None])
+def test_what_holds_no_rows_is_refused(data: Any) -> None:
+    with pytest.raises(UsageError, match="holds no rows"):
+        Appender(make()).append(data)
+
+
+def test_batches_of_one_stream_may_bring_new_columns(tmp_path: Path) -> None:
+    table = make()
+    batches = [pa.table({"a": [1]}).to_batches()[0], pa.table({"b": [2]}).to_batches()[0]]
+    (part,) = Appender(table).append(batches).parts
+    assert part.rows == 2
+    assert rows_of(table, tmp_path) == [{"a": 1, "b": None}, {"a": None, "b": 2}]
+
+
+def test_files_are_appended_as_one(tmp_path: Path) -> None:
+    table = make(partition_by=["month(d)"])
+    paths = [tmp_path / f"{name}.parquet" for name in "ab"]
+    for path in paths:
+        pq.write_table(TABLE, path, row_group_size=1)
+    result = Appender(table).append_files(paths)
+    assert result.rows == 8
+    assert len(result.parts) == 3
+    assert len(keys(table, "_log")) == 1
+
+
+def test_bad_files_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    table = make()
+    good, bad = tmp_path / "good.parquet", tmp_path / "bad.parquet"
+    pq.write_table(TABLE, good)
+    cases: list[tuple[Any, type[FirnlineError]]] = [
+        (lambda: bad.write_bytes(good.read_bytes()[:-9]), PartUnreadableError),
+        (lambda: bad.write_text("a,b\n"), PartUnreadableError),
+        (bad.unlink, PartUnreadableError),
+        (lambda: pq.write_table(pa.table({"n": ["x"]}), bad), SchemaConflictError),
+        (lambda: pq.write_table(pa.table({"z": pa.nulls(1)}), bad), PartSchemaError),
+    ]
+    for prepare, error in cases:
+        prepare()
+        with pytest.raises(error, match=r"bad\.parquet"):
+            Appender(table).append_files([good, bad])
+    with pytest.raises(UsageError, match="no files"):
+        Appender(table).append_files([])
+    assert table.store.counters.put == 0
+
+
+def test_a_file_whose_pages_are_damaged_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    table = make()
+    path = tmp_path / "bad.parquet"
+    pq.write_table(TABLE, path, compression="zstd")
+    data = bytearray(path.read_bytes())
+    data[4:60] = b"\0" * 56
+    path.write_bytes(data)
+    with pytest.raises(PartUnreadableError, match=r"bad\.parquet"):
+        Appender(table).append_files([path])
+    assert keys(table, "_data") == keys(table, "_log") == []
+
+
+@given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=12), chunk=st.integers(1, 400))
+def test_gathered_rows_are_the_same_rows_in_pieces_of_the_size_asked_for(
+    sizes: list[int], chunk: int
+) -> None:
+    numbers = iter(range(10_000))
+    tables = [
+        pa.table({"n": pa.array([next(numbers) for _ in range(size)], pa.int64())})
+        for size in sizes
+    ]
+    pieces = list(gather(tables, chunk))
+    assert pa.concat_tables(pieces).equals(pa.concat_tables(tables))
+    assert all(piece.nbytes <= max(chunk, 8) for piece in pieces)
+    filled = [one.nbytes + other.nbytes for one, other in itertools.pairwise(pieces)]
+    assert all(together > chunk // 2 for together in filled)

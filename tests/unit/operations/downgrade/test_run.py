@@ -1,0 +1,214 @@
+"""Downgrade: a v1 client reads the same rows, and nothing but v1 is left."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from firnline.clock import SystemClock
+from firnline.errors import RunFailedError, UsageError
+from firnline.kernel.local import LocalEngine
+from firnline.operations.downgrade.run import (
+    DowngradeOptions,
+    DowngradeReport,
+    preview,
+    run_downgrade,
+)
+from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.state.snapshot import read_snapshot
+from tests.support import histories
+from tests.support.histories import RUN, append, filled, ids_of, merge, state
+from tests.support.log_tables import v1_live
+from tests.support.v1_client import V1Client
+from tests.support.world import World
+
+DAY_MS = 86_400_000
+
+
+def downgrade(world: World, scratch: Path, **options: Any) -> DowngradeReport:
+    world.clock.advance(1)
+    engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
+    return run_downgrade(world.table, lambda: engine, DowngradeOptions(**options), RUN)
+
+
+def v1_rows(world: World) -> Counter[int]:
+    """Ids of the rows that a v1 client sees."""
+    found: Counter[int] = Counter()
+    for path in v1_live(world):
+        data = world.store.objects[path][0]
+        found.update(pq.read_table(io.BytesIO(data), partitioning=None).column("id").to_pylist())
+    return found
+
+
+def unfolded(world: World) -> list[str]:
+    snapshot = state(world)
+    return [key for key in snapshot.listing if key not in snapshot.log_tombstones]
+
+
+def lines(world: World, key: str) -> list[Any]:
+    return [json.loads(line) for line in world.store.objects[key][0].split(b"\n")]
+
+
+def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    append(world, 24)
+    report = downgrade(world, tmp_path)
+    assert report.transactions == (2,)
+    (key,) = unfolded(world)
+    header, schema, *rest = lines(world, key)
+    assert header.keys() == {"v", "t", "sch", "tmb", "f"}
+    assert schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
+    stones, markers = rest[: header["f"] - 2], rest[header["f"] - 2 :]
+    assert all(stone.keys() == {"p", "t"} for stone in stones)
+    assert all(marker.keys() <= {"p", "b", "t", "tmb"} for marker in markers)
+    assert not world.store.objects[key][0].endswith(b"\n")
+    assert v1_rows(world) == ids_of(world) == dict.fromkeys(range(30), 1)
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+def test_pending_deletes_are_applied_where_they_hide_a_row(tmp_path: Path) -> None:
+    world = filled()
+    histories.delete_lazily(world, 8)
+    assert v1_rows(world) == dict.fromkeys(range(24), 1), "v1 clients know no deletes"
+    world.clock.advance(world.settings.append.ttl)
+    plan = preview(world.table, DowngradeOptions())
+    assert len(plan.groups) == 4  # ids 0 to 11 in two partitions; the others by statistics
+    report = downgrade(world, tmp_path)
+    assert (report.parts_rewritten, report.rows_deleted) == (4, 8)
+    assert v1_rows(world) == dict.fromkeys(range(8, 24), 1)
+    assert read_snapshot(world.store, world.table.paths).deletes == {}
+    left = {k for k in world.store.objects if "/_data/" in k} - set(state(world).parts)
+    assert left == set(), "no output without a marker"
+
+
+def test_a_part_without_a_hidden_row_is_not_rewritten(tmp_path: Path) -> None:
+    world = filled(sort_by=[])  # no statistics of id
+    histories.delete_lazily(world, 1)
+    world.clock.advance(world.settings.append.ttl)
+    report = downgrade(world, tmp_path)
+    assert (report.parts_rewritten, report.rows_deleted) == (1, 1)
+    assert v1_rows(world) == dict.fromkeys(range(1, 24), 1)
+
+
+def test_a_young_delete_has_to_wait_for_appends_under_way(tmp_path: Path) -> None:
+    world = filled()
+    histories.delete_lazily(world, 8)
+    with pytest.raises(UsageError, match=r"younger than append\.ttl"):
+        downgrade(world, tmp_path)
+
+
+def test_a_second_run_waits_and_then_deletes_what_is_left_over(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    first = downgrade(world, tmp_path)
+    assert first.waits_until is not None
+    before = dict(world.store.objects)
+    second = downgrade(world, tmp_path)
+    assert (second.transactions, second.waits_until) == ((), first.waits_until)
+    assert world.store.objects == before
+    world.clock.now = first.waits_until
+    third = downgrade(world, tmp_path)
+    assert third.objects_deleted == 8 + 2 + 5
+    assert {k.split("/")[1] for k in world.store.objects} == {"_log", "_data", "_txn"}
+    assert [k for k in world.store.objects if "/_txn/" in k] == [world.table.paths.birth]
+    assert len([k for k in world.store.objects if "/_log/" in k]) == 1
+    assert v1_rows(world) == dict.fromkeys(range(24), 1)
+    fourth = downgrade(world, tmp_path)
+    assert (fourth.objects_deleted, fourth.waits_until) == (0, None)
+    assert fourth.requests["delete"] == fourth.requests["put"] == 0
+    assert preview(world.table, DowngradeOptions()).nothing_to_do
+    assert run_verify(world.table, VerifyOptions(deep=True)).healthy
+
+
+def test_v1_clients_go_on_with_it_and_so_does_firnline(tmp_path: Path) -> None:
+    world = filled()
+    merge(world, tmp_path)
+    report = downgrade(world, tmp_path)
+    assert report.waits_until is not None
+    world.clock.now = report.waits_until
+    downgrade(world, tmp_path)
+    client = V1Client(world)
+    assert client.live() == state(world).live.keys()
+    made = client.append("day=0")
+    merged = client.merge("day=0")
+    assert client.live() == state(world).live.keys()
+    del world.store.objects[made]
+    assert merged is not None
+    world.store.objects[merged] = (histories.parquet_bytes(histories.rows_from(100)), 0)
+    append(world, 200)
+    assert client.live() == state(world).live.keys()
+
+
+def test_an_append_after_a_downgrade_needs_another(tmp_path: Path) -> None:
+    world = filled()
+    downgrade(world, tmp_path)
+    append(world, 24)
+    assert not preview(world.table, DowngradeOptions()).is_v1
+    downgrade(world, tmp_path)
+    assert preview(world.table, DowngradeOptions()).is_v1
+    assert v1_rows(world) == dict.fromkeys(range(30), 1)
+
+
+def test_a_table_of_v1_clients_is_left_alone(tmp_path: Path) -> None:
+    world = histories.table_world(partition_by=[])
+    client = V1Client(world)
+    client.append("d=1")
+    client.append("d=1")
+    client.merge("d=1")
+    before = dict(world.store.objects)
+    report = downgrade(world, tmp_path)
+    assert (report.transactions, world.store.objects) == ((), before)
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    world = filled()
+    before = dict(world.store.objects)
+    report = downgrade(world, tmp_path, dry_run=True)
+    assert (report.plan["logs"], report.plan["is_v1"], report.transactions) == (4, False, ())
+    assert world.store.objects == before
+
+
+def test_a_part_that_does_not_read_stops_it_before_anything_is_folded(tmp_path: Path) -> None:
+    world = filled()
+    histories.delete_lazily(world, 1)
+    world.clock.advance(world.settings.append.ttl)
+    broken = preview(world.table, DowngradeOptions()).groups[0].parts[0].p
+    data = world.store.objects[broken][0]
+    world.store.objects[broken] = (b"\0" * len(data), world.clock.now)
+    with pytest.raises(RunFailedError, match="1 parts of table t could not be rewritten"):
+        downgrade(world, tmp_path)
+    assert state(world).seq == 1
+
+
+@dataclass
+class _Once:
+    """An engine of which a rival takes a part away, once."""
+
+    world: World
+    inner: LocalEngine
+    done: bool = False
+    application_id: str = ""
+
+    def run(self, tasks: Any) -> Any:
+        if not self.done:
+            self.done = True
+            histories.drop(self.world, "day=0")
+        return self.inner.run(tasks)
+
+
+def test_a_rival_that_takes_parts_away_is_planned_around(tmp_path: Path) -> None:
+    world = filled()
+    histories.delete_lazily(world, 8)
+    world.clock.advance(world.settings.append.ttl)
+    inner = LocalEngine(lambda: world.store, tmp_path, world.ids, SystemClock())
+    engine = _Once(world, inner)
+    run_downgrade(world.table, lambda: engine, DowngradeOptions(), RUN)
+    assert v1_rows(world) == dict.fromkeys(range(9, 24, 2), 1)

@@ -1,0 +1,150 @@
+"""Keys of erases: every type, several records, one digest, and no key in an error."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.errors import UsageError
+from firnline.operations.erase.keys import KeySet, key_set, read_keys
+from firnline.predicate import tree as predicate
+from firnline.predicate.pruning import evaluate
+from tests.support.effort import examples
+from tests.support.predicates import COLUMNS, VALUES, arrow, literals
+from tests.support.world import make_world
+
+SCHEMA = {"i": "BIGINT", "s": "VARCHAR", "f": "DOUBLE", "h": "HUGEINT", "blob": "BLOB"}
+EXACT = [name for name, kind in COLUMNS.items() if kind not in ("DOUBLE", "FLOAT", "BLOB")]
+
+
+def keys_of(columns: list[str], rows: list[tuple[Any, ...]], schema: Any = None) -> KeySet:
+    return key_set(columns, rows, schema or SCHEMA, "the test")
+
+
+@pytest.fixture(scope="module")
+def place() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@examples(40, 1_000)
+@given(data=st.data(), name=st.sampled_from(EXACT))
+def test_the_object_of_keys_matches_the_rows_that_the_delete_record_hides(
+    place: duckdb.DuckDBPyConnection, data: st.DataObject, name: str
+) -> None:
+    keys = data.draw(st.lists(literals(name), min_size=1, max_size=4))
+    values = data.draw(st.lists(st.none() | VALUES[name], min_size=1, max_size=6))
+    found = keys_of([name], [(key,) for key in keys], COLUMNS)
+    world = make_world()
+    file = found.upload(world.table, "t/_erase/k.parquet")
+    stored = pq.read_table(io.BytesIO(world.store.objects[file.key][0]))
+    row = dict.fromkeys(COLUMNS)
+    part = arrow([{**row, name: value} for value in values])
+    place.register("rows", part)
+    place.register("keys", stored)
+    quoted = '"' + name.replace('"', '""') + '"'
+    joined = place.execute(f"SELECT {quoted} IN (SELECT {quoted} FROM keys) FROM rows").fetchall()
+    (where,) = found.predicates()
+    tree = predicate.parse_json(where)
+    hidden = [evaluate(tree, {name: value}, COLUMNS) is True for value in values]
+    assert [answer is True for (answer,) in joined] == hidden
+
+
+def test_more_keys_than_a_predicate_holds_are_several_records() -> None:
+    found = keys_of(["i"], [(n,) for n in range(predicate.MAX_NODES + 1)])
+    trees = [predicate.parse_json(where) for where in found.predicates()]
+    assert [len(t.values) for t in trees if isinstance(t, predicate.In)] == [99_999, 2]
+
+
+def test_keys_of_several_columns_are_alternatives_of_conjunctions() -> None:
+    found = keys_of(["s", "i"], [("a", 1), ("b", 2)])
+    (where,) = found.predicates()
+    tree = predicate.parse_json(where)
+    assert evaluate(tree, {"s": "a", "i": 1}, SCHEMA) is True
+    assert evaluate(tree, {"s": "a", "i": 2}, SCHEMA) is False
+    many = keys_of(["s", "i"], [("a", n) for n in range(40_000)])
+    assert len([predicate.parse_json(where) for where in many.predicates()]) == 2
+
+
+def test_keys_are_distinct_sorted_and_have_one_digest() -> None:
+    one, other = keys_of(["i"], [("7",), (3,), (7,)]), keys_of(["I"], [(3,), (7.0,)])
+    assert one.keys == other.keys == ((3,), (7,))
+    assert one.digest() == other.digest()
+    assert keys_of(["s"], [("3",), ("7",)]).digest() != one.digest()
+
+
+def test_the_digest_can_be_computed_by_others() -> None:
+    import hashlib
+
+    text = '["s"]\n["a"]\n["b"]'
+    assert keys_of(["s"], [("b",), ("a",)]).digest() == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("column", ["f", "h"])
+def test_columns_whose_values_are_not_exact_are_refused(column: str) -> None:
+    with pytest.raises(UsageError, match="whose values are not exact"):
+        keys_of([column], [(1,)])
+
+
+def test_no_error_tells_a_key() -> None:
+    for column, value in (("i", "secret"), ("blob", "secret"), ("s", 4711)):
+        with pytest.raises(UsageError) as raised:
+            keys_of([column], [(value,)])
+        assert str(value) not in str(raised.value)
+
+
+def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
+    world = make_world()
+    schema = {"c": "DECIMAL(9,2)", "d": "DATE", "u": "UUID", "ts": "TIMESTAMP", "s": "VARCHAR"}
+    uuid = UUID(int=7)
+    csv = tmp_path / "k.csv"
+    csv.write_text(f"s,ts,u,d,c\n007,2013-01-01 05:00:00,{uuid},2013-01-02,1.5\n")
+    found = read_keys(world.table, list(schema), schema, str(csv))
+    moment = datetime.datetime(2013, 1, 1, 5)  # noqa: DTZ001 - a column without zone
+    table = pa.table(
+        {
+            "c": pa.array([Decimal("1.50")]),
+            "d": pa.array([datetime.date(2013, 1, 2)]),
+            "u": pa.array([str(uuid)]),
+            "ts": pa.array([moment], pa.timestamp("us")),
+            "s": ["007"],
+        }
+    )
+    pq.write_table(table, tmp_path / "k.parquet")
+    same = read_keys(world.table, list(schema), schema, f"file://{tmp_path}/k.parquet")
+    assert found.keys == same.keys
+    assert found.digest() == same.digest()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("k.csv", "x\n1\n", "has no column 'i', but x"),
+        ("k.csv", "i,I\n1,2\n", "has 2 column 'i', but i, I"),
+        ("k.csv", "i,s\n1,a\n,b\n", "key 2 of"),
+        ("k.csv", "i,s\n1,a\n4711\n", "does not read: no line, or one with another number"),
+        ("k.csv", "", "does not read"),
+        ("k.csv", "i\n", "has no key"),
+        ("k.parquet", "nonsense", "does not read"),
+    ],
+)
+def test_a_file_that_is_none_is_named(name: str, content: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(UsageError) as raised:
+        read_keys(make_world().table, ["i"], SCHEMA, str(path))
+    assert str(path) in raised.value.message
+    assert said in str(raised.value)
+    assert "4711" not in str(raised.value)

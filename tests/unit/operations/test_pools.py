@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from firnline.operations.pools import pool_of_dag, pool_problems, pools_json
+from firnline.settings.load import load_settings
+from firnline_dev.bootstrap import REPO
+from tests.support.tables import loaded
+
+
+def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, "tables: {a: {root: 's3://b/a'}, b.c: {root: 's3://b/c'}}")
+    pools = pools_json(settings)
+    assert list(pools) == ["a.merge", "a.cleanup", "b.c.merge", "b.c.cleanup"]
+    assert all(pool["slots"] == 1 and pool["include_deferred"] for pool in pools.values())
+    for table in settings.tables.values():
+        assert {table.merge_pool, table.cleanup_pool} <= set(pools)
+
+
+def test_the_pool_of_a_run_is_that_of_its_table() -> None:
+    assert pool_of_dag("merge__flights") == "flights.merge"
+    assert pool_of_dag("merge__a__b") == "a__b.merge"
+
+
+@pytest.mark.parametrize("dag_id", ["merge", "merge__", "other__flights", "flights", "__flights"])
+def test_a_foreign_dag_has_no_pool_of_ours(dag_id: str) -> None:
+    assert pool_of_dag(dag_id) is None
+
+
+@pytest.mark.parametrize(
+    ("slots", "said"),
+    [
+        ({}, "the pool a.merge does not exist"),
+        ({"a.merge": 0}, "has no slot"),
+        ({"a.merge": 2}, "has 2 slots instead of 1"),
+        ({"a.merge": -1}, "has any number of slots instead of 1"),
+    ],
+)
+def test_a_pool_that_is_wrong_is_named_with_the_command_that_mends_it(
+    slots: dict[str, int], said: str
+) -> None:
+    (problem,) = pool_problems(["a.merge", "b.merge"], {"b.merge": 1, **slots})
+    assert said in problem
+    assert "`firnline pools > pools.json` and then `airflow pools import pools.json`" in problem
+
+
+def test_the_file_for_the_astro_cli_lists_the_same_pools_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("FIRNLINE_FLIGHTS_ROOT", "FIRNLINE_FLIGHTS_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    settings = load_settings(REPO / "include" / "tables.yaml")
+    astro = yaml.safe_load((REPO / "airflow_settings.yaml").read_text())["airflow"]
+    listed = {
+        pool["pool_name"]: (pool["pool_slot"], pool["pool_description"]) for pool in astro["pools"]
+    }
+    assert listed == {
+        name: (pool["slots"], pool["description"]) for name, pool in pools_json(settings).items()
+    }
+    connections = {conn["conn_id"]: conn for conn in astro["connections"]}
+    wanted = {table.spark.conn_id for table in settings.tables.values()}
+    wanted |= {table.connection_id for table in settings.tables.values() if table.connection_id}
+    assert wanted <= set(connections)
+    assert all(not c["conn_password"] and not c["conn_login"] for c in connections.values())

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+
+from firnline.errors import UsageError
+from firnline.predicate.pruning import evaluate
+from firnline.predicate.tree import (
+    MAX_DEPTH,
+    And,
+    Equal,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    bind,
+    columns_of,
+    parse_json,
+    to_json,
+    to_sql,
+)
+from tests.support.predicates import COLUMNS, TREES
+
+
+@given(tree=TREES)
+def test_a_tree_comes_back_from_json_and_binding_changes_it_no_more(tree: Predicate) -> None:
+    assert parse_json(to_json(tree)) == tree
+    assert bind(tree, COLUMNS) == tree
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"op":"like","column":"i","value":"x"}',
+        b'{"op":"=","column":"i"}',
+        b'{"op":"=","column":"i","value":[1]}',
+        b'{"op":"=","column":"i","value":1,"more":1}',
+        b'{"op":"and","args":1}',
+        b'{"op":"not","arg":' * (MAX_DEPTH + 1) + b'{"op":"is_null","column":"i"}' + b"}" * 101,
+        b'{"op":"not","arg":' * 100_000,
+        b'{"op":"in","column":"i","values":[' + b"1," * 100_001 + b"1]}",
+    ],
+    ids=lambda data: data[:40].decode(),
+)
+def test_json_that_is_no_predicate_is_refused(data: bytes) -> None:
+    with pytest.raises(UsageError, match="predicate"):
+        parse_json(data)
+
+
+def test_empty_lists_and_unknown_columns_are_refused_when_bound() -> None:
+    for tree in (And(()), Or(()), In("i", ()), Not(Equal("nosuch", 1)), Equal("i", None)):
+        with pytest.raises(UsageError):
+            bind(tree, COLUMNS)
+
+
+def test_columns_are_named_once_in_order() -> None:
+    tree = And((Equal("i", 1), Or((IsNull("d"), Not(In("i", (2,)))))))
+    assert columns_of(tree) == ("i", "d")
+
+
+def test_types_of_a_foreign_table_are_read_in_any_spelling() -> None:
+    assert to_sql(Equal("x", 5), {"x": "int4"}) == "(\"x\" = CAST('5' AS INTEGER))"
+    assert evaluate(Equal("x", "1.5"), {"x": Decimal("1.50")}, {"x": "numeric(5,2)"}) is True
