@@ -62,8 +62,8 @@ def make_log(folder: Path) -> Path:
 def _with_checkpoint(table: Path) -> Path:
     """One checkpoint of all log files; written once, in a process that keeps its memory."""
     if not (table / "_ckpt").exists():
+        from firnline.commit import checkpoint
         from firnline.settings.load import settings_for_root
-        from firnline.state import checkpoint
         from firnline.table import open_table
 
         opened = open_table(settings_for_root(f"file://{table}"))

@@ -11,10 +11,10 @@ from functools import cache
 
 import pytest
 
+from firnline.commit import checkpoint
 from firnline.errors import CheckpointError
 from firnline.log import checkpoint as checkpoint_file
 from firnline.paths import TablePaths
-from firnline.state import checkpoint
 from firnline.state.snapshot import Snapshot
 from tests.support.checkpoints import assert_same, by_checkpoint, by_log, checkpoints
 from tests.support.hostile import replaced, shifted

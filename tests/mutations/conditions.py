@@ -2,8 +2,8 @@
 
 python -m tests.mutations.conditions MODULE ... [--seeds N] [--shown FILE] [--all]
 
-MODULE is a file of the package without its ending: ``operations/cleanup/plan``. Exit code 1 when a condition
-survives that ``tests.mutations.survivors`` does not judge.
+MODULE is a file of the package without its ending: ``operations/cleanup/plan``. Exit code 1 when a
+condition survives that ``tests.mutations.survivors`` does not judge.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.keys import forgettable
 from firnline.commit.transaction import Change, commit
@@ -28,7 +29,6 @@ from firnline.operations.rebuild.inventory import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline.operations.verify.run import VerifyOptions, run_verify
-from firnline.state import checkpoint
 from firnline.state.moment import snapshot_at
 from firnline.state.snapshot import read_snapshot
 from tests.support.checkpoints import by_checkpoint, by_log

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from firnline.commit.checkpoint import head_of
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log import checkpoint_encode
 from firnline.log.checkpoint import Checkpoint
@@ -31,7 +32,7 @@ class Checkpoints:
     def take(self, snapshot: Snapshot) -> None:
         """Write one of this state, and read it again."""
         paths, key = snapshot.paths, f"{snapshot.paths.checkpoint_dir}{snapshot.seq}"
-        head = checkpoint.head_of(snapshot)
+        head = head_of(snapshot)
         data = checkpoint_encode.encode(head, snapshot.parts.values(), paths)
         self.held = [*self.held, checkpoint_file.decode(key, data, paths)][-_KEPT:]
 

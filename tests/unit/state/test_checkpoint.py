@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredError
@@ -25,7 +26,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
 from firnline.operations.verify.run import VerifyOptions, run_verify
-from firnline.state import checkpoint
+from firnline.state.checkpoint import newest_usable
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.table import Table
 from tests.support import histories
@@ -255,9 +256,9 @@ def test_one_that_an_earlier_attempt_has_fetched_is_not_fetched_again() -> None:
     found: list[checkpoint_file.Checkpoint] = []
     listing = by_log(world.table).listing
     store, paths = world.store, world.table.paths
-    first = checkpoint.newest_usable(store, paths, listing, found)
+    first = newest_usable(store, paths, listing, found)
     gets = world.store.counters.get
-    assert checkpoint.newest_usable(store, paths, listing, found) is first is not None
+    assert newest_usable(store, paths, listing, found) is first is not None
     assert world.store.counters.get == gets
 
 

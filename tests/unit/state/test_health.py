@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from firnline.append.append import Appender
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import LogCorruptError, LogLostError, UsageError
@@ -21,7 +22,6 @@ from firnline.operations.merge.run import MergeOptions, preview
 from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
 from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_verify
 from firnline.read.stream import AppendStream
-from firnline.state import checkpoint
 from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts
 from firnline.state.moment import snapshot_at
 from firnline.state.snapshot import read_snapshot

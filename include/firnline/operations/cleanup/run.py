@@ -40,7 +40,7 @@ from firnline.store.probe import probe
 from firnline.table import Table
 
 if TYPE_CHECKING:
-    from firnline.state.checkpoint import Written
+    from firnline.commit.checkpoint import Written
 
 _LOG = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def _renew(table: Table, snapshot: Snapshot) -> Written | None:
     least = table.settings.checkpoint.min_parts
     if least is None or len(snapshot.parts) <= least:
         return None
-    from firnline.state import checkpoint  # it needs Arrow, and few tables need it
+    from firnline.commit import checkpoint  # it needs Arrow, and few tables need it
 
     written = checkpoint.renew(table, snapshot)
     if written.warning:

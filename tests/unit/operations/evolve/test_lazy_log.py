@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import firnline
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.delete.run import DeleteOptions, run_delete
@@ -20,7 +21,6 @@ from firnline.operations.evolve.plan import Evolution
 from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
 from firnline.operations.restore.run import RestoreOptions, run_restore
 from firnline.operations.verify.run import VerifyOptions, run_verify
-from firnline.state import checkpoint
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.cleanups import clean_up, keys_under

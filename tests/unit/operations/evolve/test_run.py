@@ -15,6 +15,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine
@@ -30,7 +31,6 @@ from firnline.operations.schema_fix.run import (
     run_schema_fix,
 )
 from firnline.operations.verify.run import VerifyOptions, run_verify
-from firnline.state import checkpoint
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

@@ -12,6 +12,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
@@ -32,7 +33,6 @@ from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.properties.in_force import current, disagree, from_settings
 from firnline.read.scan import scan
-from firnline.state import checkpoint
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.beside import Beside

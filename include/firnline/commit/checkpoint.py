@@ -1,0 +1,151 @@
+"""Write checkpoints, and delete those that nobody needs; ``state.checkpoint`` finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
+from firnline.log import checkpoint as checkpoint_file
+from firnline.log import checkpoint_encode
+from firnline.log.checkpoint import CheckpointHead, Covered, Stone
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.schema_lines import standing
+from firnline.state.checkpoint import is_usable, listed
+from firnline.state.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+from firnline.table import Table
+
+KEPT = 2
+"""Newest usable checkpoints that stay: a reader whose listing is older than the newest needs the
+one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of writing a checkpoint."""
+
+    key: str | None = None
+    deleted: int = 0
+    """Older ones that were deleted."""
+    warning: str = ""
+    """Why it failed, or an older one stayed; empty when nothing went wrong."""
+
+
+def write_when_due(table: Table, snapshot: Snapshot) -> Written:
+    """Write a checkpoint of a state when enough has changed since the last.
+
+    Requests: none for a table of at most ``checkpoint.min_parts`` parts, dead ones included; else
+    1 LIST, and 1 PUT when log files with more than that many markers are younger than the newest.
+
+    Never raises FirnlineError: a table is none the worse for the lack of one.
+    """
+    least = table.settings.checkpoint.min_parts
+    if least is None or len(snapshot.parts) <= least or snapshot.conflict is not None:
+        return Written()
+    try:
+        newest = next(iter(listed(table.store, table.paths)), None)
+        since = newest.modified_ms if newest is not None else -1
+        younger = (k for k in snapshot.contents if snapshot.listing[k].modified_ms > since)
+        if sum(len(snapshot.contents[key].markers) for key in younger) <= least:
+            return Written()
+        return Written(write(table, snapshot))
+    except FirnlineError as error:
+        return Written(warning=f"no checkpoint was written: {error}")
+
+
+def renew(table: Table, snapshot: Snapshot) -> Written:
+    """Write a checkpoint, and delete those that nobody needs any more; of a clean-up.
+
+    Whatever has changed: log files that the newest one covers may be gone now. The newest usable
+    two stay, and what a later version of firnline wrote since the older of them.
+
+    Requests: none for a table of at most ``checkpoint.min_parts`` parts; else 1 LIST, 1 PUT, a GET
+    for each checkpoint down to the second usable one, and 1 batch delete when any is to go.
+
+    Never raises FirnlineError.
+    """
+    least = table.settings.checkpoint.min_parts
+    if least is None or len(snapshot.parts) <= least or snapshot.conflict is not None:
+        return Written()
+    key = None
+    try:
+        old = listed(table.store, table.paths)
+        key = write(table, snapshot)
+        gone = list(_superfluous(table, old, snapshot.listing))
+        failed = [a for a in table.store.delete_many(gone) if a.error is not None] if gone else []
+    except FirnlineError as error:
+        what = "older checkpoints stay" if key else "no checkpoint was written"
+        return Written(key, warning=f"{what}: {error}")
+    told = f"checkpoint {failed[0].key} stays: {failed[0].error}" if failed else ""
+    return Written(key, len(gone) - len(failed), told)
+
+
+def _superfluous(
+    table: Table, old: Sequence[ObjectMeta], listing: Mapping[str, LogObject]
+) -> Iterator[str]:
+    """Those of ``old`` (newest first) that may go, now that there is a newer one."""
+    kept = 1
+    for meta in old:
+        if kept >= KEPT:
+            yield meta.key
+            continue
+        try:
+            checkpoint = checkpoint_file.decode(meta.key, table.store.get(meta.key), table.paths)
+        except CheckpointVersionError:
+            continue
+        except CheckpointError:
+            yield meta.key
+            continue
+        if is_usable(checkpoint, listing):
+            kept += 1
+        else:
+            yield meta.key
+
+
+def write(table: Table, snapshot: Snapshot) -> str:
+    """Write a checkpoint of a state whose log files were all read; returns its key.
+
+    Requests: 1 PUT. Raises CheckpointError, StoreError.
+    """
+    name = table.ids.uuid7(table.clock.now_ms())
+    key = table.paths.checkpoint(snapshot.seq, name)
+    data = checkpoint_encode.encode(head_of(snapshot), snapshot.parts.values(), table.paths)
+    table.store.put_new(key, data)
+    return key
+
+
+def head_of(snapshot: Snapshot) -> CheckpointHead:
+    """What a checkpoint says besides the parts.
+
+    It covers those log files that no transaction of ours has folded: folded ones are deleted
+    first, and a checkpoint that covered them would be of no use from then on.
+    """
+    log = LogRead(snapshot.listing, snapshot.contents)
+    keys = standing(log)
+    lines: dict[tuple[tuple[str, str], ...], int] = {}
+    covered = [
+        Covered(key, lines.setdefault(tuple(snapshot.line(key).items()), len(lines)))
+        for key in keys
+    ]
+    ours = snapshot.log_tombstones.keys() - _folded_by_others(snapshot)
+    return CheckpointHead(
+        seq=snapshot.seq,
+        parts=len(snapshot.parts),
+        covered=covered,
+        schemas=[dict(line) for line in lines],
+        stones=[Stone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
+        deletes=list(snapshot.records.values()),
+        properties=list(snapshot.properties),
+        other=sorted(line.decode() for line in snapshot.other),
+        mark=log.mark,
+    )
+
+
+def _folded_by_others(snapshot: Snapshot) -> set[str]:
+    """Log files that only clients of version 1 have folded: their folds are not trusted."""
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    for key, content in snapshot.contents.items():
+        (ours if snapshot.listing[key].name.seq else theirs).update(s.p for s in content.tombstones)
+    return theirs - ours
