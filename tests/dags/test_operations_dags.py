@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from firnline.operations.pools import pool_of_dag
-from firnline.settings.operations import ALL_OPERATIONS
+from firnline.settings.sections import ALL_OPERATIONS
 from firnline_dev.bootstrap import REPO
 from tests.dags.parsing import HEAVY, Parser
 

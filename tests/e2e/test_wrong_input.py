@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.store import client
-from firnline.store.retry import RetryPolicy
+from firnline.store.requests import RetryPolicy
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.e2e.conftest import PARTS, T_MS, Place, parquet
 from tests.e2e.resigning import forgetful

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from firnline.append.append import Appender
 from firnline.log import codec, txn_file
-from firnline.log.head import decode_head
+from firnline.log.heads import decode_head
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.erase.keys import key_set, read_keys
 from firnline.parquet.partition import span_of

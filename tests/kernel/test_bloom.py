@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.kernel.bloom import distinct_limit
 from firnline.kernel.duckdb import tries
+from firnline.kernel.sql import distinct_limit
 from firnline.kernel.task import BloomFilters, Cluster
 from tests.kernel.conftest import Group
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from firnline.kernel.check import row_check
+from firnline.kernel.convert import row_check
 
 ROWS = pa.table({"a b": [1, 2, None, 4], "c": ["x", "y", "z", None]})
 

@@ -12,7 +12,7 @@ _STAGE = """
 import sys
 from pathlib import Path
 
-from firnline.kernel.interrupt import never
+from firnline.kernel.duckdb import never
 from firnline.kernel.task import KernelInput
 from firnline.kernel.staging import stage
 from firnline.store.client import open_store

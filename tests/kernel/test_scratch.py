@@ -9,7 +9,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import ScratchFullError
 from firnline.ids import SystemIds
-from firnline.kernel.scratch import scratch_folder
+from firnline.kernel.staging import scratch_folder
 
 
 def test_the_folder_goes_away_with_its_task_also_after_an_error(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ import os, sys
 from pathlib import Path
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
-from firnline.kernel.scratch import scratch_folder
+from firnline.kernel.staging import scratch_folder
 with scratch_folder(Path(sys.argv[1]), SystemIds(), SystemClock()) as folder:
     (folder / "file").write_text("x")
     os.kill(os.getpid(), 9)

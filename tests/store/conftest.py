@@ -10,7 +10,7 @@ import pytest
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
-from firnline.store.retry import RetryPolicy
+from firnline.store.requests import RetryPolicy
 from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.faultproxy import FaultProxy
 

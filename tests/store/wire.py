@@ -20,7 +20,7 @@ from firnline.errors import FirnlineError
 from firnline.store import connect as backend
 from firnline.store import multipart
 from firnline.store.client import open_store
-from firnline.store.retry import RetryPolicy
+from firnline.store.requests import RetryPolicy
 from tests.store.faultproxy import Fault, FaultProxy, Request, xml_answer
 from tests.support.places import NAME, FolderPlace
 from tests.support.scenarios import Call

@@ -13,7 +13,8 @@ from collections import defaultdict
 from itertools import count
 
 from firnline.append.append import AppendResult
-from firnline.append.service import Ack, Appender
+from firnline.append.buffer import Ack
+from firnline.append.service import Appender
 from firnline.settings.load import TableSettings
 from firnline.table import open_table
 

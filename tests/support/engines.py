@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 from tests.support.world import World
 
 

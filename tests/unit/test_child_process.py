@@ -11,7 +11,7 @@ import pytest
 
 from firnline.child_process import child_environment
 from firnline.kernel.query import process as query_process
-from firnline.parquet import footer_process
+from firnline.parquet import footers as footer_process
 
 START = query_process._start
 """The product's own; tests of this folder fork instead."""

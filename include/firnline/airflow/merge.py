@@ -17,7 +17,7 @@ from firnline.units import about_size
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.merge.plan import MergePlan
+    from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeOptions
     from firnline.table import Table
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, get_parsing_context
 
 from firnline.settings.load import TableSettings, load_settings
-from firnline.settings.operations import Operation
+from firnline.settings.sections import Operation
 
 _RESERVED = ("self", "context")
 """Names that Airflow gives no asset."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings.operations import Operation
+    from firnline.settings.sections import Operation
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT")

@@ -22,7 +22,7 @@ from firnline.commit import birth
 from firnline.errors import ForeignPathError, ScratchFullError, UsageError
 from firnline.log import dated
 from firnline.log.reader import ATTEMPTS
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError
-from firnline.log.head import Head
-from firnline.log.heads import read_schemas
+from firnline.log.heads import Head, read_schemas
 from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion

@@ -16,9 +16,8 @@ from firnline.commit.append_log import publish_append
 from firnline.commit.outputs import Outputs
 from firnline.log.records import LogContent, Marker, stats_json
 from firnline.parquet.io import write_part
-from firnline.parquet.part import PartMetadata
+from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
-from firnline.parquet.written import WrittenPart
 from firnline.properties.record import Properties
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion

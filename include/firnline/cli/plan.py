@@ -18,7 +18,7 @@ from firnline.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from firnline.operations.merge.plan import MergePlan
+    from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeOptions
     from firnline.settings.load import TableSettings
 

@@ -22,7 +22,7 @@ from firnline.cli.timeline_picture import ASCII, UNICODE, Glyphs, picture
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.operations.inspect.layers import Record, Timeline
+    from firnline.operations.inspect.timeline import Record, Timeline
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
 
@@ -88,8 +88,7 @@ def _plan(
     start: str | None,
     end: str | None,
 ) -> Timeline:
-    from firnline.operations.inspect.layers import Bounds
-    from firnline.operations.inspect.timeline import plan_timeline
+    from firnline.operations.inspect.timeline import Bounds, plan_timeline
     from firnline.operations.replace.plan import time_column
 
     settings = table.settings

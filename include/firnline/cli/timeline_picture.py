@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from firnline.operations.inspect.axis import Axis
-    from firnline.operations.inspect.layers import Layer, Record, Timeline
+    from firnline.operations.inspect.timeline import Layer, Record, Timeline
 
 _SECOND, _DAY = 1_000_000_000, 86_400_000_000_000
 _STEPS = [

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
+from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log import checkpoint_encode
 from firnline.log.checkpoint import CheckpointHead, Covered, Stone
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.schema_lines import standing

@@ -201,7 +201,7 @@ def _checkpointed(table: Table, committed: Committed, change: Change) -> Committ
     base = committed.base
     if base is None or not change.checkpoint or least is None or len(base.snapshot.parts) <= least:
         return committed
-    from firnline.commit import checkpoint  # it needs Arrow, and few transactions need it
+    from firnline.commit import checkpoint
 
     written = checkpoint.write_when_due(table, base.snapshot)
     if written.warning:

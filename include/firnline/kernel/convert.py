@@ -1,18 +1,22 @@
-# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
-"""Whether values survive the conversion to another type: what would be changed is an error."""
+"""Checks of values: that they survive a conversion to another type, that they meet a condition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from firnline.errors import PartSchemaError
+from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import first_line
-from firnline.kernel.fit import Converted
-from firnline.kernel.inputs import Inputs, Staged, scan
+from firnline.kernel.inputs import Converted, Inputs, Staged, scan
 from firnline.kernel.staging import InputError
-from firnline.types.sql import parse_sql_type
+from firnline.types.sql import parse_sql_type, quote_name
+
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
 
 _WHOLE = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
@@ -88,3 +92,47 @@ def _failed(key: str, made: Converted, what: str) -> InputError:
         next_step="choose a type that holds them, or keep both under two names with --rename",
     )
     return InputError(key, error)
+
+
+_MEMORY = 256 * 2**20
+_ROWS = "_rows"
+
+
+class RowCheck:
+    """Asks of Arrow tables, one after the other, which rows break a condition."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def breaking(
+        self, rows: pa.Table, condition: str, columns: Sequence[str]
+    ) -> tuple[int, tuple[object, ...]]:
+        """How many rows the condition is not true for, and what one of them has.
+
+        Args:
+            rows: in the types of a part.
+            condition: as ``predicate.to_sql`` makes it; false and null both break it.
+            columns: of ``rows``, whose values are wanted.
+
+        Returns:
+            number of rows; values of ``columns`` of the first of them, () without one.
+        """
+        shown = ", ".join(quote_name(column) for column in columns)
+        self._connection.register(_ROWS, rows)
+        try:
+            where = f"FROM {_ROWS} WHERE ({condition}) IS NOT TRUE"
+            counted = self._connection.execute(f"SELECT count(*) {where}").fetchall()
+            count = int(counted[0][0])
+            if not count:
+                return 0, ()
+            first = self._connection.execute(f"SELECT {shown} {where} LIMIT 1").fetchall()
+            return count, tuple(first[0])
+        finally:
+            self._connection.unregister(_ROWS)
+
+
+@contextmanager
+def row_check(scratch: Path) -> Iterator[RowCheck]:
+    """A database for checks. ``scratch``: a folder of the caller's."""
+    with open_duckdb(scratch, _MEMORY, 1) as connection:
+        yield RowCheck(connection)

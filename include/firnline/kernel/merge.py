@@ -20,17 +20,13 @@ from firnline.clock import Clock
 from firnline.errors import FirnlineError, KernelError, PartSchemaError
 from firnline.ids import Ids
 from firnline.kernel.convert import check_values
-from firnline.kernel.culprit import culprit
-from firnline.kernel.duckdb import open_duckdb
+from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
-from firnline.kernel.inputs import check_keys, read_footers
-from firnline.kernel.interrupt import interrupted_when, never
-from firnline.kernel.outputs import Produced, Producer
-from firnline.kernel.scratch import scratch_folder
-from firnline.kernel.staging import InputError, stage, stage_keys
+from firnline.kernel.inputs import check_keys, culprit, read_footers
+from firnline.kernel.outputs import Produced, Producer, Written
+from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.kernel.written import Written
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 from firnline.store.base import Store
 from firnline.types.sql import fold_name
 

@@ -1,5 +1,4 @@
-# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
-"""From checked inputs to the files that replace them, and the counts of all rows."""
+"""Write the files that replace checked inputs; count all rows, and describe what was written."""
 
 from __future__ import annotations
 
@@ -8,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from firnline.errors import KernelError
 from firnline.kernel.duckdb import Try, tries
@@ -18,12 +20,60 @@ from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
-from firnline.kernel.spread import Range, Spreader
+from firnline.kernel.ranges import Range, Spreader
 from firnline.kernel.sql import copy_to, in_order, statements
 from firnline.kernel.task import KernelTask
-from firnline.kernel.touched import metadata_of
-from firnline.kernel.written import Written, describe
+from firnline.parquet.part import read_pairs
+from firnline.parquet.stats import from_footer, from_table
 from firnline.types.sql import quote_name
+from firnline.types.values import Stats
+
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished output on local disk."""
+
+    path: Path
+    bytes: int
+    rows: int
+    """By its own footer, not by what was meant to be written."""
+    stats: Stats
+
+
+def describe(
+    connection: duckdb.DuckDBPyConnection, path: Path, stats_columns: Sequence[str]
+) -> Written:
+    """Rows and statistics of an output, from its footer and where that is silent by a query."""
+    footer = pq.read_metadata(path)
+    stats = from_footer(footer, stats_columns)
+    silent = [name for name in stats_columns if name not in stats]
+    if silent:
+        stats |= _queried(connection, path, silent)
+    return Written(path, path.stat().st_size, footer.num_rows, stats)
+
+
+def _queried(connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str]) -> Stats:
+    """Floats (a footer does not say whether there are NaNs) and texts too long for a footer.
+
+    The extremes go through the same code as the rows of an append: one place knows which bounds
+    have a form in the log. NaN is DuckDB's greatest float, so an extreme shows it.
+    """
+    stats: Stats = {}
+    for name in columns:
+        column, source = quote_name(name), scan([path])
+        kind = connection.execute(f"DESCRIBE SELECT {column} FROM {source}").fetchall()[0][1]
+        if any(mark in kind for mark in "[(") and not kind.startswith("DECIMAL"):
+            continue  # nested: no bounds, and perhaps no order
+        nulls = connection.execute(f"SELECT count(*) - count({column}) FROM {source}").fetchall()
+        extremes = connection.sql(
+            f"SELECT min({column}) AS {column} FROM {source}"
+            f" UNION ALL SELECT max({column}) FROM {source}"
+        ).to_arrow_table()
+        for found, (low, high, _) in from_table(extremes, [name]).items():
+            stats[found] = (low, high, nulls[0][0])
+    return stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +249,32 @@ class Producer:
         self.stop_if_asked()
         self.connection.execute(f"SET threads = {last.threads}")
         return self._count(copy_to(path, rows, self.task, metadata, last))
+
+
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
+
+
+def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:
+    """The task's metadata with ``replaces`` and ``o`` of the inputs that are taken.
+
+    Whoever rebuilds the log drops every part that another one replaces: an input that stays as it
+    is must not be among those.
+
+    Args:
+        task: the group.
+        taken: for every input whether it goes into the output.
+    """
+    if all(taken):
+        return dict(task.metadata)
+    pairs = {name.encode(): text.encode() for name, text in task.metadata.items()}
+    known = read_pairs(f"group {task.group}", pairs)
+    orders = [source.order for source in compress(task.inputs, taken)]
+    if known is None or None in orders or len(known.replaces) != len(task.inputs):
+        raise KernelError(
+            f"group {task.group} does not say what its output is made from",
+            next_step="report this with the log of the run",
+        )
+    spans = [order for order in orders if order is not None]
+    whole = min(first for first, _ in spans), max(last for _, last in spans)
+    replaces = tuple(compress(known.replaces, taken))
+    return replace(known, o=whole, replaces=replaces).to_pairs()

@@ -1,18 +1,160 @@
-# ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
-"""Cuts the rows of a group into key ranges, one output each (``cluster_by``).
+"""Cut the rows of a group into key ranges, one output each, and bring them there (``cluster_by``).
 
 Cut points are quantiles of a sample of the keys. Every row is in exactly one range whatever the
 cut points are: a range is the number of the first cut point that the row is below, nulls being
-above everything. Texts of statements only, nothing runs here.
+above everything. Rows are read once and written once, into one file per range; memory stays within
+the task's however large the group is, because every range is sorted by itself and the rows on their
+way are on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from firnline.kernel.task import KernelTask
+import duckdb
+
+from firnline.errors import KernelError
+from firnline.kernel.duckdb import quote_text, tries
+from firnline.kernel.inputs import scan
+from firnline.kernel.task import Cluster, KernelTask
 from firnline.types.sql import fold_name, quote_name
+
+# ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rows of one output."""
+
+    rows: str
+    """Query for the columns of the table, in the order in which they are written."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spreader:
+    """One task's ranges in its database."""
+
+    task: KernelTask
+    cluster: Cluster
+    connection: duckdb.DuckDBPyConnection
+    folder: Path
+    stop_if_asked: Callable[[], None]
+
+    def run(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range]:
+        """The ranges of a query's rows, in the order of their keys; none without a row.
+
+        Args:
+            rows: the rows that stay.
+            count: how many they are.
+            staged: files that are read no more once the rows are spread.
+
+        Raises:
+            KernelError: rows were lost or doubled on the way.
+        """
+        self.connection.execute(take_sample(self.cluster.columns, rows))
+        keys = self._keys()
+        with_keys = keys.rows(rows)
+        if self.cluster.outputs == 1:
+            return [Range(self._ordered(keys, with_keys), count)]
+        sample = keys.rows(f"SELECT * FROM {SAMPLE}")
+        cuts = self._cuts(keys.names, sample, self.cluster.outputs)
+        if not cuts:
+            return [Range(self._ordered(keys, with_keys), count)]
+        number = range_number(keys, cuts)
+        try:
+            found = self._by_files(keys, with_keys, number, len(cuts) + 1)
+            for path in staged:
+                path.unlink(missing_ok=True)  # room for the sorts
+        except duckdb.OutOfMemoryException:
+            self.stop_if_asked()
+            found = self._by_passes(keys, with_keys, number, len(cuts) + 1)
+        if sum(each.count for each in found) != count:
+            raise KernelError(
+                f"{count} rows were to be cut into ranges, and these have "
+                f"{sum(each.count for each in found)}",
+                next_step="nothing was changed; report this with the log of the run",
+            )
+        return [each for each in found if each.count]
+
+    def _keys(self) -> Keys:
+        cluster = self.cluster
+        described = self._fetch(f"DESCRIBE {SAMPLE}")
+        types = [str(row[1]) for row in described]
+        columns = list(zip(cluster.columns, types, strict=True))
+        if cluster.method == "range":
+            return Keys(tuple(cluster.columns), tuple(kind for _, kind in columns))
+        name = free_name(self.task, "cluster_key")
+        if cluster.method == "hash":
+            listed = ", ".join(map(quote_name, cluster.columns))
+            return Keys((name,), ("UBIGINT",), f"hash({listed})")
+        ranks = 1 << RANK_BITS
+        cuts = [self._cuts([column], f"SELECT * FROM {SAMPLE}", ranks) for column, _ in columns]
+        return Keys((name,), ("BIGINT",), z_order(columns, cuts))
+
+    def _cuts(self, names: Sequence[str], rows: str, count: int) -> list[Cut]:
+        return distinct(self._fetch(cut_points(names, rows, count)))
+
+    def _by_files(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
+        """One pass over the rows, which writes each range to a folder of its own."""
+        place, name = self.folder / "ranges", free_name(self.task, "range_number")
+        first, last = tries(self.task.memory, self.task.threads)
+        query = f"SELECT *, {number} AS {quote_name(name)} FROM ({rows})"
+        try:
+            self._partition(query, place, name, first.row_group_bytes)
+        except duckdb.OutOfMemoryException:
+            self.stop_if_asked()
+            shutil.rmtree(place, ignore_errors=True)
+            self.connection.execute(f"SET threads = {last.threads}")
+            try:
+                self._partition(query, place, name, last.row_group_bytes)
+            except duckdb.OutOfMemoryException:
+                shutil.rmtree(place, ignore_errors=True)
+                raise
+        found: list[Range] = []
+        for index in range(count):
+            files = sorted((place / f"{name}={index}").glob("*.parquet"))
+            if files:
+                source = scan(files)
+                total = self._fetch(f"SELECT count(*) FROM {source}")[0][0]
+                found.append(Range(self._ordered(keys, f"SELECT * FROM {source}"), int(total)))
+        return found
+
+    def _partition(self, query: str, place: Path, name: str, row_group_bytes: int) -> None:
+        self.connection.execute(
+            f"COPY ({query}) TO {quote_text(str(place))} (FORMAT parquet, COMPRESSION snappy,"
+            f" PARTITION_BY ({quote_name(name)}), ROW_GROUP_SIZE 20480,"
+            f" ROW_GROUP_SIZE_BYTES {row_group_bytes})"
+        )
+
+    def _by_passes(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
+        """As many passes as ranges: rows too wide to be kept apart in memory."""
+        found: list[Range] = []
+        for index in range(count):
+            one = f"SELECT * FROM ({rows}) WHERE {number} = {index}"
+            total = int(self._fetch(f"SELECT count(*) FROM ({one})")[0][0])
+            found.append(Range(self._ordered(keys, one), total))
+        return found
+
+    def _ordered(self, keys: Keys, rows: str) -> str:
+        """The table's own order within a part comes first; else that of the clusters."""
+        columns = ", ".join(quote_name(name) for name, _ in self.task.columns)
+        order = keys.order
+        if self.cluster.method == "hash":  # equal values side by side compress best
+            order = ", ".join(f"{quote_name(c)} ASC NULLS LAST" for c in self.cluster.columns)
+        if self.task.sort_by:
+            order = ", ".join(
+                f"{quote_name(key.column)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
+                for key in self.task.sort_by
+            )
+        return f"SELECT {columns} FROM ({rows}) ORDER BY {order}"
+
+    def _fetch(self, query: str) -> list[tuple[str, ...]]:
+        return self.connection.execute(query).fetchall()
+
 
 SAMPLE_ROWS = 20_000
 """Keys a cut is decided on: the error of a range's share is about 1 %."""
@@ -152,3 +294,6 @@ def literal(text: str, kind: str) -> str:
     # A NUL ends the statement for DuckDB's parser.
     pieces = ["'" + piece.replace("'", "''") + "'" for piece in text.split("\0")]
     return f"CAST(({' || chr(0) || '.join(pieces)}) AS {kind})"
+
+
+# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder

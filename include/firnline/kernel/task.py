@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 
 
 class SortKey(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Done, outputs_of
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure
 from firnline.store.create import Attempt
 from firnline.table import Table

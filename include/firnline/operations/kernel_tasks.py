@@ -20,9 +20,8 @@ from firnline.kernel.task import (
 )
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
-from firnline.operations.merge.plan import PlannedGroup
-from firnline.parquet.part import PartMetadata
-from firnline.parquet.written import WrittenPart
+from firnline.operations.merge.groups import PlannedGroup
+from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.predicate.tree import parse_json, to_sql
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot

@@ -16,7 +16,7 @@ from firnline.log.records import Delete, Marker
 from firnline.operations.committer import Done, outputs_of
 from firnline.operations.groups import run_groups
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task, touched_parts
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.selection import Selected
 from firnline.state.snapshot import Snapshot

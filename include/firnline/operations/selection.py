@@ -12,7 +12,7 @@ from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge import tiers
-from firnline.operations.merge.plan import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 

@@ -7,8 +7,7 @@ import sys
 
 import msgspec
 
-from firnline.parquet.footer_process import FooterRequest, receive, send
-from firnline.parquet.footers import parse_here
+from firnline.parquet.footers import FooterRequest, parse_here, receive, send
 
 _MEMORY = 4 * 2**30
 """Bytes it may allocate: a damaged footer may state any number of anything."""

@@ -1,4 +1,4 @@
-"""Key-value metadata of a part: enough to rebuild the log from the parts and ``_txn/`` alone."""
+"""A part as its writer knows it, and its key-value metadata: what rebuilds a log from parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from firnline.errors import PartUnreadableError
+from firnline.types.values import Stats
+
+
+class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One Parquet object that exists in the store and that no log file names yet."""
+
+    key: str
+    partition: str
+    """The path between ``_data/`` and the file name; empty for an unpartitioned table."""
+    bytes: int
+    rows: int
+    stats: Stats
+
 
 _PREFIX = "firnline."
 

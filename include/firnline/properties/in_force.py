@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from firnline.errors import PropertiesDifferError, SettingsError
 from firnline.properties.record import Cluster, Properties, PropertiesRecord
-from firnline.settings.cluster import ClusterSettings
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.load import TableSettings
+from firnline.settings.sections import ClusterSettings
 from firnline.units import format_duration, format_size
 
 _LOG = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from firnline.errors import FirnlineError, KernelError, PartUnreadableError, UsageError
 from firnline.kernel.duckdb import quote_text
 from firnline.kernel.faults import first_line, scratch_full
-from firnline.kernel.fit import sql_type
+from firnline.kernel.inputs import sql_type
 from firnline.read.files import PartFiles
 from firnline.read.sql import RESERVED, read_query
 from firnline.read.task import ReadTask

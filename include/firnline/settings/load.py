@@ -17,11 +17,17 @@ from pydantic import ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root
-from firnline.settings.cluster import ClusterSettings
 from firnline.settings.fields import PartitionField, SortField
-from firnline.settings.merge import BloomFilterSettings, MergeSettings
 from firnline.settings.model import TABLE_NAME, TableSettings
-from firnline.settings.sections import AppendSettings, CleanupSettings, SparkSettings, TtlSettings
+from firnline.settings.sections import (
+    AppendSettings,
+    BloomFilterSettings,
+    CleanupSettings,
+    ClusterSettings,
+    MergeSettings,
+    SparkSettings,
+    TtlSettings,
+)
 from firnline.settings.yaml import expand, read_yaml, with_defaults
 
 __all__ = [

@@ -12,25 +12,23 @@ from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
 from firnline.paths import Root
-from firnline.settings.cluster import ClusterSettings
 from firnline.settings.fields import PartitionField, SortField
-from firnline.settings.merge import MergeSettings
-from firnline.settings.operations import (
+from firnline.settings.sections import (
     ALL_OPERATIONS,
     AlertSettings,
-    Operation,
-    RewriteSettings,
-    SweepSettings,
-    VerifySettings,
-)
-from firnline.settings.sections import (
     AppendSettings,
     CheckpointSettings,
     CleanupSettings,
+    ClusterSettings,
     Column,
+    MergeSettings,
+    Operation,
+    RewriteSettings,
     Section,
     SparkSettings,
+    SweepSettings,
     TtlSettings,
+    VerifySettings,
     compile_pattern,
 )
 from firnline.units import Duration, duration_between

@@ -21,8 +21,7 @@ from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.store.connect import open_backend
 from firnline.store.failures import Failure, classify
-from firnline.store.requests import LIBRARY_ERRORS, Requests
-from firnline.store.retry import RequestFailed, RetryPolicy
+from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
 
 if TYPE_CHECKING:
     from obstore import GetResult

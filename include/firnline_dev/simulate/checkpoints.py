@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from firnline.commit.checkpoint import head_of
+from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log import checkpoint_encode
 from firnline.log.checkpoint import Checkpoint
 from firnline.log.reader import LogRead
 from firnline.state import checkpoint

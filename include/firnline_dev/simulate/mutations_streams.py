@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline.read import appends as stream_parts
 from firnline.read import offsets as stream
+from firnline.read import stream as stream_parts
 from firnline_dev.simulate.breaking import Mutation, put
 
 

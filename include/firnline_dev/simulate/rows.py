@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import FirnlineError, ObjectNotFoundError
+from firnline.kernel.outputs import metadata_of
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
-from firnline.kernel.touched import metadata_of
+from firnline.parquet.part import WrittenPart
 from firnline.parquet.stats import from_table
-from firnline.parquet.written import WrittenPart
 from firnline.types.values import Stats
 from firnline_dev.simulate.kinds import Kind, is_tombstone
 from firnline_dev.simulate.store import SimStore

@@ -7,7 +7,7 @@ from tests.mutations.model import Mutation
 KERNEL = (
     Mutation(
         name="the last range of a cluster is not written",
-        file="include/firnline/kernel/spread.py",
+        file="include/firnline/kernel/ranges.py",
         old="""        found: list[Range] = []
         for index in range(count):
             files = sorted(""",
@@ -69,7 +69,7 @@ KERNEL = (
     ),
     Mutation(
         name="bloom filters ignore the wished rate of false positives",
-        file="include/firnline/kernel/bloom.py",
+        file="include/firnline/kernel/sql.py",
         old="BLOOM_FILTER_FALSE_POSITIVE_RATIO {filters.false_positives}",
         new="BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.01",
         breaks="Readers open parts that a filter was meant to exclude.",
@@ -78,7 +78,7 @@ KERNEL = (
     ),
     Mutation(
         name="an output replaces inputs that stay",
-        file="include/firnline/kernel/touched.py",
+        file="include/firnline/kernel/outputs.py",
         old="    if all(taken):",
         new="    if any(taken):",
         breaks="A rebuild of the log drops parts that a delete had left alone.",

@@ -43,7 +43,7 @@ MOVING = (
     ),
     Mutation(
         name="a large upload that failed is known by its size",
-        file="include/firnline/store/overwrite.py",
+        file="include/firnline/store/create.py",
         old="if failure is None and len(data) <= PART_BYTES:",
         new="if failure is None:",
         breaks="A log file stays the old one, and the relocation goes on.",

@@ -116,7 +116,7 @@ STORE = (
     ),
     Mutation(
         name="a machine that slept sends its request again",
-        file="include/firnline/store/retry.py",
+        file="include/firnline/store/requests.py",
         old="        if late() and state.outcome is not None:",
         new="        if state.outcome is None:",
         breaks="A commit lands hours after everybody has given it up.",

@@ -13,7 +13,7 @@ from firnline.airflow.merge import MergeWork, woken_by_itself
 from firnline.airflow.submit_job import job_arguments
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
-from firnline.operations.merge.plan import LeftAlone, MergePlan, PlannedGroup
+from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup
 from firnline.operations.merge.run import MergeOptions
 from tests.support.world import make_world
 

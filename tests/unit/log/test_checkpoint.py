@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.errors import CheckpointError
+from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log import checkpoint_encode
 from firnline.log.checkpoint import SUM, ZEROS, Checkpoint, CheckpointHead, Covered, Stone
 from firnline.log.records import Delete, Marker
 from firnline.paths import TablePaths

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from firnline.errors import CheckpointError
-from firnline.log import checkpoint_encode
+from firnline.log import checkpoint as checkpoint_encode
 from firnline.log.checkpoint import CheckpointHead
 from firnline.log.records import Marker
 from firnline.paths import TablePaths

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log.codec import decode, encode
-from firnline.log.head import decode_head
+from firnline.log.heads import decode_head
 from firnline.log.records import (
     NO_STATS,
     Delete,

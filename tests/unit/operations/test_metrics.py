@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firnline.errors import CommitConflictError
-from firnline.operations.metrics import Effort
+from firnline.operations.report import Effort
 from tests.support.world import make_world
 
 

@@ -25,7 +25,7 @@ from firnline.operations.delete.run import DeleteOptions, DeleteReport, run_dele
 from firnline.operations.erase.run import EraseOptions
 from firnline.operations.erase.run import preview as preview_erase
 from firnline.operations.kernel_tasks import kernel_task
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.operations.replace.plan import Span, plan_replace
 from firnline.operations.restore.run import RestoreOptions, run_restore

@@ -7,8 +7,7 @@ import sys
 
 import pyarrow as pa
 
-from firnline.parquet.footer_process import parse_elsewhere
-from firnline.parquet.footers import FooterTask, FooterWanted, parse_here
+from firnline.parquet.footers import FooterTask, FooterWanted, parse_elsewhere, parse_here
 from tests.support.histories import parquet_bytes
 
 WHOLE = parquet_bytes(pa.table({"id": [3, 1], "name": ["b", "a"]}))
@@ -42,7 +41,7 @@ def test_threads_that_get_their_first_answers_at_once_do_not_end_their_own_proce
     """Nothing is learned of the type of an answer then: msgspec does that without a lock."""
     program = """if True:
         from msgspec import _utils, json
-        from firnline.parquet import footer_process
+        from firnline.parquet import footers as footer_process
         from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
 
         facts = json.encode(FooterFacts(key="k", bytes=1, rows=2))

@@ -5,21 +5,20 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from firnline.settings.merge import BloomFilterSettings, MergeSettings
 from firnline.settings.model import TableSettings
-from firnline.settings.operations import (
-    AlertSettings,
-    RewriteSettings,
-    SweepSettings,
-    VerifySettings,
-)
 from firnline.settings.sections import (
+    AlertSettings,
     AppenderSettings,
     AppendSettings,
+    BloomFilterSettings,
     CheckpointSettings,
     CleanupSettings,
+    MergeSettings,
+    RewriteSettings,
     SparkSettings,
+    SweepSettings,
     TtlSettings,
+    VerifySettings,
 )
 from tests.support.tables import mistakes, one
 

@@ -17,8 +17,9 @@ from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredError
+from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log import checkpoint_encode, codec
+from firnline.log import codec
 from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json, with_unknown

@@ -8,7 +8,7 @@ import pytest
 
 from firnline.errors import StoreError, StoreUnavailableError
 from firnline.store.client import PART_BYTES, open_store
-from firnline.store.overwrite import overwrite
+from firnline.store.create import overwrite
 from tests.support.world import Fault, FaultyStore, MemoryStore, SetClock
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from firnline.store.failures import Failure
-from firnline.store.retry import RequestFailed, RetryPolicy, with_retry
+from firnline.store.requests import RequestFailed, RetryPolicy, with_retry
 
 
 @dataclass

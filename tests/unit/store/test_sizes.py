@@ -12,7 +12,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import StoreUnavailableError
 from firnline.store.client import ObjectClient, open_store
-from firnline.store.retry import RetryPolicy
+from firnline.store.requests import RetryPolicy
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import SchemaConflictError
-from firnline.types.keywords import KEYWORDS
 from firnline.types.schema import agreed, normalise, union, variants
-from firnline.types.sql import fold_name, quote_name
+from firnline.types.sql import KEYWORDS, fold_name, quote_name
 from tests.support.calls import calls_of
 from tests.support.effort import examples
 

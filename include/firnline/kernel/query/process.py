@@ -19,7 +19,7 @@ import msgspec
 
 from firnline.child_process import child_environment
 from firnline.errors import KernelError, UsageError
-from firnline.kernel.interrupt import never
+from firnline.kernel.duckdb import never
 from firnline.kernel.query.check import refuse_no_text
 
 MEMORY_FACTOR = 1.3

@@ -32,8 +32,7 @@ from firnline.operations.cleanup.plan import (
     purge_horizon,
 )
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.store.probe import probe
@@ -189,7 +188,7 @@ def _renew(table: Table, snapshot: Snapshot) -> Written | None:
     least = table.settings.checkpoint.min_parts
     if least is None or len(snapshot.parts) <= least:
         return None
-    from firnline.commit import checkpoint  # it needs Arrow, and few tables need it
+    from firnline.commit import checkpoint
 
     written = checkpoint.renew(table, snapshot)
     if written.warning:

@@ -32,7 +32,6 @@ from firnline.operations.clone.plan import (
     with_history,
     without_history,
 )
-from firnline.operations.metrics import Effort
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import (
     RelocateOptions,
@@ -40,7 +39,7 @@ from firnline.operations.relocate.run import (
     execute,
     plan_relocation,
 )
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.paths import Root
 from firnline.properties.in_force import from_settings, put_within
 from firnline.state.health import no_table

@@ -21,8 +21,7 @@ from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
 from firnline.operations.groups import commit_or_discard, is_nothing
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.operations.rewriting import Executed, change, execute
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json

@@ -10,7 +10,7 @@ from firnline.commit import fold, keys
 from firnline.errors import UsageError
 from firnline.log import dated
 from firnline.log.records import LogContent
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.selection import group_of
 from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings

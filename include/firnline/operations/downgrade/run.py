@@ -22,8 +22,7 @@ from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1
 from firnline.operations.groups import commit_or_discard, is_nothing, run_groups
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.merge.run import Failure
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.properties import birth
 from firnline.properties.record import Properties
 from firnline.store.create import create

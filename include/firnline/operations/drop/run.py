@@ -24,8 +24,7 @@ from firnline.operations.drop.plan import (
     plan_drop,
     refuse_changed,
 )
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.operations.ttl.plan import Undecided
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot

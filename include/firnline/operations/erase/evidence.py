@@ -281,9 +281,7 @@ def _speaking_checkpoints(
     keys = [meta.key for meta in table.store.list(table.paths.checkpoint_dir)]
     if not keys:
         return []
-    from firnline.log import (
-        checkpoint as checkpoint_file,  # it needs Arrow, and few tables have one
-    )
+    from firnline.log import checkpoint as checkpoint_file
 
     found = []
     for key, data in table.store.get_many(keys):

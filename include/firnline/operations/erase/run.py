@@ -35,8 +35,7 @@ from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.operations.rewriting import Executed, change, execute
 from firnline.state.snapshot import Snapshot
 from firnline.store.probe import probe

@@ -15,10 +15,8 @@ from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.record import LazyPlan, plan_lazily
-from firnline.operations.metrics import Effort
-from firnline.operations.report import TransactionReport
+from firnline.operations.evolve.plan import Evolution, LazyPlan, plan_lazily
+from firnline.operations.report import Effort, TransactionReport
 from firnline.operations.schema_fix.run import EVOLVE
 from firnline.state.snapshot import Snapshot
 from firnline.store.probe import probe

@@ -27,8 +27,7 @@ from firnline.operations.import_files.plan import (
     records_of,
     sort_out,
 )
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot

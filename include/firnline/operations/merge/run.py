@@ -19,9 +19,9 @@ from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
 from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
-from firnline.operations.merge.plan import MergePlan, PlannedGroup, plan_merge
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.merge.groups import MergePlan, PlannedGroup
+from firnline.operations.merge.plan import plan_merge
+from firnline.operations.report import Effort, Report
 from firnline.state.history import add_counts
 from firnline.store.probe import probe
 from firnline.table import Table

@@ -13,15 +13,19 @@ from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.operations.rebuild.choice import Choice
-from firnline.operations.rebuild.plan import History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.operations.rebuild.plan import (
+    Choice,
+    History,
+    RebuildPlan,
+    first_of_run,
+    plan_rebuild,
+)
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
 from firnline.properties.record import PropertiesRecord, union
-from firnline.state.columns import StateColumns
 from firnline.state.health import refuse_whole
-from firnline.state.snapshot import combine, standing
+from firnline.state.snapshot import StateColumns, combine, standing
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
 from firnline.store.base import ObjectMeta
 from firnline.table import Table

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker, stats_json
-from firnline.operations.rebuild.choice import Choice
 from firnline.operations.rebuild.copies import copies_of
 from firnline.operations.rebuild.names import Names, inputs_of, names_of
 from firnline.parquet.footers import FooterFacts
@@ -22,6 +22,28 @@ from firnline.parquet.part import PartMetadata
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.store.base import ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user decides of objects that nobody names: globs over keys or file names."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def includes(self, key: str) -> bool:
+        """Whether an undecided object goes in."""
+        return _matches(key, self.include)
+
+    def excludes(self, key: str) -> bool:
+        """Whether it stays out."""
+        return _matches(key, self.exclude)
+
+
+def _matches(key: str, globs: Iterable[str]) -> bool:
+    name = key.rpartition("/")[2]
+    return any(fnmatchcase(key, glob) or fnmatchcase(name, glob) for glob in globs)
+
 
 SLACK_MS = 3_600_000
 """How far the clocks of writers may be apart, on top of the times to live."""

@@ -16,10 +16,9 @@ from firnline.log import codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.metrics import Effort
 from firnline.operations.rebuild.inventory import RebuildOptions, Remains, read_remains
 from firnline.operations.rebuild.plan import RebuildPlan
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
 from firnline.store.probe import probe

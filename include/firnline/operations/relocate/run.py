@@ -15,7 +15,6 @@ import msgspec
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
-from firnline.operations.metrics import Effort
 from firnline.operations.relocate.plan import (
     RelocationPlan,
     Seen,
@@ -24,11 +23,11 @@ from firnline.operations.relocate.plan import (
     refuse_missing,
     refuse_without,
 )
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within
 from firnline.state.health import no_table
-from firnline.store.overwrite import overwrite
+from firnline.store.create import overwrite
 from firnline.store.transfer import each
 from firnline.table import Table
 

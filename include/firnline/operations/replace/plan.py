@@ -13,7 +13,7 @@ from firnline.commit.keys import refuse_outside_key
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.delete.plan import Mode, judge_by
-from firnline.operations.merge.plan import LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.operations.selection import HIDDEN, Selected, select
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json

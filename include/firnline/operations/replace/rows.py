@@ -18,10 +18,10 @@ from firnline.append.source import gather
 from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.errors import SchemaConflictError, UsageError
-from firnline.kernel.check import RowCheck, row_check
+from firnline.kernel.convert import RowCheck, row_check
 from firnline.log.records import Marker, stats_json
 from firnline.operations.replace.plan import Span
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 from firnline.predicate.tree import to_sql
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table

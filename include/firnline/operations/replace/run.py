@@ -26,7 +26,6 @@ from firnline.operations.delete.plan import Mode
 from firnline.operations.groups import commit_or_discard
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Progress
-from firnline.operations.metrics import Effort
 from firnline.operations.replace.options import ReplaceFailedError, ReplaceOptions, ReplaceReport
 from firnline.operations.replace.plan import (
     ReplacePlan,
@@ -35,6 +34,7 @@ from firnline.operations.replace.plan import (
     refuse_rivals,
     with_new_columns,
 )
+from firnline.operations.report import Effort
 from firnline.operations.rewriting import Executed, change, execute
 from firnline.state.snapshot import Snapshot
 from firnline.store.probe import probe

@@ -19,8 +19,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.metrics import Effort
-from firnline.operations.report import TransactionReport
+from firnline.operations.report import Effort, TransactionReport
 from firnline.operations.restore.plan import RestorePlan, plan_restore
 from firnline.operations.since.read import read_since
 from firnline.state.snapshot import Snapshot

@@ -12,7 +12,7 @@ import msgspec
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.merge.plan import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
 from firnline.operations.selection import NO_ROW, Selected, Verdict, choose, select, select_whole
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner

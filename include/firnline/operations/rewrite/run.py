@@ -21,9 +21,9 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.groups import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.operations.kernel_tasks import kernel_task
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.metrics import Effort
+from firnline.operations.report import Effort
 from firnline.operations.rewrite.options import OP, RewriteOptions, make_plan, make_work
 from firnline.operations.rewrite.plan import PlannedPartition, RewritePlan
 from firnline.operations.rewrite.report import (

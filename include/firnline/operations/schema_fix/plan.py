@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.merge.plan import FIXED_REQUESTS
+from firnline.operations.merge.groups import FIXED_REQUESTS
 from firnline.operations.schema_fix.lines import line_of, refuse_deletes, wrong_files
 from firnline.operations.schema_fix.parts import PartFix, as_it_is, part_fix
 from firnline.operations.schema_fix.statements import LineSource, lines, live_parts, source_of

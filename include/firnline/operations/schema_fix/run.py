@@ -30,10 +30,9 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import Evolution, evolved
 from firnline.operations.groups import commit_or_discard
-from firnline.operations.merge.plan import PlannedGroup
+from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.operations.schema_fix.lines import mended
 from firnline.operations.schema_fix.parts import PartFix
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix

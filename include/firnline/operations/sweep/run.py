@@ -16,8 +16,7 @@ from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.metrics import Effort
-from firnline.operations.report import Report
+from firnline.operations.report import Effort, Report
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table

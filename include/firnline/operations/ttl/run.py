@@ -7,7 +7,7 @@ import msgspec
 from firnline.commit.base import Base, take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, remove, report
-from firnline.operations.metrics import Effort
+from firnline.operations.report import Effort
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.table import Table
 

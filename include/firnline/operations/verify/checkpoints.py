@@ -46,9 +46,7 @@ def _check(
     table: Table, found: Findings, meta: ObjectMeta, log: LogSurvey, replay: Snapshot | None
 ) -> bool:
     """False for a checkpoint that covers a log file which is gone."""
-    from firnline.log import (
-        checkpoint as checkpoint_file,  # it needs Arrow, and few tables have one
-    )
+    from firnline.log import checkpoint as checkpoint_file
 
     for _, data in table.store.get_many([meta.key]):
         if data is None:

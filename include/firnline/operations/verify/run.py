@@ -14,7 +14,7 @@ import msgspec
 from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
-from firnline.operations.metrics import Effort
+from firnline.operations.report import Effort
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.log import (
     Finding,

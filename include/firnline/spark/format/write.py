@@ -23,7 +23,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.replace.rows import NewParts, NewRows
 from firnline.operations.replace.run import ReplaceOptions, run_replace
-from firnline.parquet.written import WrittenPart
+from firnline.parquet.part import WrittenPart
 from firnline.properties.record import Properties
 from firnline.spark.format.options import Opened, object_option, scratch
 from firnline.table import Table

@@ -14,8 +14,14 @@ from firnline.errors import UsageError
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker, stats_json
 from firnline.operations.inspect.axis import extent, reader
-from firnline.operations.inspect.layers import HIDDEN, PARTLY, SEEN, Bounds, Timeline
-from firnline.operations.inspect.timeline import plan_timeline
+from firnline.operations.inspect.timeline import (
+    HIDDEN,
+    PARTLY,
+    SEEN,
+    Bounds,
+    Timeline,
+    plan_timeline,
+)
 from firnline.paths import TablePaths
 from firnline.predicate.pruning import evaluate
 from firnline.predicate.tree import (
