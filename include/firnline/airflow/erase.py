@@ -24,8 +24,9 @@ from firnline.airflow.approvals import (
 )
 from firnline.airflow.delete import reading_lines
 from firnline.airflow.failures import airflow_failures
+from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
-from firnline.airflow.work import SparkWork, run_identity
+from firnline.airflow.work import SparkWork
 from firnline.settings.load import TableSettings
 from firnline.units import about_size
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.figures import shortened, time_text
+from firnline.airflow.runs import kind_of_run, run_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -124,7 +125,6 @@ def once(work: Work[Any], table: Table, context: Context) -> Once | None:
     """
     if not work.once or work.is_dry_run(context):
         return None
-    from firnline.airflow.work import kind_of_run, run_identity
     from firnline.operations.run_records import completed
 
     run, word = run_identity(context), again_word(context["params"])

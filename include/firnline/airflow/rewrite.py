@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import CronDataIntervalTimetable, Param
 
 from firnline.airflow.params import flag_param, partition_globs, partitions_param
+from firnline.airflow.runs import first_try, kind_of_run
 from firnline.airflow.tasks import PlanOperation
-from firnline.airflow.work import SparkWork, first_try, kind_of_run
+from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings

@@ -11,9 +11,10 @@ from airflow.sdk import Asset
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.links import RunLink
+from firnline.airflow.runs import run_identity
 from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.airflow.tasks import begin, committed
-from firnline.airflow.work import SparkWork, run_identity
+from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.load import TableSettings
 from firnline.settings.spark_conf import with_defaults

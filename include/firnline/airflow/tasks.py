@@ -18,7 +18,8 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
-from firnline.airflow.work import InTaskWork, Report, Work, first_try, run_identity
+from firnline.airflow.runs import first_try, run_identity
+from firnline.airflow.work import InTaskWork, Report, Work
 from firnline.errors import FirnlineError
 from firnline.settings.load import TableSettings
 

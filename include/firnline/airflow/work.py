@@ -6,7 +6,6 @@ it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import w
 
 from __future__ import annotations
 
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -210,37 +209,6 @@ class SparkWork(Work[OptionsT]):
         In cluster mode the driver's environment is not ours, and arguments are all there is.
         """
         return None
-
-
-def run_identity(context: Context) -> RunIdentity:
-    """Who does it, for the table's history."""
-    from firnline.log.txn_file import RunIdentity
-
-    return RunIdentity(
-        dag_id=context["dag"].dag_id,
-        run_id=str(context["run_id"]),
-        try_number=context["ti"].try_number,
-        user=context["dag_run"].triggering_user_name or "",
-        host=socket.gethostname(),
-    )
-
-
-def kind_of_run(context: Context) -> str:
-    """``manual``, ``backfill`` or ``scheduled``.
-
-    From the run itself: a backfill that processes a scheduled run again keeps its id.
-    """
-    kind = context["dag_run"].run_type
-    return str(getattr(kind, "value", kind))
-
-
-def first_try(context: Context) -> int:
-    """Number of the first try since the task was last cleared, as Airflow itself counts it.
-
-    A try after it goes on where that one ended; one that somebody asked for begins anew.
-    """
-    ti = context["ti"]
-    return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)
 
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:

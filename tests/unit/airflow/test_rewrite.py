@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of
-from firnline.airflow.work import kind_of_run
+from firnline.airflow.runs import kind_of_run
 from firnline.errors import UsageError
 from firnline.operations.rewrite.run import RewriteOptions
 from tests.dags.filled import fill
