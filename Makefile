@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3; do \
 	&& command -v $$python && break; done || echo python3)
 
 BIN := .venv/bin
-CODE = $(foreach folder,include dags plugins spark_jobs tests benchmarks,$(if \
+CODE = $(foreach folder,include dags plugins spark_jobs simulation demo tools tests benchmarks,$(if \
 	$(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
 # What `make check` has run is not run again. What takes longest is named: it must not grow.
 REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
@@ -38,7 +38,7 @@ help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv from the lock, find or install Java 17 (done by the others by itself)
-	@$(PYTHON) include/firnline_dev/bootstrap.py
+	@$(PYTHON) tools/bootstrap.py
 
 check: setup ## Format, lint, types, layers, lock, unit and property tests (a minute)
 	@# Types alone take as long as half of the tests, on one core.
@@ -50,20 +50,20 @@ lint:
 	@# Exit code 2 is mypy's own crash (seen once in six cold runs of 2.4.1), 1 a type error.
 	$(BIN)/mypy --show-traceback $(CODE) || { [[ $$? == 2 ]] && $(BIN)/mypy --show-traceback $(CODE); }
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
-	$(BIN)/python -m firnline_dev.lock check
+	$(BIN)/python -m tools.lock check
 
 unit:
 	$(BIN)/pytest -q -n 2 tests/unit
 
 test: check servers ## check, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
-	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_OF_A_TEST) --corpus
-	$(BIN)/python -m firnline_dev.simulate --seeds 100 --from $(FAR_FROM_0)
+	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
+	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 test-full: export FIRNLINE_TESTS = full
 test-full: check servers ## test, and everything that it only takes samples of (hours; nightly)
-	$(BIN)/python -m firnline_dev.simulate --seeds $(SEEDS_IN_FULL) --corpus
-	$(BIN)/python -m firnline_dev.simulate --seeds 2000 --from $(FAR_FROM_0)
+	$(BIN)/python -m simulation --seeds $(SEEDS_IN_FULL) --corpus
+	$(BIN)/python -m simulation --seeds 2000 --from $(FAR_FROM_0)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 mutations: setup servers ## Mistakes in the product that the tests have to catch, and what catches them
@@ -71,25 +71,25 @@ mutations: setup servers ## Mistakes in the product that the tests have to catch
 
 servers: setup
 	@# Without Go there is no S3 server: said here, and what needs it is skipped unless forbidden.
-	@$(BIN)/python -m firnline_dev.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@$(BIN)/python -m tools.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise PostgreSQL, the database of the tests' Airflow.
-	@$(BIN)/python -m firnline_dev.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@$(BIN)/python -m tools.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
-	@$(BIN)/python -m firnline_dev.simulate --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
+	@$(BIN)/python -m simulation --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
 
 demo: setup ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
-	@STORE=$(STORE) $(BIN)/python -m firnline_dev.demo
+	@STORE=$(STORE) $(BIN)/python -m demo
 
 up: setup ## The demo's Airflow and its table, to look around in, until Ctrl-C
-	@$(BIN)/python -m firnline_dev.demo up
+	@$(BIN)/python -m demo up
 
 bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
-	@$(BIN)/python -m firnline_dev.gotools versitygw
+	@$(BIN)/python -m tools.gotools versitygw
 	@$(BIN)/python -m benchmarks $(SECTIONS)
 
 lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]
-	$(BIN)/python -m firnline_dev.lock make $(if $(UPGRADE),--upgrade)
+	$(BIN)/python -m tools.lock make $(if $(UPGRADE),--upgrade)
 
 format: setup ## Write the code the way check wants it
 	$(BIN)/ruff check -q --fix-only $(CODE)

@@ -39,8 +39,8 @@ from firnline.settings.load import settings_for_root
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.memory import peak_mib
-from firnline_dev.s3server import S3Server
+from tools.memory import peak_mib
+from tools.s3server import S3Server
 
 ROWS = {"rows": 400_000, "lists": 400_000, "batches": 4_000_000, "delta": 4_000_000}
 ROWS["delta flushes"] = ROWS["batches"]

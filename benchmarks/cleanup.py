@@ -31,7 +31,7 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.s3server import S3Server
+from tools.s3server import S3Server
 
 WORK = Path(__file__).parents[1] / ".cache" / "bench" / "cleanup"
 BODY = b"x" * 1_000

@@ -31,8 +31,8 @@ from firnline.paths import TablePaths
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
-from firnline_dev.memory import peak_mib
-from firnline_dev.s3server import S3Server
+from tools.memory import peak_mib
+from tools.s3server import S3Server
 
 START_MS = 1_767_225_600_000
 SCHEMA = {"event": "VARCHAR", "ts": "TIMESTAMP WITH TIME ZONE", "value": "DOUBLE"}

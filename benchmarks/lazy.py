@@ -28,8 +28,8 @@ from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.table import open_table
-from firnline_dev.memory import peak_mib
-from firnline_dev.s3server import S3Server
+from tools.memory import peak_mib
+from tools.s3server import S3Server
 
 USERS = ("event_042", "event_043")
 _KINDS = ("get", "put", "list", "delete", "head")

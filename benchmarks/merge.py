@@ -19,7 +19,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.paths import Root, TablePaths
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
-from firnline_dev.s3server import S3Server
+from tools.s3server import S3Server
 
 _NAMES_MS = 1_700_000_000_000
 """Time in the names of the original parts: begins ``contenders.ORIGINAL``."""

@@ -29,7 +29,7 @@ from firnline.log.records import LogContent, Marker, stats_json
 from firnline.paths import TablePaths
 from firnline.state.snapshot import read_snapshot
 from firnline.store.client import open_store
-from firnline_dev.memory import peak_mib
+from tools.memory import peak_mib
 
 ABOVE = 2**62
 """Bytes of log that no table has: its reader never looks for a checkpoint."""

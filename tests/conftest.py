@@ -12,11 +12,11 @@ import hypothesis
 import pytest
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support import progress
 from tests.support.effort import FULL, sample_name
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
+from tools.s3server import S3Server, StoreRoot
 
 __all__ = ["forked_queries", "query_server"]
 pytest_plugins = ["tests.dags.shared_stack"]

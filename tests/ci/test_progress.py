@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 # Two processes: the one that reports counts its lines, and the test goes on until it has two.
 COUNTING = """

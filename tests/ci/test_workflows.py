@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.bootstrap import REPO
-from firnline_dev.gotools import TOOLS
+from tools.bootstrap import REPO
+from tools.gotools import TOOLS
 
 WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
 

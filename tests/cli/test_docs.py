@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from firnline.cli.app import app
-from firnline_dev.bootstrap import REPO
 from tests.support.cli import Outcome
+from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^ {4}\$ (firnline .+)$", TEXT, re.MULTILINE)

@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from firnline.store.access import StoreAccess
-from firnline_dev.s3server import S3Server
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace, Place
 from tests.support.scenarios import Scenario
 from tests.support.sweeping import each_interrupt, every_interrupt, every_point, lay_out, sweep
+from tools.s3server import S3Server
 
 
 @contextmanager

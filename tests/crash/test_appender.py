@@ -16,8 +16,8 @@ import pytest
 from firnline.settings.load import settings_for_root
 from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table
-from firnline_dev.bootstrap import REPO
-from firnline_dev.s3server import StoreRoot
+from tools.bootstrap import REPO
+from tools.s3server import StoreRoot
 
 
 def run_and_kill(root: StoreRoot, after: int) -> set[int]:

@@ -19,7 +19,6 @@ import pytest
 
 from firnline.store import multipart
 from firnline.store.access import StoreAccess
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace
 from tests.support.scenarios import Scenario
@@ -32,6 +31,7 @@ from tests.support.sweeping import (
     some_points,
     sweep,
 )
+from tools.s3server import S3Server, StoreRoot
 
 SAMPLE = {"memory": 6, "file": 8, "s3": 4}
 """Points of each operation, beside one that commits. One on S3 takes three times as long. In memory

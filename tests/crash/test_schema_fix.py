@@ -23,7 +23,6 @@ from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
@@ -37,6 +36,7 @@ from tests.support.sweeping import (
     unpublished,
 )
 from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
+from tools.s3server import S3Server, StoreRoot
 
 RUN = RunIdentity(run_id="r")
 INTERRUPTS = 8

@@ -18,10 +18,10 @@ from typing import Any
 import psycopg
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.airflow_home import StackOptions, write_config
-from firnline_dev.airflow_stack import AirflowStack
-from firnline_dev.bootstrap import CACHE
-from firnline_dev.postgres import Postgres, install, major_version
+from tools.airflow_home import StackOptions, write_config
+from tools.airflow_stack import AirflowStack
+from tools.bootstrap import CACHE
+from tools.postgres import Postgres, install, major_version
 
 
 @contextmanager

@@ -24,13 +24,13 @@ from typing import Any
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings
-from firnline_dev.airflow_home import StackOptions
-from firnline_dev.airflow_stack import AirflowStack
-from firnline_dev.bootstrap import REPO
-from firnline_dev.s3server import S3Server
 from tests.dags.databases import make_pools, metadata_database
 from tests.dags.filled import fill
 from tests.dags.maintained import SPARK, Maintained
+from tools.airflow_home import StackOptions
+from tools.airflow_stack import AirflowStack
+from tools.bootstrap import REPO
+from tools.s3server import S3Server
 
 CONNECTION = "merge_store"
 HOOKS = REPO / "tests" / "support" / "driver_hooks"

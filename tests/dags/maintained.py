@@ -14,9 +14,9 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.airflow_api import ENDED, HUNG_SECONDS, NEARBY_SECONDS, wait_until
-from firnline_dev.airflow_stack import AirflowStack
-from firnline_dev.s3server import S3Server
+from tools.airflow_api import ENDED, HUNG_SECONDS, NEARBY_SECONDS, wait_until
+from tools.airflow_stack import AirflowStack
+from tools.s3server import S3Server
 
 SPARK = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
 

@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from firnline.errors import EnvironmentFaultError
-from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
-from firnline_dev.bootstrap import REPO
-from firnline_dev.processes import Programs
+from tools.airflow_api import NEARBY_SECONDS, wait_until
+from tools.bootstrap import REPO
+from tools.processes import Programs
 
 if TYPE_CHECKING:
     from tests.dags.maintained import Maintained

@@ -10,11 +10,11 @@ import pytest
 from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
-from firnline_dev.airflow_api import wait_until
-from firnline_dev.airflow_backfill import create_backfill
 from tests.dags.days import DAYS, append_days, partition, rows_by_day
 from tests.dags.maintained import Maintained, Run
 from tests.support.effort import FULL
+from tools.airflow_api import wait_until
+from tools.airflow_backfill import create_backfill
 
 DAG_ID = "rewrite_partitions__rewritten"
 SPAN = DAYS[1:6] if FULL else DAYS[1:3]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from firnline_dev.bootstrap import REPO
 from tests.dags.parsing import HEAVY, Parser
+from tools.bootstrap import REPO
 
 MERGE = REPO / "dags" / "merge.py"
 TABLES = """

@@ -12,8 +12,8 @@ import pytest
 
 from firnline.operations.pools import pool_of_dag
 from firnline.settings.sections import ALL_OPERATIONS
-from firnline_dev.bootstrap import REPO
 from tests.dags.parsing import HEAVY, Parser
+from tools.bootstrap import REPO
 
 OPERATIONS = sorted(path.stem for path in (REPO / "dags").glob("*.py"))
 QUIET = ("verify", "orphan_sweep")

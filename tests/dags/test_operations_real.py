@@ -15,9 +15,9 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropOptions, run_drop
 from firnline.state.history import history
 from firnline.table import Table
-from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import fill, live_keys, live_rows
 from tests.dags.maintained import Maintained, Run, wait_due
+from tools.airflow_api import wait_until
 
 OLD = ("day=2020-01-01", "day=2020-01-02")
 """Partitions that are long past."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import live_keys, live_rows
 from tests.dags.maintained import Maintained
+from tools.airflow_api import wait_until
 
 MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 

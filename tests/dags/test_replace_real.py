@@ -22,9 +22,9 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.drop.run import DropOptions, run_drop
 from firnline.state.history import history
 from firnline.table import Table
-from firnline_dev.airflow_api import wait_until
 from tests.dags.filled import fill, live_keys, live_rows
 from tests.dags.maintained import Maintained, Run, wait_due
+from tools.airflow_api import wait_until
 
 Row = tuple[int, datetime | None]
 BY_HAND = RunIdentity(dag_id="by hand")

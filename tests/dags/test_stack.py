@@ -12,12 +12,12 @@ import psutil
 import psycopg
 import pytest
 
-from firnline_dev.airflow_api import NEARBY_SECONDS, wait_until
-from firnline_dev.airflow_home import StackOptions
-from firnline_dev.airflow_stack import AirflowStack
-from firnline_dev.bootstrap import REPO
-from firnline_dev.processes import MARK, Programs
 from tests.dags.maintained import Maintained, Run
+from tools.airflow_api import NEARBY_SECONDS, wait_until
+from tools.airflow_home import StackOptions
+from tools.airflow_stack import AirflowStack
+from tools.bootstrap import REPO
+from tools.processes import MARK, Programs
 
 # As a task's process: it leaves one behind in a session of its own, nobody's child.
 LEAVING = """

@@ -20,7 +20,6 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.airflow_api import wait_until
 from tests.dags.maintained import Maintained, Run
 from tests.dags.shared_stack import is_running
 from tests.dags.zombies import (
@@ -37,6 +36,7 @@ from tests.dags.zombies import (
     mortal_airflow,
     outputs,
 )
+from tools.airflow_api import wait_until
 
 TABLES = """
 defaults:

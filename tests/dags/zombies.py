@@ -24,15 +24,15 @@ from firnline.settings.load import load_settings
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.airflow_api import wait_until
-from firnline_dev.airflow_home import Config, StackOptions
-from firnline_dev.airflow_stack import AirflowStack
 from tests.dags.databases import metadata_database
 from tests.dags.days import append_days, part_files, partition
 from tests.dags.keeper import HOOKS
 from tests.dags.maintained import SPARK, Maintained
 from tests.dags.shared_stack import is_running
 from tests.support.world import SetClock
+from tools.airflow_api import wait_until
+from tools.airflow_home import Config, StackOptions
+from tools.airflow_stack import AirflowStack
 
 LONG = 600.0
 """Seconds: for a machine that does much else."""

@@ -15,7 +15,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from firnline_dev.s3server import S3Server
+from tools.s3server import S3Server
 
 _NOT_PASSED = {"authorization", "host", "if-none-match", "connection", "content-length"}
 

@@ -23,18 +23,18 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
+from demo import flights as source
+from demo.airflow import firnline, first_error
+from demo.flights import cut_hours, flights_file, read_flights
+from demo.left_overs import end_left_overs, left_overs
+from demo.place import STORES, Place, made_store, prepared
+from demo.queries import QUESTIONS, content_of
+from demo.report import RowsChangedError, State, check_same, comparison, measure
+from demo.screen import Screen
+from demo.writers import AppendsFailedError, append_all
 from firnline.append.append import Appender
 from firnline.errors import EnvironmentFaultError, UsageError
-from firnline_dev.demo import flights as source
-from firnline_dev.demo.airflow import firnline, first_error
-from firnline_dev.demo.flights import cut_hours, flights_file, read_flights
-from firnline_dev.demo.left_overs import end_left_overs, left_overs
-from firnline_dev.demo.place import STORES, Place, made_store, prepared
-from firnline_dev.demo.queries import QUESTIONS, content_of
-from firnline_dev.demo.report import RowsChangedError, State, check_same, comparison, measure
-from firnline_dev.demo.screen import Screen
-from firnline_dev.demo.writers import AppendsFailedError, append_all
-from firnline_dev.processes import MARK
+from tools.processes import MARK
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,11 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from firnline.store.client import open_store
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.effort import FULL, sample_name
 from tests.support.hostile import reading, refusal
 from tests.support.reading import visible_rows
 from tests.support.world import SetClock, make_world
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 SCHEMES = ("memory", "file", "s3")

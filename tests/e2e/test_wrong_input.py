@@ -21,11 +21,11 @@ import pytest
 
 from firnline.store import client
 from firnline.store.requests import RetryPolicy
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.e2e.conftest import PARTS, T_MS, Place, parquet
 from tests.e2e.resigning import forgetful
 from tests.support.cli import Outcome, content_of, program, settings_file
 from tests.support.programs import run_program
+from tools.s3server import S3Server, StoreRoot
 
 Firnline = Callable[..., Outcome]
 READS = ("parts", "snapshot")

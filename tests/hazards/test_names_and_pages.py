@@ -19,10 +19,10 @@ from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.faultproxy import FaultProxy, Request, whole_answer
 from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import stored_ids, visible_ids
+from tools.s3server import S3Server, StoreRoot
 
 NAMES = ("a_m_b", "m_x", "_m_", "my_m_host_m_", "h.*[x]+(y)$", "it's;--", "ünïcode %25 x")
 

@@ -14,9 +14,9 @@ from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
 from firnline.operations.rebuild.inventory import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import visible_ids
+from tools.s3server import StoreRoot
 
 BESIDE = ("t2", "t-old", "t_log", "t/inner", "t/_data/inner", "t/_data/day=mo/inner")
 """Roots of other tables: with a common beginning, under the table, and where its own parts lie."""

@@ -14,10 +14,10 @@ from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
 from firnline.operations.sweep.run import SweepOptions, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.beside import Beside
 from tests.support.on_store import RUN, Reads, content, engine, filled, later, merge, opened
 from tests.support.reading import part_rows
+from tools.s3server import StoreRoot
 
 
 def test_hazard_18_a_reader_with_a_listing_from_just_before_clean_up_gets_all_its_files(

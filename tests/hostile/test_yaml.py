@@ -211,7 +211,7 @@ import sys
 from pathlib import Path
 from firnline.errors import SettingsError
 from firnline.settings.load import load_settings
-from firnline_dev.memory import peak_mib
+from tools.memory import peak_mib
 try:
     load_settings(Path(sys.argv[1]))
 except SettingsError as error:

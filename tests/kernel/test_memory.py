@@ -16,7 +16,7 @@ from firnline.kernel.duckdb import never
 from firnline.kernel.task import KernelInput
 from firnline.kernel.staging import stage
 from firnline.store.client import open_store
-from firnline_dev.memory import peak_mib
+from tools.memory import peak_mib
 
 root, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 names = sorted(path.name for path in root.iterdir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from firnline_dev.simulate.mutations import MUTATIONS
+from simulation.rules.catalogue import MUTATIONS
 from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.cli import CLI

@@ -15,8 +15,8 @@ from tests.mutations.model import SIMULATION, Mutation, Rule
 Part = Literal["named", "whole", "unit"]
 SEEDS = 500
 """Of `make test`."""
-_SIMULATE = ["-m", "firnline_dev.simulate", "--seeds", str(SEEDS), "--corpus"]
-_UNIT = ["-n", "2", "tests/unit", "--deselect=tests/unit/dev/test_mutations.py"]
+_SIMULATE = ["-m", "simulation", "--seeds", str(SEEDS), "--corpus"]
+_UNIT = ["-n", "2", "tests/unit", "--deselect=tests/unit/tools/test_mutations.py"]
 """What `make check` runs, but for the tests that compare the list of mutations with the sources."""
 _FAILED = (1, 2)
 """Exit codes of pytest when a test failed: without other processes and, with -x, with them."""

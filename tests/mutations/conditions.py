@@ -21,11 +21,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from firnline_dev.bootstrap import REPO
 from tests.mutations.catalogue import SOURCES
 from tests.mutations.forked import Runs, Tests, loaded
 from tests.mutations.survivors import SURVIVORS
 from tests.mutations.switches import Switch, exchange, switches_of
+from tools.bootstrap import REPO
 
 _PACKAGE = REPO / "include" / "firnline"
 _TESTS = ("tests/unit", "tests/hazards", "tests/interop")

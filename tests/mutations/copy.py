@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_dev.bootstrap import CACHE, JAVA_HOME_FILE, REPO, VENV
 from tests.mutations.model import Mutation
+from tools.bootstrap import CACHE, JAVA_HOME_FILE, REPO, VENV
 
 _SHARED = (".venv", ".cache/bin", ".cache/java-home")
 """Made by `make setup` and read by tests: links to those of the clone."""
@@ -54,7 +54,7 @@ class Copy:
 
     def check(self) -> None:
         """Raise MutationError unless it is the copy's code that runs."""
-        asked = "import firnline, firnline_dev; print(firnline.__file__, firnline_dev.__file__)"
+        asked = "import firnline, tools; print(firnline.__file__, tools.__file__)"
         told = self.run([sys.executable, "-c", asked])
         if not all(str(self.folder) in path for path in told.stdout.split()) or not told.stdout:
             raise MutationError(f"another code than the copy's runs: {told.stdout}{told.stderr}")

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 import firnline
-from firnline_dev.simulate.run import Finding, play_seeds
+from simulation.run import Finding, play_seeds
 
 _LIMIT_SECONDS = 20
 """Of one test; one that takes longer, as of a loop without end, has noticed."""

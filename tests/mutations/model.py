@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = "simulate"
-"""The catcher that is no test: `python -m firnline_dev.simulate --seeds 500 --corpus`."""
+"""The catcher that is no test: `python -m simulation --seeds 500 --corpus`."""
 
 
 @dataclass(frozen=True)

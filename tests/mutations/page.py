@@ -10,7 +10,7 @@ from tests.mutations.survivors import SURVIVORS, Survivor
 
 _HEAD = """# What the tests must notice
 
-Written by `python -m tests.mutations --list --markdown`; `tests/unit/dev/test_mutations.py`
+Written by `python -m tests.mutations --list --markdown`; `tests/unit/tools/test_mutations.py`
 compares.
 
 `make mutations` (`python -m tests.mutations`) makes one mistake after the other in a copy of the

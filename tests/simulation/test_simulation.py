@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from firnline_dev.simulate.mutations import MUTATIONS
-from firnline_dev.simulate.run import play_seeds
+from simulation.rules.catalogue import MUTATIONS
+from simulation.run import play_seeds
 from tests.support.effort import sample
 
 
@@ -16,7 +16,7 @@ def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
     """In a process of its own: what a mutation replaces stays replaced."""
     rule = "no append.ttl"
     first_seed = str(MUTATIONS[rule].seed)
-    command = [sys.executable, "-m", "firnline_dev.simulate", "--jobs", "1", "--seeds", "25"]
+    command = [sys.executable, "-m", "simulation", "--jobs", "1", "--seeds", "25"]
     told = subprocess.run(
         [*command, "--from", first_seed, "--break", rule],
         capture_output=True,
@@ -33,8 +33,8 @@ def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
 
 BREAK = """
 import os, sys
-from firnline_dev.simulate.mutations import MUTATIONS
-from firnline_dev.simulate.run import play_seed
+from simulation.rules.catalogue import MUTATIONS
+from simulation.run import play_seed
 for rule in sys.argv[1:]:
     if os.fork() == 0:  # what it replaces stays replaced
         MUTATIONS[rule].switch_off()

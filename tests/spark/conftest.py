@@ -20,8 +20,8 @@ from firnline.spark.session import open_session
 from firnline.store.access import StoreAccess
 from firnline.store.base import Store
 from firnline.store.client import open_store
-from firnline_dev.s3server import StoreRoot
 from tests.support.jobs import Jobs
+from tools.s3server import StoreRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,12 +18,12 @@ import pyspark
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
-from firnline_dev.airflow_api import wait_until
-from firnline_dev.bootstrap import REPO
-from firnline_dev.s3server import free_port
 from tests.spark.conftest import Parts
 from tests.support.effort import FULL
 from tests.support.programs import HUNG_SECONDS, run_program
+from tools.airflow_api import wait_until
+from tools.bootstrap import REPO
+from tools.s3server import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = ("127.0.0.2", "127.0.0.3") if FULL else ("127.0.0.2",)

@@ -17,8 +17,8 @@ from firnline.spark.engine import SparkEngine
 from firnline.spark.footers import footers_by
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.s3server import StoreRoot
 from tests.support.jobs import Jobs
+from tools.s3server import StoreRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.s3server import StoreRoot
 from tests.support.jobs import Jobs, run_job
+from tools.s3server import StoreRoot
 
 NO_JAVA = {"JAVA_HOME": "/nowhere"}
 

@@ -17,7 +17,6 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.store.client import open_store
-from firnline_dev.bootstrap import REPO
 from tests.support import operations
 from tests.support.effort import sample
 from tests.support.jobs import Jobs, run_job
@@ -25,6 +24,7 @@ from tests.support.places import NAME, FolderPlace
 from tests.support.scenarios import Call, Scenario
 from tests.support.sweeping import Start, come_right, days_later, half_way, lay_out
 from tests.support.world import FaultyStore, SetClock
+from tools.bootstrap import REPO
 
 HOOKS = REPO / "tests" / "support" / "kill_hooks"
 

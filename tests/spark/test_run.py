@@ -15,9 +15,9 @@ import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.spark.batches import bunches
-from firnline_dev.airflow_api import wait_until
 from tests.spark.conftest import Parts
 from tests.support.programs import HUNG_SECONDS
+from tools.airflow_api import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from firnline.spark.source import register
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import RUN, engine, filled, merge, opened
+from tools.s3server import StoreRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from firnline.store.access import StoreAccess
-from firnline_dev.s3server import S3Server
 from tests.store.faultproxy import FaultProxy
 from tests.store.wire import LASTING, PASSING, SILENT, Line, make_impatient
 from tests.support.operations import READS, SCENARIOS
 from tests.support.places import FolderPlace
 from tests.support.scenarios import Scenario
 from tests.support.sweeping import lay_out
+from tools.s3server import S3Server
 
 
 def _one(scenario: Scenario, server: S3Server, folder: Path, injected: Counter[str]) -> None:

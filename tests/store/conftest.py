@@ -11,8 +11,8 @@ from firnline.paths import Root
 from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.requests import RetryPolicy
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.faultproxy import FaultProxy
+from tools.s3server import S3Server, StoreRoot
 
 QUICK = RetryPolicy(attempts=5, deadline_ms=20_000, first_wait=0.01)
 

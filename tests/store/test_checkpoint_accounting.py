@@ -13,10 +13,10 @@ from firnline.operations.restore.run import RestoreOptions, run_restore
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.checkpoints import ALWAYS, assert_same
 from tests.support.on_store import filled, later, opened
 from tests.support.reading import visible_ids
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 APPENDS = 12

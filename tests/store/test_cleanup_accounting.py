@@ -31,9 +31,9 @@ from firnline.store.base import Counters
 from firnline.store.multipart import Upload, open_uploads
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.test_merge_accounting import opened
 from tests.support.world import SetClock
+from tools.s3server import S3Server, StoreRoot
 
 RUN = RunIdentity(run_id="r")
 DAY = 86_400_000

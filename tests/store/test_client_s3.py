@@ -11,9 +11,9 @@ from firnline.errors import StoreAccessError, StoreError, StoreUnavailableError
 from firnline.store.access import StoreAccess
 from firnline.store.client import PART_BYTES, ObjectClient, open_store
 from firnline.store.requests import RetryPolicy
-from firnline_dev.s3server import S3Server, StoreRoot, free_port
 from tests.store.conftest import QUICK, Faulty, access
 from tests.support.store_contract import StoreContract, fill
+from tools.s3server import S3Server, StoreRoot, free_port
 
 
 class TestS3(StoreContract):

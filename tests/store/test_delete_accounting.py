@@ -21,10 +21,10 @@ from firnline.operations.erase.run import EraseOptions, EraseReport, run_erase
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.store.test_merge_accounting import opened
 from tests.support.reading import stored_ids, visible_ids
 from tests.support.world import SetClock
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 PARTS = 40

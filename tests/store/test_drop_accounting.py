@@ -16,7 +16,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table
-from firnline_dev.s3server import StoreRoot
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 APPENDS = 5

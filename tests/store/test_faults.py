@@ -17,9 +17,9 @@ from firnline.errors import (
 from firnline.store import connect as backend
 from firnline.store.client import open_store
 from firnline.store.create import create
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.conftest import QUICK, Faulty, access
 from tests.store.faultproxy import Fault, Request, whole_answer, xml_answer
+from tools.s3server import S3Server, StoreRoot
 
 BREAKS: list[Fault] = ["reset", "lose-answer", "fail-after", "cut-head", "cut-body"]
 

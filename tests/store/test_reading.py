@@ -12,9 +12,9 @@ import firnline
 from firnline.append.append import Appender
 from firnline.errors import PartGoneError
 from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import RUN, engine, filled, merge, opened
 from tests.support.visible import by_every_path
+from tools.s3server import StoreRoot
 
 
 def test_n_small_parts_are_n_gets_and_no_more_than_the_wanted_ones(store_root: StoreRoot) -> None:

@@ -19,9 +19,9 @@ from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.operations.replace.run import ReplaceOptions, ReplaceReport, run_replace
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.store.test_merge_accounting import opened
 from tests.support.reading import stored_ids, visible_ids
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 APPENDS = 20

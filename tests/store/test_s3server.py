@@ -8,7 +8,7 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
 from obstore.store import S3Store, from_url
 
-from firnline_dev.s3server import S3Server, StoreRoot
+from tools.s3server import S3Server, StoreRoot
 
 
 def client(server: S3Server, secret_key: str | None = None) -> S3Store:

@@ -31,9 +31,9 @@ from firnline.store.access import StoreAccess
 from firnline.store.probe import forget
 from firnline.table import Table, open_table
 from firnline.types.arrow import from_arrow
-from firnline_dev.s3server import StoreRoot
 from tests.support.conflicts import values
 from tests.support.histories import parquet_bytes
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 KINDS = ("get", "put", "list", "delete", "head")

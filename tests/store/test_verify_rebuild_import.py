@@ -26,9 +26,9 @@ from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_veri
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table
-from firnline_dev.s3server import S3Server, StoreRoot
 from tests.store.conftest import lay
 from tests.store.test_merge_accounting import opened
+from tools.s3server import S3Server, StoreRoot
 
 RUN = RunIdentity(run_id="r")
 SETTINGS: dict[str, Any] = {"partition_by": ["day"], "sort_by": ["id"]}

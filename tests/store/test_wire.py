@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from firnline.store.access import StoreAccess
-from firnline_dev.s3server import S3Server
 from tests.store.faultproxy import FaultProxy
 from tests.store.wire import LASTING, PASSING, SILENT, Break, Line, make_impatient
 from tests.support.effort import FULL, sample
@@ -23,6 +22,7 @@ from tests.support.places import FolderPlace
 from tests.support.query_server import QueryServer, fork_queries
 from tests.support.scenarios import Scenario
 from tests.support.sweeping import lay_out
+from tools.s3server import S3Server
 
 KINDS = 3
 """Of those that pass, for each operation, in `make test`."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
-from firnline_dev.bootstrap import REPO
 from tests.support.programs import run_program
+from tools.bootstrap import REPO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

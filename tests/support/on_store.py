@@ -18,8 +18,8 @@ from firnline.operations.merge.run import MergeOptions, MergeReport, run_merge
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
-from firnline_dev.s3server import StoreRoot
 from tests.support.world import FaultyStore, SetClock
+from tools.s3server import StoreRoot
 
 RUN = RunIdentity(run_id="r")
 DAY = 86_400_000

@@ -30,7 +30,7 @@ from typing import IO, NoReturn
 import pytest
 
 from firnline.child_process import child_environment
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 _NUMBER = struct.Struct("i")
 _NEVER_S = 120

@@ -9,7 +9,7 @@ import pytest
 
 from firnline.settings.sections import AppenderSettings
 from firnline.units import format_duration, format_size
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "appender.md").read_text()
 

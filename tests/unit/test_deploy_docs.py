@@ -12,8 +12,8 @@ import yaml
 
 from firnline.cli.app import app
 from firnline.settings.load import TableSettings
-from firnline_dev.bootstrap import REPO
 from tests.support.tables import loaded
+from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "deploy.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(yaml|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -11,11 +11,11 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 40
-CODE = ("include", "dags", "plugins", "spark_jobs")
+CODE = ("include", "dags", "plugins", "spark_jobs", "simulation", "demo", "tools")
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted|proxy\.golang|crates\.io|npmjs|repo1?\.maven|deb\.debian"
 )

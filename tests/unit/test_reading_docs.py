@@ -17,7 +17,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.settings.load import find_table
 from firnline.table import Table, open_table
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "reading.md").read_text(encoding="utf-8").split("# Spark")[0]
 EXAMPLES = re.findall(r"(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", TEXT, re.MULTILINE)

@@ -15,7 +15,7 @@ from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.read.scan import scan
 from firnline.settings.load import find_table
 from firnline.table import open_table
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 TEXT = (REPO / "docs" / "updates.md").read_text(encoding="utf-8")
 

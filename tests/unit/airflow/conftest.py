@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from firnline_dev.bootstrap import CACHE
+from tools.bootstrap import CACHE
 
 os.environ["AIRFLOW_HOME"] = str(CACHE / "airflow-home")

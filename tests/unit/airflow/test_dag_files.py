@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk import DAG
 
 from firnline.airflow import dags
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 FILES = sorted((REPO / "dags").glob("*.py"))
 TABLES = ("first", "second")

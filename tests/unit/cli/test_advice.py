@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from firnline.cli.app import app
-from firnline_dev.bootstrap import REPO
+from tools.bootstrap import REPO
 
 ROOT: Any = typer.main.get_command(app)
 SOURCES = sorted(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
-from firnline_dev.s3server import StoreRoot
 from tests.support.cli import Outcome, content_of, inside
 from tests.support.on_store import merge, opened
+from tools.s3server import StoreRoot
 
 LINES = (
     "merge {root} --dry-run",

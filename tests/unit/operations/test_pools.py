@@ -7,8 +7,8 @@ import yaml
 
 from firnline.operations.pools import pool_of_dag, pool_problems, pools_json
 from firnline.settings.load import load_settings
-from firnline_dev.bootstrap import REPO
 from tests.support.tables import loaded
+from tools.bootstrap import REPO
 
 
 def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:

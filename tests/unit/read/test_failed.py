@@ -16,8 +16,8 @@ from firnline.read import duckdb as read
 from firnline.read.plan import ReadOptions, plan_read
 from firnline.state.moment import snapshot_at
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import filled, opened
+from tools.s3server import StoreRoot
 
 MIB = 2**20
 WAYS: dict[str, Callable[[Any, Any, read.Limits], object]] = {

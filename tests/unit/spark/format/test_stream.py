@@ -14,9 +14,9 @@ from firnline.spark.format.options import opened
 from firnline.spark.format.read import Piece
 from firnline.spark.format.stream import StreamReader
 from firnline.spark.format.types import spark_schema
-from firnline_dev.s3server import StoreRoot
 from tests.support.on_store import filled
 from tests.support.on_store import opened as open_table
+from tools.s3server import StoreRoot
 
 
 def reader(url: str, **options: str) -> StreamReader:

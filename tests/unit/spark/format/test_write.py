@@ -25,12 +25,12 @@ from firnline.spark.format.sink import StreamWriter
 from firnline.spark.format.write import Writer, Written, begin, interval_of
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from firnline_dev.s3server import StoreRoot
 from tests.support.beside import Beside
 from tests.support.effort import sample
 from tests.support.on_store import RUN, engine, merge
 from tests.support.on_store import opened as open_table
 from tests.support.world import INTERRUPTED, INTERRUPTS, Fault, FaultyStore
+from tools.s3server import StoreRoot
 
 NARROW, WIDE = pa.int32(), pa.int64()
 

@@ -1,0 +1,283 @@
+"""What runs in the world: the product's own operations, each as somebody would start it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from firnline.append.append import Appender
+from firnline.errors import (
+    FirnlineError,
+    InvariantError,
+    RowCountMismatchError,
+    SnapshotExpiredError,
+)
+from firnline.operations.cleanup import run as cleanup
+from firnline.operations.delete import run as delete
+from firnline.operations.drop import run as drop
+from firnline.operations.erase import run as erase
+from firnline.operations.evolve.lazy import LazyOptions, run_lazily
+from firnline.operations.evolve.plan import Evolution
+from firnline.operations.merge import run as merge
+from firnline.operations.replace import run as replace
+from firnline.operations.restore import run as restore
+from firnline.operations.rewrite import run as rewrite
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.sweep import run as sweep
+from firnline.operations.verify import run as verify
+from firnline.state.snapshot import read_snapshot
+from simulation.kinds import is_tombstone
+from simulation.ledger import Hides, Restores
+from simulation.settings import change_properties
+from simulation.stage import Stage
+from simulation.world import GRACE, KEY_STEP, TICK, TTL, Interrupted, Violation
+
+PARTITIONS = "xy"
+
+
+def append(stage: Stage) -> None:
+    """One append of a few rows in one or both partitions."""
+    r, world = stage.r, stage.world
+    rows: list[dict[str, Any]] = [
+        {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(stage.kind.users)}
+        for _ in range(r.randint(1, 5))
+    ]
+    if "d" in stage.kind.schema:
+        rows = [row | {"d": is_tombstone(row["k"])} for row in rows]
+    stage.actor.tell(f"begins: {len(rows)} rows")
+    stage.oracle.append_begins(row["k"] for row in rows)
+    data = stage.table_of(rows)
+    known = None if stage.kind.evolves else stage.kind.schema
+    Appender(stage.table, writer="sim", known_schema=known).append(data)
+
+
+def merge_parts(stage: Stage) -> None:
+    """A merge of one partition or all."""
+    partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
+    stage.actor.tell(f"begins: {partitions or 'all partitions'}")
+    options = merge.MergeOptions(partitions=partitions)
+    merge.run_merge(stage.table, stage.engine, options, stage.run)
+
+
+def drop_partition(stage: Stage) -> None:
+    """The removal of one partition."""
+    options = drop.DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
+    stage.actor.tell(f"begins: {options.partitions[0]}")
+    drop.run_drop(stage.table, options, stage.run)
+
+
+def delete_rows(stage: Stage) -> None:
+    """A delete, eager or lazy as the table is."""
+    hides, sql = condition(stage)
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: {sql}")
+    delete.run_delete(stage.table, stage.engine, delete.DeleteOptions(where=sql), stage.run)
+
+
+def erase_users(stage: Stage) -> None:
+    """An erase of all rows of some users."""
+    users = stage.r.choice(["u", "v", "uv"])
+    stage.actor.tell(f"begins: users {users}")
+    stage.oracle.ledger.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
+    options = erase.EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
+    erase.run_erase(stage.table, stage.engine, options, stage.run)
+
+
+def rewrite_rows(stage: Stage) -> None:
+    """A rewrite that keeps what a condition does not name."""
+    hides, sql = condition(stage)
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: without {sql}")
+    options = RewriteOptions(where=f"NOT ({sql})", force=True)
+    rewrite.run_rewrite(stage.table, stage.engine, options, stage.run)
+
+
+def replace_interval(stage: Stage) -> None:
+    """Other rows, or none, for an interval of keys, now and then of one user alone."""
+    r, world = stage.r, stage.world
+    newest = world.next_id()
+    first = r.randint(max(0, newest - 40), newest)
+    keys = range(first * KEY_STEP, (first + r.choice([1, 8, 40])) * KEY_STEP)
+    user = r.choice([*stage.kind.users, None])
+    # Between the keys of appends, and of no other replace.
+    names = [keys.start + world.next_id() for _ in range(r.randint(0, 3))]
+    users = stage.kind.users
+    rows = [{"k": k, "p": r.choice(PARTITIONS), "u": user or r.choice(users)} for k in names]
+    stage.oracle.ledger.brought.update(names)
+    hides = Hides(frozenset(PARTITIONS), frozenset(user or users), keys)
+    stage.oracle.ledger.intents[stage.run.run_id] = hides
+    stage.actor.tell(f"begins: keys {keys.start} to {keys.stop} of {user or 'all'}, new {names}")
+    options = replace.ReplaceOptions(
+        column="k",
+        start=keys.start,
+        end=keys.stop,
+        equal={"u": user} if user else {},
+        nothing=not rows,
+    )
+    data = stage.table_of(rows) if rows else None
+    replace.run_replace(stage.table, stage.engine, options, stage.run, data=data)
+
+
+def restore_partitions(stage: Stage) -> None:
+    """One partition or all as they were after one of the newest transactions."""
+    r, world = stage.r, stage.world
+    newest = max((header.seq for header, _ in stage.oracle.committed.values()), default=0)
+    to = max(0, newest - r.choice([1, 1, 2, 3, 6]))
+    partitions = frozenset(r.choice([*PARTITIONS, PARTITIONS]))
+    wanted = Restores(to, partitions, r.random() < 0.2, world.step)
+    stage.oracle.ledger.restores[stage.run.run_id] = wanted
+    stage.actor.tell(f"begins: {' '.join(sorted(partitions))} as after transaction {to}")
+    options = restore.RestoreOptions(
+        to=to, partitions=tuple(f"p={p}" for p in sorted(partitions)), exact=wanted.exact
+    )
+    restore.run_restore(stage.table, options, stage.run)
+
+
+def evolve_columns(stage: Stage) -> None:
+    """The column that changes gets another name, or goes, or becomes wider; no part is touched."""
+    columns = stage.oracle.columns
+    number = 0 if columns is None else columns.newest
+    name = f"c{number}"
+    what = stage.r.choice(["rename", "rename", "drop", "widen"])
+    asked = {
+        "rename": Evolution(rename={name: f"c{number + 1}"}),
+        "drop": Evolution(drop=(name,)),
+        "widen": Evolution(widen={name: "BIGINT"}),
+    }[what]
+    stage.actor.tell(f"begins: {what} {name}")
+    run_lazily(stage.table, LazyOptions(evolution=asked), stage.run)
+
+
+def clean_up(stage: Stage) -> None:
+    """A tombstone clean-up, now and then a bounded one."""
+    limit = stage.r.choice([None, None, 1, 4])
+    stage.actor.tell(f"begins: at most {limit} deletes" if limit else "begins")
+    cleanup.run_cleanup(stage.table, cleanup.CleanupOptions(max_deletes=limit), stage.run)
+
+
+def sweep_orphans(stage: Stage) -> None:
+    """An orphan sweep."""
+    sweep.run_sweep(stage.table, sweep.SweepOptions(), stage.run)
+
+
+def read(stage: Stage) -> None:
+    """A reader: its rows must be those of some moment while it read."""
+    began, listed_at = stage.world.step, stage.world.now
+    grace = stage.oracle.times.grace
+    snapshot = read_snapshot(stage.table.store, stage.table.paths)
+    gone = not snapshot.live.keys() <= stage.world.objects.keys()
+    if gone and stage.world.now - listed_at >= grace:
+        return  # it slept for longer than parts are kept for it, and is told that they are gone
+    seen = stage.oracle.rows_of(snapshot)
+    if len(seen) != len(set(seen)):
+        raise Violation("a reader saw rows twice")
+    if not stage.oracle.was_true(set(seen), began):
+        raise Violation(f"a reader saw rows {sorted(seen)}, which the table never had since")
+
+
+def read_past(stage: Stage) -> None:
+    """A reader of a former state: what the table said then, or a clear refusal, never a part of it.
+
+    The oracle has every log file that there ever was.
+    """
+    began = stage.world.step
+    newest = max(stage.oracle.past_from, stage.world.now + TICK)
+    time_ms = stage.r.randint(stage.oracle.past_from, newest)
+    stage.actor.tell(f"begins: as of {time_ms}")
+    past = read_snapshot(stage.table.store, stage.table.paths).at(time_ms)
+    if not past.live.keys() <= stage.world.objects.keys():
+        return  # who reads the first of those parts is told that it is gone
+    seen = set(stage.oracle.shown_by(past))
+    right = stage.oracle.past_rows(time_ms, began)
+    young = stage.oracle.young(began)
+    if all(seen - young != rows - young for rows in right):
+        raise Violation(
+            f"a reader as of {time_ms} saw rows {sorted(seen)}, and they were {sorted(right[0])}"
+        )
+
+
+def find_nothing(stage: Stage) -> None:
+    """`verify` of a table that nobody works on: it may note what is left over, and no more."""
+    if not stage.oracle.landed:
+        return  # there is no table
+    report = verify.run_verify(stage.table, verify.VerifyOptions())
+    expected = {"log-from-the-future", "txn-from-the-future"}  # some writers' clocks are wrong
+    bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]
+    if bad:
+        raise Violation(f"verify found {bad[0]}")
+
+
+def wait_for_nothing(stage: Stage) -> None:
+    """The grace is over for all there is, whatever it is dated; and what is there is there now."""
+    if not stage.oracle.landed:
+        return  # there is no table
+    world, table = stage.world, stage.table
+    cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
+    # Who began by other properties may go on by them for a while.
+    world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
+    report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
+    waiting = [one for one in report.waiting if one.what == "parts"]
+    if waiting:
+        raise Violation(f"clean-up waits although the grace is over: {waiting[0]}")
+    snapshot = read_snapshot(table.store, table.paths)
+    try:
+        now = snapshot.at(world.now)
+    except SnapshotExpiredError as error:
+        raise Violation(f"the state as of now is refused: {error}") from error
+    if now.live != snapshot.live:
+        raise Violation("the state as of now is not the newest state")
+
+
+def condition(stage: Stage) -> tuple[Hides, str]:
+    """Some users of some partitions, and the same as SQL."""
+    r = stage.r
+    partitions = frozenset(r.choice(["x", "y", "xy"]))
+    users = frozenset(r.choice(["u", "v", "uv"]))
+    names = ", ".join(f"'{user}'" for user in sorted(users))
+    sql = f"u IN ({names})"
+    if len(partitions) == 1:
+        sql += f" AND p = '{min(partitions)}'"
+    if not stage.oracle.keyed or r.random() < 0.6:
+        return Hides(partitions, users), sql
+    keys = range((stage.world.next_id() - r.choice([0, 8, 30])) * KEY_STEP)
+    return Hides(partitions, users, keys), f"{sql} AND k < {keys.stop}"
+
+
+OPERATIONS: dict[str, Callable[[Stage], None]] = {
+    "append": append,
+    "merge": merge_parts,
+    "drop": drop_partition,
+    "delete": delete_rows,
+    "erase": erase_users,
+    "rewrite": rewrite_rows,
+    "replace": replace_interval,
+    "restore": restore_partitions,
+    "evolve": evolve_columns,
+    "properties": change_properties,
+    "cleanup": clean_up,
+    "sweep": sweep_orphans,
+    "read": read,
+    "read_past": read_past,
+}
+
+
+def play(name: str, stage: Stage) -> None:
+    """Run one operation; what it may fail of is no violation."""
+    try:
+        OPERATIONS[name](stage)
+    except (InvariantError, RowCountMismatchError) as error:
+        raise Violation(f"{name} caught itself: {error}") from error
+    except FirnlineError as error:
+        stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
+        stage.actor.tell(f"ends: {error}")
+    except Interrupted:
+        stage.oracle.stats["interrupt"] += 1
+        stage.actor.tell("ends: it was interrupted")
+    else:
+        stage.actor.tell("is done")
+
+
+def playing(name: str, stage: Stage) -> Callable[[], None]:
+    """``play``, for a greenlet."""
+    return partial(play, name, stage)

@@ -1,0 +1,51 @@
+"""Checkpoints of moments of a world: as long as one is usable, its reader must see what others do.
+
+Nobody in the world writes or reads them: that would be a request more, and every seed another
+story. ``tests/crash/test_checkpoints.py`` is about those requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from firnline.commit.checkpoint import head_of
+from firnline.log import checkpoint as checkpoint_encode
+from firnline.log import checkpoint as checkpoint_file
+from firnline.log.checkpoint import Checkpoint
+from firnline.log.reader import LogRead
+from firnline.state import checkpoint
+from firnline.state.snapshot import Snapshot, build
+from simulation.world import Violation
+
+_KEPT = 4
+
+
+@dataclass
+class Checkpoints:
+    """The last of them."""
+
+    held: list[Checkpoint] = field(default_factory=list)
+    read: int = 0
+    """How often one was usable."""
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Write one of this state, and read it again."""
+        paths, key = snapshot.paths, f"{snapshot.paths.checkpoint_dir}{snapshot.seq}"
+        head = head_of(snapshot)
+        data = checkpoint_encode.encode(head, snapshot.parts.values(), paths)
+        self.held = [*self.held, checkpoint_file.decode(key, data, paths)][-_KEPT:]
+
+    def check(
+        self, snapshot: Snapshot, shown: list[int], shown_by: Callable[[Snapshot], list[int]]
+    ) -> None:
+        """Compare the rows. Raises Violation."""
+        for one in self.held:
+            if not checkpoint.is_usable(one, snapshot.listing):
+                continue
+            self.read += 1
+            rest = {key: c for key, c in snapshot.contents.items() if key not in one.covered}
+            state = build(snapshot.paths, LogRead(snapshot.listing, rest, (), one))
+            if sorted(shown_by(state)) != sorted(shown):
+                differ = sorted(set(shown_by(state)) ^ set(shown))
+                raise Violation(f"with checkpoint {one.key} a reader sees other rows: {differ[:5]}")

@@ -1,0 +1,86 @@
+"""Kinds of tables: most are plain, some have keys, tombstones of keys, or rows in clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from firnline.settings.load import TableSettings
+from simulation.mix import Mix
+from simulation.world import GRACE, KEY_STEP, ROOT, SCHEMA, TICK, TTL
+
+_ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
+_SMALL = 700
+"""Bytes of a full part in a clustered table: some five rows."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a table is like."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, str] = field(default_factory=lambda: SCHEMA)
+    users: str = "uvw"
+    without: tuple[str, ...] = ()
+    """Operations that such a table does not have."""
+    target: int | None = None
+    """``merge.target_size``, below what settings allow."""
+    evolves: bool = False
+    """One column more, which changes (``simulation.columns``)."""
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Columns as an append brings them."""
+        return pa.schema([(name, _ARROW[kind]) for name, kind in self.schema.items()])
+
+
+_KEYS = {"primary_key": ["u"], "deleted": "d"}
+_FORGOTTEN = TTL + GRACE + 100 * TICK
+KINDS = {
+    "plain": Kind("plain"),
+    "columns": Kind("columns", evolves=True),
+    "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),
+    "keys": Kind("keys", _KEYS, {**SCHEMA, "d": "BOOLEAN"}, users="uvwxyz", without=("replace",)),
+    "versions": Kind(
+        "versions",
+        {**_KEYS, "version": "k", "deleted_keep": f"{_FORGOTTEN}ms"},
+        {**SCHEMA, "d": "BOOLEAN"},
+        users="uvwxyz",
+        without=("replace",),
+    ),
+}
+"""By name."""
+
+
+def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
+    """The table's settings in a seed."""
+    kind = KINDS[mix.kind]
+    found = TableSettings.model_validate(
+        {
+            "name": "t",
+            "root": ROOT,
+            "partition_by": ["p"],
+            "sort_by": ["u", "k"],
+            "deletes": "lazy" if mix.lazy else "eager",
+            "append": {"ttl": f"{ttl}ms"},
+            "commit_ttl": f"{ttl}ms",
+            "cleanup": {"grace": f"{grace}ms"},
+            "orphan_grace": "24h",
+            "merge": {"min_inputs": 2, "commit_every": "0s", "max_parts_per_group": 4},
+            "rewrite": {"max_removed_fraction": 1},
+            **kind.settings,
+        }
+    )
+    if kind.target is None:
+        return found
+    merge = found.merge.model_copy(update={"target_size": kind.target})
+    return found.model_copy(update={"merge": merge})
+
+
+def is_tombstone(k: int) -> bool:
+    """Whether an appended row is a key tombstone, in a table that has them."""
+    return k // KEY_STEP % 4 == 3

@@ -1,0 +1,256 @@
+"""Parts of a few rows as JSON instead of Parquet, and a kernel that works on them.
+
+The real one needs milliseconds for each; nothing of the protocol lies in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
+from operator import not_
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firnline.errors import FirnlineError, ObjectNotFoundError
+from firnline.kernel.outputs import metadata_of
+from firnline.kernel.task import KernelInput, KernelResult, KernelTask
+from firnline.parquet.part import WrittenPart
+from firnline.parquet.stats import from_table
+from firnline.types.values import Stats
+from simulation.kinds import Kind, is_tombstone
+from simulation.store import SimStore
+from simulation.world import SCHEMA, SimClock, SimIds
+
+Row = dict[str, Any]
+_SQL = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "bool": "BOOLEAN"}
+
+
+def encode(
+    rows: Sequence[Row], metadata: Mapping[str, str], columns: Mapping[str, str] = SCHEMA
+) -> bytes:
+    """A part."""
+    part = {"meta": dict(metadata), "columns": dict(columns), "rows": list(rows)}
+    return json.dumps(part).encode()
+
+
+@lru_cache(maxsize=4096)
+def decode(data: bytes) -> tuple[tuple[int, str, str], ...]:
+    """Rows of a part: key, partition, user."""
+    return tuple((row["k"], row["p"], row["u"]) for row in json.loads(data)["rows"])
+
+
+def whole(data: bytes) -> list[Row]:
+    """Rows of a part with all columns."""
+    found: list[Row] = json.loads(data)["rows"]
+    return found
+
+
+def write_part(table: pa.Table, path: Path, *, metadata: Mapping[str, str], **_: Any) -> int:
+    """What an append writes, in place of ``parquet_io.write_part``."""
+    columns = {field.name: _SQL[str(field.type)] for field in table.schema}
+    return path.write_bytes(encode(table.to_pylist(), metadata, columns))
+
+
+class _Unchecked:
+    def breaking(self, *_: object) -> tuple[int, tuple[Any, ...]]:
+        return 0, ()
+
+
+def unchecked(_scratch: Path) -> AbstractContextManager[_Unchecked]:
+    """In place of the DuckDB that looks at the rows of a replace: here they are right."""
+    return nullcontext(_Unchecked())
+
+
+def one_by_one(keys: Sequence[str], one: Callable[[str], None]) -> Generator[None]:
+    """In place of ``transfer.each``, which uses threads."""
+    for key in keys:
+        one(key)
+        yield
+
+
+def stats_of(rows: Sequence[Row], columns: Sequence[str], schema: pa.Schema) -> Stats:
+    """As a kernel reports them."""
+    return from_table(pa.Table.from_pylist(list(rows), schema=schema), list(columns))
+
+
+_SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
+"""A thousandth of DuckDB's time, and the same answers for the simple conditions of this table."""
+
+
+@lru_cache(maxsize=65536)
+def holds(condition: str, k: int, p: str, u: str) -> bool | None:
+    """What a condition says of a row."""
+    sql = f"SELECT ({condition}) FROM (SELECT ? AS k, ? AS p, ? AS u)"  # noqa: S608
+    (found,) = _SQLITE.execute(sql, (k, p, u)).fetchone()
+    return None if found is None else bool(found)
+
+
+@dataclass
+class RowEngine:
+    """Runs tasks one after the other in the actor's own thread."""
+
+    store: SimStore
+    ids: SimIds
+    clock: SimClock
+    kind: Kind
+    application_id: str = "sim"
+
+    def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
+        """See ``Engine.run``."""
+        for task in tasks:
+            yield None
+            yield self._result(task)
+
+    def _result(self, task: KernelTask) -> KernelResult:
+        try:
+            return self._merged(task)
+        except FirnlineError as error:
+            return KernelResult(
+                group=task.group,
+                error=error.message,
+                error_type=type(error).__name__,
+                error_next_step=error.next_step,
+                error_key=task.inputs[0].key if isinstance(error, ObjectNotFoundError) else None,
+            )
+
+    def _merged(self, task: KernelTask) -> KernelResult:
+        users = self._users(task)
+        read = [_Read(source, self._rows(task, source)) for source in task.inputs]
+        for one in read:
+            one.visible = [row for row in one.rows if not _hides(one.source, users, row)]
+            one.left = one.visible
+            if not task.keep_winners:
+                one.left = [row for row in one.visible if _keeps(task, row)]
+        kept = _winning(task, read)
+        taken = [not task.only_touched or len(one.left) < len(one.rows) for one in read]
+        if task.primary_key:
+            taken = [any(taken) or kept.removed > 0] * len(read)
+        touched = list(compress(read, taken))
+        rows_in = sum(len(one.rows) for one in touched)
+        if not task.primary_key:
+            kept = _Kept([row for one in touched for row in one.left])
+        if not touched:
+            kept = _Kept([])
+        deleted = sum(len(one.rows) - len(one.visible) for one in touched)
+        return KernelResult(
+            group=task.group,
+            parts=tuple(
+                self._write(task, rows, metadata_of(task, taken))
+                for rows in _pieces(task, kept.rows)
+                if rows
+            ),
+            rows_in=rows_in,
+            rows_deleted=deleted,
+            rows_deduplicated=kept.superseded,
+            rows_removed=rows_in - deleted - len(kept.rows) - kept.superseded,
+            untouched=tuple(one.source.key for one in compress(read, map(not_, taken))),
+            rows_hidden={one.source.key: len(one.rows) - len(one.left) for one in touched}
+            if task.only_touched
+            else {},
+        )
+
+    def _rows(self, task: KernelTask, source: KernelInput) -> list[Row]:
+        data = self.store.get(source.key)
+        if self.kind.evolves:
+            return [_by_names_of_today(task, source, row) for row in whole(data)]
+        found = decode(data)
+        if "d" in self.kind.schema:
+            return [{"k": k, "p": p, "u": u, "d": is_tombstone(k)} for k, p, u in found]
+        return [{"k": k, "p": p, "u": u} for k, p, u in found]
+
+    def _users(self, task: KernelTask) -> frozenset[str]:
+        if task.keys is None:
+            return frozenset()
+        return _users_of(self.store.get(task.keys.key))
+
+    def _write(self, task: KernelTask, rows: list[Row], metadata: Mapping[str, str]) -> WrittenPart:
+        key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
+        columns = dict(task.columns)
+        data = encode(rows, {**metadata, "firnline.rows": str(len(rows))}, columns)
+        self.store.put_data(key, data)
+        return WrittenPart(
+            key=key,
+            partition=task.partition,
+            bytes=len(data),
+            rows=len(rows),
+            stats=stats_of(rows, task.stats_columns, self.kind.arrow),
+        )
+
+
+def _by_names_of_today(task: KernelTask, source: KernelInput, row: Row) -> Row:
+    named = {made.column: made.names for made in source.sources}
+    return {
+        column: next((row[n] for n in named.get(column, (column,)) if row.get(n) is not None), None)
+        for column, _ in task.columns
+    }
+
+
+@dataclass
+class _Read:
+    """An input."""
+
+    source: KernelInput
+    rows: list[Row]
+    visible: list[Row] = field(default_factory=list)
+    left: list[Row] = field(default_factory=list)
+
+
+@dataclass
+class _Kept:
+    rows: list[Row]
+    superseded: int = 0
+    removed: int = 0
+
+
+def _winning(task: KernelTask, read: Sequence[_Read]) -> _Kept:
+    """One row of each key, unless it goes all the same."""
+    rows = [(row, one.source.forget) for one in read for row in one.left]
+    best: dict[str, tuple[Row, bool]] = {}
+    for row, forget in rows:
+        known = best.get(row["u"])
+        if known is None or task.version is None or row["k"] > known[0]["k"]:
+            best[row["u"]] = row, forget
+    stay = [row for row, forget in best.values() if not (forget and row["d"])]
+    kept = [
+        row for row in stay if not task.keep_winners or row["d"] or _keeps(task, row)
+    ] if task.primary_key else []  # fmt: skip
+    return _Kept(kept, len(rows) - len(stay), len(stay) - len(kept))
+
+
+def _pieces(task: KernelTask, rows: list[Row]) -> list[list[Row]]:
+    """The outputs: ranges that do not overlap, where the table is clustered."""
+    cluster = task.cluster
+    if cluster is None:
+        return [rows]
+    ordered = sorted(rows, key=lambda row: tuple(row[c] for c in cluster.columns))
+    count = min(cluster.outputs, len(ordered))
+    return [
+        ordered[len(ordered) * i // count : len(ordered) * (i + 1) // count] for i in range(count)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _users_of(keys: bytes) -> frozenset[str]:
+    return frozenset(pq.read_table(pa.BufferReader(keys))["u"].to_pylist())
+
+
+def _hides(source: KernelInput, users: frozenset[str], row: Row) -> bool:
+    if row["u"] in users:
+        return True
+    return source.where_hidden is not None and _true(source.where_hidden, row)
+
+
+def _keeps(task: KernelTask, row: Row) -> bool:
+    return task.keep is None or _true(task.keep, row)
+
+
+def _true(condition: str, row: Row) -> bool:
+    return holds(condition, row["k"], row["p"], row["u"]) is True

@@ -1,0 +1,309 @@
+"""Rules of docs/format.md, each of which can be switched off: the simulation has to find it.
+
+    python -m simulation --break "no conflict check" --seeds 20000
+
+A mutation replaces functions of the product in this process. A broken invariant, or rows that do
+not add up, count as found: the product caught itself.
+"""
+
+# ruff: noqa: SLF001 - breaking what is private is what this module is for
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from firnline.append.append import Appender
+from firnline.commit import append_log, base, fold, invariants, transaction
+from firnline.commit.outputs import Outputs
+from firnline.errors import CommitExpiredError, CommitUnknownError, ObjectExistsError
+from firnline.log import codec, dated, reader, union
+from firnline.operations import kernel_tasks as merge_tasks
+from firnline.operations.cleanup import plan as plan_cleanup
+from firnline.operations.cleanup import run as cleanup
+from firnline.operations.replace import run as replace
+from firnline.operations.replace.rows import NewRows
+from firnline.operations.sweep import plan as plan_sweep
+from firnline.operations.sweep import run as sweep
+from firnline.properties.in_force import current
+from firnline.state import checkpoint, health, snapshot
+from firnline.store import create
+from simulation.rules.breaking import Mutation, put
+from simulation.rules.keys import MORE, MORE_RARE
+from simulation.rules.properties import PROPERTIES
+from simulation.rules.streams import STREAMS
+
+
+def _no_conflict_check() -> None:
+    put(transaction, "_refuse_conflict", lambda *_: None)
+    put(invariants, "INVARIANTS", ())
+
+
+def _append_q_from_log() -> None:
+    real = Appender._begin
+
+    def begin(self: Any) -> Any:
+        origin = real(self)
+        table = self._table
+        logs = [table.paths.parse_log(m.key).seq for m in table.store.list(table.paths.log_dir)]
+        return dataclasses.replace(origin, q=max(logs, default=0))
+
+    Appender._begin = begin  # type: ignore[method-assign] # the point of it
+
+
+def _zombie_publisher() -> None:
+    def publish(table: Any, header: Any, log_file: bytes, _read_at_ms: int) -> bool:
+        create.create(table.store, header.log, log_file)
+        return True
+
+    for module in (base, transaction):
+        put(module, "publish", publish)
+
+
+def _no_commit_ttl() -> None:
+    put(transaction, "_age_ms", lambda _table, _began_ms: 0)
+
+
+def _no_append_ttl() -> None:
+    put(append_log, "_latest_ms", lambda *_, **__: (sys.maxsize, sys.maxsize))
+
+
+def _raw_carry() -> None:
+    def carried(snap: Any, keys: Any, own: Any, _purged: int) -> list[Any]:
+        return [m for key in keys for m in snap.contents[key].markers if m.p not in own]
+
+    put(fold, "_carried", carried)
+    put(invariants, "INVARIANTS", ())
+
+
+def _purge_ignores_inputs() -> None:
+    put(fold, "_listed_alive", lambda _snapshot, _paths: set())
+
+
+def _own_sequence() -> None:
+    real = merge_tasks._marker
+
+    def marker(*args: Any, **named: Any) -> Any:
+        return msgspec.structs.replace(real(*args, **named), q=None)
+
+    put(merge_tasks, "_marker", marker)
+
+
+def _drop_deletes_early() -> None:
+    put(fold, "delete_is_over", lambda *_: True)
+
+
+def _grace_from_tombstone() -> None:
+    real_dead, real_logs = plan_cleanup._dead_parts, plan_cleanup._folded_logs
+
+    def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def buried(snap: Any, grace: int, *more: Any, **named: Any) -> list[Any]:
+            found = real(snap, grace, *more, **named)
+            return [dataclasses.replace(b, due=b.tmb + grace) for b in found]
+
+        return buried
+
+    put(plan_cleanup, "_dead_parts", by_tombstone(real_dead))
+    put(plan_cleanup, "_folded_logs", by_tombstone(real_logs))
+
+
+def _horizon_unconfirmed() -> None:
+    def horizon(snap: Any, confirmed: Any) -> int:
+        times = [m.tmb for p, m in snap.parts.items() if m.tmb is not None and p in confirmed]
+        return int(max([snap.purged, *times]))
+
+    put(cleanup, "purge_horizon", horizon)
+
+
+def _sweep_reads_the_log_only() -> None:
+    def take_base(table: Any, **_: Any) -> Any:
+        read = snapshot.read_snapshot(table.store, table.paths, everything=True)
+        known = current(read.properties)
+        return base.Base(read, table.clock.elapsed_ms(), table.under(known), known)
+
+    put(sweep, "take_base", take_base)
+
+
+def _no_orphan_floor() -> None:
+    put(plan_sweep, "FLOOR_MS", 0)
+    put(sweep, "_grace", lambda *_: 0)
+
+
+def _reader_skips_what_is_gone() -> None:
+    def fetch(self: Any, keys: Any, contents: Any) -> bool:
+        for key, data in self.store.get_many(keys):
+            if data is not None:
+                contents[key] = codec.decode(key, data, self.paths)
+        return True
+
+    reader.__dict__["_Fetch"].__call__ = fetch
+
+
+def _exists_is_a_rival() -> None:
+    def created(store: Any, key: str, data: bytes, **_: Any) -> bytes | None:
+        try:
+            store.put_new(key, data)
+        except ObjectExistsError:
+            return b"somebody else's"
+        return None
+
+    put(transaction, "create", created)
+
+
+def _unknown_is_a_failure() -> None:
+    real = transaction._create_transaction
+
+    def attempt(table: Any, began_ms: int, header: Any, data: bytes, told: Any) -> bool:
+        try:
+            return real(table, began_ms, header, data, told)
+        except CommitUnknownError as error:
+            told.may_stand = False
+            raise CommitExpiredError("gave up", next_step="") from error
+
+    put(transaction, "_create_transaction", attempt)
+
+
+def _interrupted_is_failed() -> None:
+    def abandon(self: Outputs, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            self.attempt.may_stand = False
+        real(self, error)
+
+    real = Outputs._abandon
+    Outputs._abandon = abandon  # type: ignore[method-assign] # the point of it
+
+
+def _time_is_the_clocks() -> None:
+    put(transaction, "time_after", lambda _names, now_ms: now_ms)
+    put(invariants, "INVARIANTS", ())
+
+
+def _alive_beats_dead() -> None:
+    real = union.combine
+
+    def combine(a: Any, b: Any) -> Any:
+        made = real(a, b)
+        return made if None not in (a.tmb, b.tmb) else msgspec.structs.replace(made, tmb=None)
+
+    put(union, "combine", combine)
+
+
+def _checkpoint_always_usable() -> None:
+    put(checkpoint, "is_usable", lambda _checkpoint, _listing: True)
+
+
+def _replace_under_itself() -> None:
+    real = NewRows.added_to
+
+    def added_to(self: NewRows, change: Any) -> Any:
+        made = real(self, change)
+        own = {part.key for part in self.parts}
+        adds = [msgspec.structs.replace(m, q=0) if m.p in own else m for m in made.adds]
+        return dataclasses.replace(made, adds=tuple(adds))
+
+    NewRows.added_to = added_to  # type: ignore[method-assign] # the point of it
+
+
+def _replace_without_record() -> None:
+    real = replace.__dict__["change"]
+
+    def change(snap: Any, found: Any, plan: Any, _records: Any, op: str) -> Any:
+        return real(snap, found, plan, [], op)
+
+    put(replace, "change", change)
+
+
+def _unlisted_is_gone() -> None:
+    real = fold._stones
+
+    def stones(snap: Any, keys: Any, open_still: Any, _cutoff: int) -> dict[str, int]:
+        return real(snap, keys, open_still, sys.maxsize)
+
+    put(fold, "_stones", stones)
+
+
+def _lost_is_whole() -> None:
+    real = health.judge
+
+    def judge(*args: Any) -> health.Health:
+        found = real(*args)
+        return found if found.state != "lost" else health.Health("whole")
+
+    put(health, "judge", judge)
+
+
+def _published_on_any_log() -> None:
+    put(health, "_not_on", lambda *_: "")
+
+
+def _standing_is_ignored() -> None:
+    real = health.Log.of
+
+    def of(log: Any) -> health.Log:
+        return dataclasses.replace(real(log), standing=())
+
+    health.Log.of = of  # type: ignore[method-assign] # the point of it
+
+
+def _dates_are_waited_for() -> None:
+    put(dated, "since", lambda t, seen, _now: max(t, seen))
+
+
+def _dates_are_believed() -> None:
+    put(dated, "listed", lambda _: {})
+    put(dated, "recorded", lambda _: {})
+
+
+def _dates_are_forgotten() -> None:
+    put(dated, "is_over", lambda line, *_: line.startswith(b'{"dated"'))
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "clean-up waits for dates that are far ahead": Mutation(_dates_are_waited_for, 27),
+    "the past goes by dates that are far ahead": Mutation(_dates_are_believed, 27),
+    "a fold forgets when what is dated ahead took effect": Mutation(_dates_are_forgotten, 120),
+    "no conflict check": Mutation(_no_conflict_check, 9),
+    "append reads its sequence from the log": Mutation(_append_q_from_log, 3),
+    "a publisher never is too late": Mutation(_zombie_publisher, 19),
+    "no commit_ttl": Mutation(_no_commit_ttl, 230),
+    "no append.ttl": Mutation(_no_append_ttl, 89),
+    "a fold copies markers as they stand": Mutation(_raw_carry, 0),
+    "a purge ignores who lists a part alive": Mutation(_purge_ignores_inputs, 39),
+    "new parts have the sequence of their own transaction": Mutation(_own_sequence, 303),
+    "delete records are dropped at once": Mutation(_drop_deletes_early, 38),
+    "the grace is counted from the tombstone alone": Mutation(_grace_from_tombstone, 11),
+    "the horizon passes what is not confirmed": Mutation(_horizon_unconfirmed, 12),
+    "an orphan of any age is swept": Mutation(_no_orphan_floor, 5),
+    "a reader skips log files that are gone": Mutation(_reader_skips_what_is_gone, 3),
+    "'exists already' always is a rival": Mutation(_exists_is_a_rival, 282),
+    "an unknown commit counts as failed": Mutation(_unknown_is_a_failure, 798),
+    "an interrupt after the put deletes the outputs": Mutation(_interrupted_is_failed, 28),
+    "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
+    "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
+    "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
+    "a replace leaves no record": Mutation(_replace_without_record, 23),
+    "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 5),
+    "a lost log is read as it is": Mutation(_lost_is_whole, 1),
+    "a transaction is published on any log": Mutation(_published_on_any_log, 199),
+    "what the newest transaction stands on may be gone": Mutation(_standing_is_ignored, 93),
+    **MORE,
+    **STREAMS,
+    **PROPERTIES,
+}
+"""Name of the rule that is broken -> what breaks it, and a seed that finds it."""
+
+RARE: dict[str, Callable[[], None]] = {
+    "the sweep publishes nothing first": _sweep_reads_the_log_only,
+    "a fold forgets what a torn listing does not show": _unlisted_is_gone,
+    **MORE_RARE,
+}
+"""Rules that need a rare world: no seed is known that finds them; unit tests do."""
+
+
+def breaking(rule: str) -> Callable[[], None]:
+    """Return what switches a rule off, with a known seed or without one."""
+    return RARE[rule] if rule in RARE else MUTATIONS[rule].switch_off

@@ -1,0 +1,292 @@
+"""One seed: actors come, act between each other's requests, and go; the oracle looks on."""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import greenlet
+
+from firnline.append import run as append_run
+from firnline.commit import fold
+from firnline.operations.rebuild import inventory as remains
+from firnline.operations.replace import rows as replace_rows
+from firnline.operations.restore import run as restore
+from firnline.store.probe import forget
+from simulation import rows
+from simulation.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
+from simulation.chance import Chance, Event
+from simulation.disaster import (
+    clear_the_place,
+    is_refused,
+    lose_a_part,
+    lose_the_log,
+    read_footers,
+    try_to_rebuild,
+)
+from simulation.kinds import KINDS, settings_of
+from simulation.mix import Mix
+from simulation.oracle import Oracle
+from simulation.settings import wanted_by
+from simulation.stage import Stage, stage_of
+from simulation.streams import Audience
+from simulation.world import AHEAD, TICK, Actor, Violation, World, resume
+
+_SKEWS: dict[str, tuple[int, ...]] = {
+    "append": (0, 0, -200 * TICK, 150 * TICK),
+    "cleanup": (0,),
+    "sweep": (0,),
+}
+"""Of the clocks of those who do it: only that of who deletes has to be right."""
+_OTHER_SKEWS = (0, 0, 0, -1000 * TICK, AHEAD)
+_YEARS = 10 * 365 * 86_400_000
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder that is made and removed, not a name to guess
+"""Appends want a scratch folder each, and a busy disk takes longer for it than all the rest."""
+_TRIES = 12
+"""Of a rebuild; nothing goes wrong in the last."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A promise that did not hold in a seed."""
+
+    seed: int
+    step: int
+    what: str
+
+
+@dataclass
+class Played:
+    """What became of a seed."""
+
+    finding: Finding | None
+    trace: list[str]
+    stats: Counter[str]
+    events: tuple[Event, ...] = ()
+    """What happened by chance."""
+
+
+def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
+    """Run one seed to its end or its first violation; of its events only those that are kept."""
+    chance = Chance(seed, kept)
+    r = chance.stream(0)
+    mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
+    world = World(chance, mix, settings_of(mix))
+    oracle = Oracle(world)
+    world.on_put = oracle.on_put
+    try:
+        with _light(mix):
+            _play(world, oracle)
+        finding = None
+    except Violation as violation:
+        finding = Finding(seed, world.step, str(violation))
+    return Played(finding, world.trace, oracle.stats, tuple(chance.events))
+
+
+@contextmanager
+def _light(mix: Mix) -> Iterator[None]:
+    """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
+    put: list[tuple[ModuleType, str, object]] = [
+        (append_run, "write_part", rows.write_part),
+        (remains, "many_facts", read_footers),
+        (replace_rows, "row_check", rows.unchecked),
+        (restore, "each", rows.one_by_one),
+        (fold, "TIER", mix.tier),
+    ]
+    real = [(module, name, module.__dict__[name]) for module, name, _ in put]
+    folder, level = tempfile.gettempdir(), logging.root.manager.disable
+    for module, name, other in put:
+        module.__dict__[name] = other
+    tempfile.tempdir = str(_MEMORY) if _MEMORY.is_dir() else folder
+    forget()  # every world has its own store
+    logging.disable(logging.CRITICAL)  # thousands of runs that fail as they must
+    try:
+        yield
+    finally:
+        for module, name, own in real:
+            module.__dict__[name] = own
+        tempfile.tempdir = folder
+        logging.disable(level)
+
+
+def play_seeds(first: int, count: int) -> Finding | Counter[str]:
+    """Several seeds; the first finding, or what happened in all of them."""
+    total: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        played = play_seed(seed)
+        if played.finding is not None:
+            return played.finding
+        total.update(played.stats)
+    return total
+
+
+@dataclass
+class _Cast:
+    """Who is on the stage."""
+
+    world: World
+    oracle: Oracle
+    names: list[str] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    actors: list[tuple[Actor, greenlet.greenlet]] = field(default_factory=list)
+
+    def enter(self) -> None:
+        """Now and then somebody new."""
+        world = self.world
+        full = len(self.awake()) >= world.mix.busy and world.chance.kept is None
+        if full or not world.chance.happens("spawn", world.step, 0, 0.3):
+            return
+        r = world.chance.stream(world.step, 1)
+        name = r.choices(self.names, self.weights)[0] if self.oracle.landed else "append"
+        skew = r.choice(_SKEWS.get(name, _OTHER_SKEWS))
+        if name == "append" and world.chance.happens("ahead", world.step, 0, world.mix.ahead):
+            skew = _YEARS
+        self.start(name, skew, r)
+
+    def start(self, name: str, skew: int, r: random.Random) -> Actor:
+        """An actor, before its first request."""
+        world = self.world
+        hub = greenlet.getcurrent()
+        actor = Actor(world, f"{name}-{world.step}", world.step, skew, hub, r)
+        settings = wanted_by(world, actor)
+        play = playing(name, stage_of(world, self.oracle, actor, settings))
+        self.actors.append((actor, greenlet.greenlet(play)))
+        return actor
+
+    def awake(self) -> list[tuple[Actor, greenlet.greenlet]]:
+        """Those that do not stand still."""
+        step = self.world.step
+        return [one for one in self.actors if one[0].frozen_until <= step]
+
+    def act(self) -> None:
+        """One actor goes on to its next request, unless it is paused."""
+        step, chance = self.world.step, self.world.chance
+        awake = self.awake()
+        if not awake:
+            return
+        chosen = min(awake, key=lambda one: chance.roll(step, one[0].number))
+        actor, thread = chosen
+        if chance.happens("pause", step, actor.number, self.world.mix.pause):
+            actor.stand_still(chance.stream(step, actor.number).randint(30, 400))
+        elif not resume(thread):
+            if actor.dead:
+                self.oracle.stats["crash"] += 1
+            self.actors.remove(chosen)
+
+    def survive_a_lost_log(self) -> None:
+        """Everybody stops, the log is gone, and it is rebuilt, after as many tries as it takes."""
+        world, oracle = self.world, self.oracle
+        self.leave()
+        live = lose_the_log(world, oracle)
+        if any(key.startswith(world.paths.txn_dir) for key in world.objects):
+            self._is_refused(2)  # or sees the right rows
+        elif not live:
+            return
+        self._rebuild(live)
+
+    def survive_a_lost_part(self) -> None:
+        """Everybody stops, log files are gone, and if anybody cannot go on the log is rebuilt."""
+        world, oracle = self.world, self.oracle
+        self.leave()
+        live = lose_a_part(world, oracle, world.chance.stream(world.step, 4720))
+        if live is None or not self._is_refused(0):
+            return
+        oracle.forgive_past(world.now)
+        oracle.stats["log lost in part"] += 1
+        self._rebuild(live)
+        if self._is_refused(1):
+            raise Violation("a rebuild does not mend a log that is lost in part")
+
+    def _is_refused(self, number: int) -> bool:
+        """Everybody looks at the log, and nothing goes wrong."""
+        world, found = self.world, list[bool]()
+        world.calm = True
+        number += 3 * (world.mix.steps * (_TRIES + 2) + world.step)
+        r = world.chance.stream(number)
+        actor = Actor(world, "looks", number, 0, greenlet.getcurrent(), r)
+        stage = stage_of(world, self.oracle, actor)
+        thread = greenlet.greenlet(lambda: found.append(is_refused(stage)))
+        while resume(thread):
+            pass
+        world.calm = False
+        return found[0]
+
+    def _rebuild(self, live: frozenset[str]) -> None:
+        """As many tries as it takes."""
+        world, oracle, done = self.world, self.oracle, list[bool]()
+        for tries in range(_TRIES):
+            world.calm = tries == _TRIES - 1
+            number = world.mix.steps * (tries + 1) + world.step
+            r = world.chance.stream(number)
+            actor = Actor(world, f"rebuild-{tries}", number, 0, greenlet.getcurrent(), r)
+            thread = greenlet.greenlet(
+                partial(try_to_rebuild, stage_of(world, oracle, actor), live, done)
+            )
+            while resume(thread):
+                world.now += TICK
+            if done:
+                break
+        world.calm = False
+        oracle.adopt()
+
+    def leave(self) -> None:
+        """Everybody ends where they stand."""
+        for actor, thread in self.actors:
+            actor.dead = True
+            resume(thread)
+        self.actors.clear()
+
+
+def _play(world: World, oracle: Oracle) -> None:
+    left_out = KINDS[world.mix.kind].without
+    weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
+    cast = _Cast(world, oracle, list(weights), list(weights.values()))
+    audience = Audience(world, oracle)
+    try:
+        steps = range(world.mix.steps)
+        for world.step in steps:
+            _pass_time(world)
+            world.land_late_puts()
+            clear_the_place(world, oracle)
+            cast.enter()
+            cast.act()
+            audience.act()
+            if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
+                cast.survive_a_lost_log()
+            if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
+                cast.survive_a_lost_part()
+            oracle.check()
+    finally:
+        cast.leave()
+        audience.leave()
+    world.calm = True
+    audience.finish()
+    _at_the_end(world, oracle, find_nothing)
+    if world.mix.ahead:
+        _at_the_end(world, oracle, wait_for_nothing)
+
+
+def _at_the_end(world: World, oracle: Oracle, looks: Callable[[Stage], None]) -> None:
+    """Somebody who looks at the table once everybody has left."""
+    hub = greenlet.getcurrent()
+    actor = Actor(world, "verify", world.mix.steps, 0, hub, world.chance.stream(world.mix.steps))
+    thread = greenlet.greenlet(partial(looks, stage_of(world, oracle, actor)))
+    while resume(thread):
+        pass
+
+
+def _pass_time(world: World) -> None:
+    if world.chance.happens("leap", world.step, 0, world.mix.jump):
+        ticks = (150, 250, 600)[int(world.chance.roll(world.step, 2) * 3)]
+        world.tell(f"{ticks * TICK / 3_600_000:.1f} hours pass")
+    else:
+        ticks = (0, 1, 1, 2, 5)[int(world.chance.roll(world.step, 3) * 5)]
+    world.now += ticks * TICK

@@ -1,0 +1,54 @@
+"""Settings of processes: those of the table, none at all, or others; and how they change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline.operations.properties.run import run_apply
+from firnline.settings.load import TableSettings
+from simulation.kinds import settings_of
+from simulation.stage import Stage
+from simulation.world import GRACE, ROOT, TTL, Actor, World
+
+_FACTORS = (0.5, 1, 2)
+
+
+def wanted_by(world: World, actor: Actor) -> TableSettings:
+    """Settings that a process comes with: what differs from the table's must not matter.
+
+    Only of a table that is there already: its first append says what it is.
+    """
+    there = any(key.startswith(world.paths.txn_dir) for key in world.objects)
+    roll = world.chance.roll(actor.number, 4731)
+    if not there or roll >= world.mix.differ:
+        return world.settings
+    keyed = bool(world.settings.primary_key)
+    return (_root_alone, _in_a_hurry, _of_another_key if keyed else _in_a_hurry)[
+        int(roll / world.mix.differ * 3)
+    ](world)
+
+
+def _root_alone(world: World) -> TableSettings:
+    """As of a root URL: how parts are made, and nothing of what they mean."""
+    known = world.settings
+    found = TableSettings.model_validate({"name": "t", "root": ROOT})
+    return found.model_copy(update={"merge": known.merge, "rewrite": known.rewrite})
+
+
+def _in_a_hurry(world: World) -> TableSettings:
+    """Nobody who went by these would wait for anybody."""
+    return settings_of(world.mix, ttl=TTL // 16, grace=GRACE // 16)
+
+
+def _of_another_key(world: World) -> TableSettings:
+    found: dict[str, Any] = {"primary_key": ("k",), "version": None, "deleted": None}
+    return world.settings.model_copy(update=found | {"deleted_keep": None})
+
+
+def change_properties(stage: Stage) -> None:
+    """The table's times to live become shorter or longer, while others go by those of before."""
+    r, world = stage.r, stage.world
+    ttl, grace = int(r.choice(_FACTORS) * TTL), int(r.choice((0.25, 1, 2)) * GRACE)
+    stage.actor.tell(f"begins: append.ttl and commit_ttl {ttl} ms, grace {grace} ms")
+    wants = settings_of(world.mix, ttl=ttl, grace=grace)
+    run_apply(stage.with_settings(wants).table, stage.run)

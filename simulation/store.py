@@ -1,0 +1,199 @@
+"""The store of one actor: pages, interruptions between requests, faults, lost answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
+from firnline.store.base import Counters, Deleted, ObjectMeta
+from simulation.world import IN_FLIGHT, Actor, LatePut
+
+_AGAIN = 0.4
+"""Chance that the request after a failed one fails, too."""
+PAGE = 5
+"""Objects of one page of a listing: between two pages the world goes on."""
+_FAULTS = {
+    "unsent": "gets a 503; nothing was stored",
+    "lost": "gets no answer; it was stored",
+    "repeated": "is told 412: its own first try had stored it, or a rival",
+    "late": "gets no answer; it is still under way",
+    "conflict": "is told 409: two puts at once, and neither may be stored",
+}
+BATCH = 3
+"""Keys of one batch delete."""
+
+
+@dataclass
+class SimStore:
+    """A ``firnline.store.base.Store`` on the world's objects."""
+
+    actor: Actor
+    counters: Counters = field(default_factory=Counters)
+    where: str = "simulation"
+    """One store for all actors: one of them probes it."""
+    _failed: bool = False
+
+    def _fails(self, more: float = 1.0) -> bool:
+        fault = self.actor.world.mix.fault
+        # What is broken is often still broken a moment later, when the answer is to be read back.
+        again = _AGAIN if fault and self._failed else 0.0
+        self._failed = self.actor.suffers("fault", max(fault * more, again))
+        return self._failed
+
+    def _unavailable(self, what: str) -> StoreUnavailableError:
+        self.actor.tell(f"    gets a 503 for {what}")
+        return StoreUnavailableError(f"no answer to {what}", next_step="try again")
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create-only; the answer may be lost, or come before the effect."""
+        what = f"put {key}"
+        world = self.actor.world
+        called = world.now
+        self.actor.request(what)
+        self.counters.put += 1
+        if world.now - called > IN_FLIGHT:
+            # Code looks at the clock right before this; what a connection cannot do, a pause in
+            # this very place may not do either.
+            raise OutcomeUnknownError(f"{key} timed out", next_step="read it back")
+        if key.startswith(world.paths.txn_dir):
+            world.looked.setdefault(data, world.listed.get(self.actor.name, 0))
+        if self._fails():
+            self._faulty_put(key, data)
+            return
+        if key in world.objects:
+            raise ObjectExistsError(f"{key} exists", next_step="read it back")
+        world.put(key, data)
+        self.actor.answered(what)
+        if key.startswith(world.paths.txn_dir) and self.actor.suffers("nap", world.mix.nap):
+            self.actor.stand_still(self.actor.r.randint(100, 900))
+
+    def _faulty_put(self, key: str, data: bytes) -> None:
+        world = self.actor.world
+        kind = self.actor.r.choice(["unsent", "lost", "repeated", "late", "conflict"])
+        self.actor.tell(f"    {_FAULTS[kind]}")
+        if kind == "unsent":
+            raise StoreUnavailableError(f"{key} was not sent", next_step="try again")
+        if kind == "late":
+            due = world.step + self.actor.r.randint(1, 200)
+            world.late.append(LatePut(due, world.now, key, data))
+            raise OutcomeUnknownError(f"no answer to {key}", next_step="read it back")
+        if kind != "conflict" and key not in world.objects:
+            world.put(key, data)
+        if kind == "lost":
+            raise OutcomeUnknownError(f"no answer to {key}", next_step="read it back")
+        # The client repeated it, or two puts were in flight.
+        raise ObjectExistsError(f"{key} exists", next_step="read it back")
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Under a fresh name."""
+        self.put_data(key, path.read_bytes())
+
+    def put_data(self, key: str, data: bytes) -> None:
+        """As ``put_file``, of bytes."""
+        what = f"upload {key}"
+        self.actor.request(what)
+        self.counters.put += 1
+        if self._fails():
+            raise self._unavailable(what)
+        self.actor.world.put(key, data)
+        self.actor.answered(what)
+
+    def copy(self, source: str, key: str) -> None:
+        """Server-side."""
+        self.put_data(key, self._read(source))
+
+    def _read(self, key: str) -> bytes:
+        found = self.actor.world.objects.get(key)
+        if found is None:
+            raise ObjectNotFoundError(f"{key} is not there", next_step="look for it")
+        return found.data
+
+    def get(self, key: str) -> bytes:
+        """The whole object."""
+        what = f"get {key}"
+        self.actor.request(what)
+        self.counters.get += 1
+        if self._fails(0.5):
+            raise self._unavailable(what)
+        return self._read(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Some of its bytes."""
+        return self.get(key)[start : start + length]
+
+    def get_file(self, key: str, path: Path) -> int:
+        """Into a file."""
+        return path.write_bytes(self.get(key))
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        """In an order that nobody promised; interrupted now and then, not at every object."""
+        order = list(keys)
+        self.actor.r.shuffle(order)
+        for key in order:
+            try:
+                if self.actor.r.random() < 0.3:
+                    yield key, self.get(key)
+                else:
+                    self.counters.get += 1
+                    yield key, self._read(key)
+            except ObjectNotFoundError:
+                yield key, None
+
+    def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
+        """As ``get_many``."""
+        for key, data in self.get_many(keys):
+            yield key, None if data is None else data[:length]
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Page by page, each of its own moment."""
+        last, world = start_after, self.actor.world
+        while True:
+            what = f"list {prefix} after {last}"
+            self.actor.request(what)
+            if prefix == world.paths.log_dir and last == start_after:
+                world.listed[self.actor.name] = world.step
+            self.counters.list += 1
+            if self._fails(0.5):
+                raise self._unavailable(what)
+            objects = self.actor.world.objects
+            after = (k for k in sorted(objects) if k.startswith(prefix) and k > (last or ""))
+            page = [ObjectMeta(k, len(objects[k].data), objects[k].at) for k in islice(after, PAGE)]
+            yield from page
+            if len(page) < PAGE:
+                return
+            last = page[-1].key
+
+    def head(self, key: str) -> ObjectMeta:
+        """Size and time."""
+        self.actor.request(f"head {key}")
+        self.counters.head += 1
+        size = len(self._read(key))
+        return ObjectMeta(key, size, self.actor.world.objects[key].at)
+
+    def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
+        """In batches; single keys may fail, with or without an effect."""
+        rest = iter(keys)
+        while batch := list(islice(rest, BATCH)):
+            what = f"delete {' '.join(batch)}"
+            self.actor.request(what)
+            self.counters.delete += 1
+            for key in batch:
+                yield self._delete(key)
+            self.actor.answered(what)
+
+    def _delete(self, key: str) -> Deleted:
+        if not self._fails():
+            self.actor.world.remove(key)
+            return Deleted(key)
+        if self.actor.r.random() < 0.5:
+            self.actor.world.remove(key)
+        return Deleted(key, StoreError(f"{key}: no answer", next_step="try again"))

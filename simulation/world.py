@@ -1,0 +1,237 @@
+"""A world in which the real code runs and everything that can go wrong does, from one seed.
+
+Actors are greenlets; every request to the store is where one of them may be interrupted, paused,
+crashed or lied to. Time is a number, objects are a dictionary.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import greenlet
+
+from firnline.ids import format_uuid7
+from firnline.paths import TablePaths
+from firnline.settings.load import TableSettings
+from simulation.chance import Chance
+from simulation.mix import Mix
+
+TICK = 123_429
+"""Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
+GRACE = 400 * TICK
+TTL = 300 * TICK
+AHEAD = 80 * TICK
+"""How far the clock of maintenance may be ahead."""
+START_MS = 1_700_000_000_000
+ROOT = "memory://simulation/t"
+SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
+"""Key, partition, user."""
+
+
+KEY_STEP = 100_000
+"""Between the keys of two appended rows."""
+
+
+class Violation(Exception):  # noqa: N818 - a finding, not a fault of the program
+    """A promise that did not hold."""
+
+
+class Crashed(BaseException):
+    """What a crash feels like to the code that it hits."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, a signal, no memory: the code that it hits ends, and may ask for more on its way."""
+
+
+_INTERRUPTS = 0.3
+"""Of crashes, the share that are interrupts."""
+
+
+@dataclass
+class Stored:
+    """One object."""
+
+    data: bytes
+    at: int
+    """Last modified, by the store's clock."""
+
+
+IN_FLIGHT = 40 * TICK
+"""No network holds a request back for longer."""
+
+
+@dataclass(frozen=True)
+class LatePut:
+    """A put whose sender has given up."""
+
+    due: int
+    """The step in which it takes effect."""
+    sent: int
+    key: str
+    data: bytes
+
+
+@dataclass
+class World:
+    """Everything there is."""
+
+    chance: Chance
+    mix: Mix
+    settings: TableSettings
+    now: int = START_MS
+    objects: dict[str, Stored] = field(default_factory=dict)
+    version: int = 0
+    """Goes up with every change that a reader could notice."""
+    step: int = 0
+    trace: list[str] = field(default_factory=list)
+    on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
+    """Told of every new object; says what it means."""
+    late: list[LatePut] = field(default_factory=list)
+    calm: bool = False
+    """Nothing goes wrong any more."""
+    listed: dict[str, int] = field(default_factory=dict)
+    """Actor -> step in which it last began to list the log."""
+    looked: dict[bytes, int] = field(default_factory=dict)
+    """Transaction's file -> the same of who sent it, when it was first sent."""
+    _ids: int = 0
+
+    @property
+    def paths(self) -> TablePaths:
+        """Keys of the one table."""
+        return TablePaths("t")
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store an object and tell the oracle."""
+        self.objects[key] = Stored(data, self.now)
+        if key.startswith((self.paths.log_dir, self.paths.txn_dir)):
+            self.version += 1
+        if meaning := self.on_put(key, data):
+            self.tell(f"    = {meaning}")
+
+    def tell(self, what: str) -> None:
+        """Note in the trace what happens in this step."""
+        self.trace.append(f"{self.step:4} {what}")
+
+    def remove(self, key: str) -> None:
+        """Delete an object, if it is there."""
+        if self.objects.pop(key, None) is not None:
+            self.version += 1
+
+    def next_key(self) -> int:
+        """The key of an appended row; between two of them is room for the rows of replaces."""
+        return self.next_id() * KEY_STEP
+
+    def next_id(self) -> int:
+        """A number that nobody had."""
+        self._ids += 1
+        return self._ids
+
+    def land_late_puts(self) -> None:
+        """Let requests take effect whose sender has long given up."""
+        due = [put for put in self.late if put.due <= self.step]
+        self.late = [put for put in self.late if put.due > self.step]
+        for put in due:
+            if put.key not in self.objects and self.now - put.sent <= IN_FLIGHT:
+                self.tell(f"a put that was long given up takes effect: {put.key}")
+                self.put(put.key, put.data)
+
+
+@dataclass
+class Actor:
+    """One process: its own clock skew and its own end."""
+
+    world: World
+    name: str
+    number: int
+    skew: int
+    hub: greenlet.greenlet
+    r: random.Random
+    dead: bool = False
+    frozen_until: int = 0
+    """Step until which it stands still."""
+    _chances: int = 0
+
+    def suffers(self, kind: str, probability: float) -> bool:
+        """Whether the next thing that can go wrong for it does."""
+        self._chances += 1
+        if self.world.calm:
+            return False
+        return self.world.chance.happens(kind, self.number, self._chances, probability)
+
+    def tell(self, what: str) -> None:
+        """Note it in the trace."""
+        self.world.tell(f"{self.name} {what}")
+
+    def stand_still(self, steps: int) -> None:
+        """Stopped, swapped out, or cut off from the network."""
+        self.frozen_until = self.world.step + steps
+        self.tell(f"stands still for {steps} steps")
+
+    def request(self, what: str) -> None:
+        """Somebody else may run now; a crash may come before the request has an effect."""
+        self._refuse_when_dead(what)
+        self.hub.switch(what)
+        self._refuse_when_dead(what)  # the world may have ended meanwhile
+        if self.suffers("crash", self.world.mix.crash):
+            self._end(f"before {what}")
+        self.tell(what)
+
+    def _refuse_when_dead(self, what: str) -> None:
+        if self.dead:
+            raise Crashed(what)
+
+    def answered(self, what: str) -> None:
+        """A crash may come after the effect, before the answer."""
+        if self.suffers("crash", self.world.mix.crash / 2):
+            self._end(f"after {what}")
+
+    def _end(self, when: str) -> None:
+        """Die here, or be interrupted."""
+        if self.world.chance.roll(self.number, self._chances, 17) < _INTERRUPTS:
+            self.tell(f"IS INTERRUPTED {when}")
+            raise Interrupted(when)
+        self.dead = True
+        self.tell(f"CRASHES {when}")
+        raise Crashed(when)
+
+
+def resume(thread: greenlet.greenlet) -> bool:
+    """Let an actor run to its next request; False when it has ended."""
+    try:
+        thread.switch()
+    except (Crashed, Interrupted):
+        return False
+    return not thread.dead
+
+
+@dataclass
+class SimClock:
+    """The clock of an actor's machine."""
+
+    actor: Actor
+
+    def now_ms(self) -> int:
+        """Wall clock, skewed."""
+        return self.actor.world.now + self.actor.skew
+
+    def elapsed_ms(self) -> int:
+        """Never skewed."""
+        return self.actor.world.now - START_MS
+
+    def sleep(self, seconds: float) -> None:
+        """Others go on meanwhile; time passes by itself."""
+        self.actor.request(f"sleep {seconds}")
+
+
+@dataclass
+class SimIds:
+    """Names that nobody had, in any order an actor's clock likes."""
+
+    world: World
+
+    def uuid7(self, now_ms: int) -> str:
+        """See ``Ids.uuid7``."""
+        return format_uuid7(now_ms, self.world.next_id())

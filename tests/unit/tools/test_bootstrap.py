@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import bootstrap
+from tools.bootstrap import SetupError, ask_java, ensure_java, parse_java
+
+SETTINGS = """Property settings:
+    java.home = /opt/java 17
+    java.specification.version = {version}
+    java.version = 17.0.15
+"""
+
+
+@pytest.mark.parametrize(("version", "major"), [("17", 17), ("1.8", 8), ("21", 21)])
+def test_the_version_of_java_is_read_old_form_and_new(version: str, major: int) -> None:
+    assert parse_java(SETTINGS.format(version=version)) == (major, "/opt/java 17")
+
+
+def test_what_is_not_java_has_no_version(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    assert ask_java(program) == (0, "")
+    assert ask_java(tmp_path / "missing") == (0, "")
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!/bin/sh\necho ' java.home = {folder}' >&2\n"
+        f"echo ' java.specification.version = {version}' >&2\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_a_java_that_is_too_old_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = fake_java(tmp_path / "old", "1.8"), fake_java(tmp_path / "new", "21")
+    monkeypatch.setattr(bootstrap, "java_candidates", lambda: iter([old, new]))
+    assert ensure_java() == str(tmp_path / "new")
+
+
+def test_without_java_and_root_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = fake_java(tmp_path / "old", "1.8")
+    monkeypatch.setattr(bootstrap, "java_candidates", lambda: iter([old]))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SetupError, match=r"needs Java 17 or newer.*version 8.*packages\.txt"):
+        ensure_java()
+
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+[project]
+name = "firnline"
+[tool.ruff]
+line-length = 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "anew"),
+    [
+        ("requirements.lock", "one", "two", True),
+        ("pyproject.toml", "firnline", "other", True),
+        ("pyproject.toml", "hatchling", "setuptools", True),
+        ("pyproject.toml", "100", "120", False),
+    ],
+)
+def test_the_environment_is_made_anew_when_what_it_is_made_from_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, anew: bool
+) -> None:
+    monkeypatch.setattr(bootstrap, "REPO", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "requirements.lock").write_text("one")
+    before = bootstrap.wanted_stamp()
+    path = tmp_path / file
+    path.write_text(path.read_text().replace(old, new))
+    assert (bootstrap.wanted_stamp() != before) == anew

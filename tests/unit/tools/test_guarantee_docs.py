@@ -1,0 +1,30 @@
+"""docs/guarantees.md names tests that exist, and every rule that the simulation can break."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from simulation.rules.catalogue import MUTATIONS
+from tools.bootstrap import REPO
+
+TEXT = (REPO / "docs" / "guarantees.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/.:*]+)`", TEXT))))
+def test_what_is_named_as_a_proof_exists(named: str) -> None:
+    path, _, test = named.partition("::")
+    files = list(REPO.glob(path))
+    assert files, path
+    if test:
+        assert f"def {test}(" in files[0].read_text(encoding="utf-8")
+
+
+def test_the_table_has_every_rule_that_can_be_switched_off_with_the_seed_that_finds_it() -> None:
+    rows = re.findall(r"^\| (.+?) \| (\d[\d,]*) \| .+ \|$", TEXT, re.MULTILINE)
+    assert rows == [(rule, f"{mutation.seed:,}") for rule, mutation in MUTATIONS.items()]
+
+
+def test_the_seed_of_every_rule_is_one_of_those_of_make_test_full() -> None:
+    assert all(mutation.seed < 20_000 for mutation in MUTATIONS.values())

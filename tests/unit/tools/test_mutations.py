@@ -1,0 +1,56 @@
+"""The list of mutations is true: each can be made, and names what is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simulation.rules.catalogue import MUTATIONS
+from tests.mutations.catalogue import RULES, SOURCES
+from tests.mutations.conditions import Module
+from tests.mutations.model import SIMULATION, Mutation
+from tests.mutations.page import markdown
+from tests.mutations.survivors import SURVIVORS
+from tools.bootstrap import REPO
+
+
+@pytest.mark.parametrize("mutation", SOURCES, ids=lambda mutation: mutation.name)
+def test_the_old_text_of_a_mutation_occurs_once(mutation: Mutation) -> None:
+    text = (REPO / mutation.file).read_text(encoding="utf-8")
+    assert text.count(mutation.old) == 1
+    compile(text.replace(mutation.old, mutation.new), mutation.file, "exec")
+
+
+@pytest.mark.parametrize("mutation", SOURCES, ids=lambda mutation: mutation.name)
+def test_what_is_to_catch_a_mutation_exists(mutation: Mutation) -> None:
+    assert mutation.caught_by
+    for catcher in mutation.caught_by:
+        path, _, test = catcher.partition("::")
+        assert catcher == SIMULATION or (REPO / path).exists(), catcher
+        assert not test or f"def {test}(" in (REPO / path).read_text(encoding="utf-8")
+
+
+def test_every_name_is_given_once() -> None:
+    names = Counter([each.name for each in SOURCES] + [rule.name for rule in RULES])
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_rule_of_the_simulation_is_among_them() -> None:
+    assert [rule.name for rule in RULES] == list(MUTATIONS)
+
+
+def test_they_are_at_least_sixty() -> None:
+    assert len(SOURCES) + len(RULES) >= 60
+
+
+def test_the_page_is_what_the_command_prints() -> None:
+    assert (REPO / "docs" / "mutations.md").read_text(encoding="utf-8") == markdown()
+
+
+@pytest.mark.parametrize("module", sorted({each.module for each in SURVIVORS}))
+def test_a_condition_that_is_judged_exists(module: str) -> None:
+    there = {(switch.owner, switch.text) for switch in Module.of(module).switches}
+    judged = [(each.function, each.switch) for each in SURVIVORS if each.module == module]
+    assert set(judged) <= there
+    assert len(set(judged)) == len(judged)

@@ -1,0 +1,177 @@
+"""A real S3 server for tests, benchmarks and the demo: versitygw on a local folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from firnline.errors import EnvironmentFaultError
+from tools.gotools import TOOLS
+
+REGION = "us-east-1"
+_READY_SECONDS = 300.0
+_STOP_SECONDS = 1.0  # it waits for connections that clients keep open; each object is whole anyway
+
+
+@dataclass(frozen=True)
+class StoreRoot:
+    """An empty place in a store that one test has to itself."""
+
+    kind: str
+    """``file`` or ``s3``."""
+    url: str
+    """Root URL of a table (or of several) without a slash at its end."""
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    """Environment variables that let AWS clients in; empty for ``file``."""
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class S3Server:
+    """One running server on a free port with keys of its own; a context manager.
+
+    Args:
+        data_dir: where the objects lie, as files; a bucket is a folder in it. Survives ``stop``,
+            so a later server on the same folder has the same objects.
+        bucket: made when it is not there.
+    """
+
+    region = REGION
+
+    def __init__(self, data_dir: Path, bucket: str = "firnline") -> None:
+        self.data_dir = data_dir
+        self.bucket = bucket
+        self.access_key = "AK" + secrets.token_hex(9).upper()
+        self.secret_key = secrets.token_urlsafe(30)
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """``http://127.0.0.1:port``."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id. Raises RuntimeError when it does not run."""
+        if self._process is None:
+            raise RuntimeError("the S3 server is not running")
+        return self._process.pid
+
+    def url(self, prefix: str = "") -> str:
+        """``s3://bucket/prefix``."""
+        return f"s3://{self.bucket}/{prefix}".rstrip("/")
+
+    def env(self) -> dict[str, str]:
+        """Environment variables with which AWS clients find this server and are let in."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            # Nothing on this machine may answer instead.
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    def make_bucket(self, name: str) -> None:
+        """Make one more bucket."""
+        (self.data_dir / name).mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> Self:
+        """Start and wait until it answers.
+
+        Raises:
+            EnvironmentFaultError: it cannot be built, or does not come up.
+        """
+        program = TOOLS["versitygw"].build()
+        self.make_bucket(self.bucket)
+        # Somebody else may take the port between the probe and the start.
+        for _ in range(3):
+            self.port = free_port()
+            self._process = self._spawn(program)
+            if self._wait_ready():
+                return self
+            self.stop()
+        raise EnvironmentFaultError(
+            f"the S3 server on {self.data_dir} did not come up",
+            next_step=f"read {self._log} and start it again",
+        )
+
+    def stop(self) -> None:
+        """End the process and wait until it is gone; the objects stay."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def _log(self) -> Path:
+        return self.data_dir.with_name(self.data_dir.name + ".log")
+
+    def _spawn(self, program: Path) -> subprocess.Popen[bytes]:
+        address = f"127.0.0.1:{self.port}"
+        options = ["--port", address, "--keep-alive", "--quiet", "--health", "/health"]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [str(program), *options, "posix", str(self.data_dir)],
+                # In the environment, not in the argument list, which every user can read.
+                env={
+                    "PATH": os.environ.get("PATH", ""),
+                    "ROOT_ACCESS_KEY": self.access_key,
+                    "ROOT_SECRET_KEY": self.secret_key,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C ends what uses the server first.
+                start_new_session=True,
+            )
+
+    def _wait_ready(self) -> bool:
+        deadline = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                return False
+            try:
+                with urllib.request.urlopen(f"{self.endpoint}/health", timeout=1):
+                    return True
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.02)
+        return False
