@@ -35,7 +35,7 @@ from pathlib import Path
 from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
-from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import asset_of, tables_of
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import pool_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.timeline_picture import marks
+from firnline.cli.drawing import marks
 from firnline.operations.inspect.axis import Axis
 from tests.support.cli import Outcome, settings_file
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tools.bootstrap import REPO
@@ -50,10 +51,13 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield node.name, (node.end_lineno or 0) - (before or 0)
 
 
-def test_every_file_holds_one_idea_and_functions_are_short() -> None:
+def test_every_file_holds_one_idea() -> None:
     files = [(name(p), len(p.read_text(encoding="utf-8").splitlines())) for p in code_files()]
-    long_files = [(path, lines) for path, lines in files if lines > MAX_FILE_LINES]
-    assert not long_files, "above this ask whether it is two ideas"
+    assert files
+    assert [each for each in files if each[1] > MAX_FILE_LINES] == [], "ask whether it is two ideas"
+
+
+def test_functions_are_short() -> None:
     long = [
         f"{name(path)}: {found} ({lines})"
         for path in code_files()
@@ -61,6 +65,41 @@ def test_every_file_holds_one_idea_and_functions_are_short() -> None:
         if lines > MAX_FUNCTION_LINES
     ]
     assert not long, f"functions over {MAX_FUNCTION_LINES} lines"
+
+
+def test_no_folder_holds_a_module_and_pieces_cut_off_it() -> None:
+    # What belongs to x stands in x.py, or x is a package.
+    stems = [(path.parent, path.stem) for path in code_files() if path.name != "__init__.py"]
+    assert stems
+    pieces = [
+        f"{name(folder)}: {one}.py and {other}.py"
+        for folder, one in stems
+        for beside, other in stems
+        if folder == beside and other.startswith(f"{one}_")
+    ]
+    assert pieces == []
+
+
+def imported(path: Path, modules: frozenset[str]) -> Iterator[str]:
+    """Modules of the product that a file imports as it runs, inside functions, too."""
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module in modules:
+            yield node.module
+        if isinstance(node, ast.ImportFrom):
+            yield from modules & {f"{node.module}.{alias.name}" for alias in node.names}
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    root = REPO / "include"
+    paths = {".".join(p.relative_to(root).with_suffix("").parts): p for p in root.rglob("*.py")}
+    modules = frozenset(paths)
+    graph = TopologicalSorter({m: set(imported(p, modules)) - {m} for m, p in paths.items()})
+    assert len(list(graph.static_order())) == len(paths)  # raises CycleError, which names it
 
 
 FRONT_DOOR = REPO / "include" / "firnline" / "__init__.py"

@@ -17,7 +17,7 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.param import ParamsDict
 
 from firnline.airflow.alerts import failure_alert, merge_deadline
-from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import asset_of, dag_id
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
 from firnline.airflow.work import InTaskWork, SparkWork, Work, pool_of

@@ -10,7 +10,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.dags import longest
-from firnline.airflow.submit_job import SubmitJob
+from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.airflow.verify import VerifyWork

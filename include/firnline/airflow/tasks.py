@@ -1,6 +1,6 @@
 """The tasks that every operation's DAG is made of: plan, run (in the task), report.
 
-What goes to Spark is ``firnline.airflow.submit_job``. Figures are plain data, cut for XCom
+What goes to Spark is ``firnline.airflow.submit``. Figures are plain data, cut for XCom
 (``firnline.airflow.figures.shortened``).
 """
 

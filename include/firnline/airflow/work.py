@@ -1,6 +1,6 @@
 """What a DAG's tasks need to know of an operation: its params, its plan, how it runs, what to say.
 
-One subclass of ``Work`` per operation; ``firnline.airflow.tasks`` and ``submit_job`` make tasks of
+One subclass of ``Work`` per operation; ``firnline.airflow.tasks`` and ``submit`` make tasks of
 it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import what they need.
 """
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.delete_progress import deleting
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
 from firnline.cli.options import (
@@ -18,6 +17,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:

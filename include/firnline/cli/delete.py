@@ -23,7 +23,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.plan import PartitionsOption
-from firnline.cli.read_progress import reading
+from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:

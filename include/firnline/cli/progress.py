@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line now and then elsewhere, nothing with --json.
+"""Show how far a run is: a bar on a terminal, a line now and then elsewhere, nothing with --json.
 
 On stderr, so that what a command prints can be piped; warnings of the run appear above the bar.
 """
@@ -8,76 +8,147 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from firnline.cli.failures import printable
 from firnline.clock import Clock
 
 if TYPE_CHECKING:
+    from firnline.operations.deletion import DeleteProgress
     from firnline.operations.merge.run import Progress
 
 _EVERY_MS = 5_000
 """Between two lines where there is no terminal."""
 
-Tell = Callable[["Progress"], None]
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """How far a run is, in whatever it counts."""
+
+    done: int
+    total: int
+    detail: str
+
+
+def merging(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[Progress], None]]:
+    """Give the callback of a merge, which shows its first and its last state in any case."""
+
+    def of(state: Progress) -> _Done:
+        parts = f"{state.parts_merged:,} of {state.parts_in:,} parts"
+        groups = f"{state.groups_done:,} of {state.groups:,} groups committed"
+        return _Done(state.parts_merged, state.parts_in, f"{parts}, {groups}")
+
+    def ends(state: Progress) -> bool:
+        return state.groups_done == state.groups
+
+    return _shown(f"merging {table}", clock, of, silent=silent, ends=ends)
+
+
+def reading(
+    verb: str, table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[Progress], None]]:
+    """Give the callback of a run that reads parts; ``verb`` is ``erasing from`` or the like."""
+
+    def of(state: Progress) -> _Done:
+        detail = f"{state.parts_merged:,} of {state.parts_in:,} parts read"
+        return _Done(state.parts_merged, state.parts_in, detail)
+
+    return _shown(f"{verb} {table}", clock, of, silent=silent)
+
+
+def deleting(
+    verb: str, table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[DeleteProgress], None]]:
+    """Give the callback of a run that deletes; ``verb`` is ``cleaning up`` or the like."""
+
+    def of(state: DeleteProgress) -> _Done:
+        failed = f", {state.failed:,} not" if state.failed else ""
+        detail = f"{state.deleted:,} of {state.objects:,} objects deleted{failed}"
+        return _Done(state.deleted + state.failed, state.objects, detail)
+
+    return _shown(f"{verb} {table}", clock, of, silent=silent)
 
 
 @contextmanager
-def merging(table: str, clock: Clock, *, silent: bool) -> Iterator[Tell]:
-    """Gives the callback for ``run_merge``."""
+def counting(what: str, clock: Clock, *, silent: bool) -> Iterator[Callable[[int, int], None]]:
+    """Give a callback that takes how many of how many objects are done."""
+
+    def of(state: tuple[int, int]) -> _Done:
+        return _Done(*state, f"{state[0]:,} of {state[1]:,} objects")
+
+    with _shown(what, clock, of, silent=silent) as tell:
+        yield lambda done, total: tell((done, total))
+
+
+@contextmanager
+def _shown(
+    title: str,
+    clock: Clock,
+    of: Callable[[StateT], _Done],
+    *,
+    silent: bool,
+    ends: Callable[[StateT], bool] | None = None,
+) -> Iterator[Callable[[StateT], None]]:
+    """Give the callback for a run; ``ends`` tells its last state, which then gets a line, too."""
     if silent:
         with _warnings(lambda _: None):
             yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(table) as tell:
-            yield tell
+        with _bar(title) as show:
+            yield lambda state: show(of(state))
     else:
+        lines = _Lines(title, clock, of, ends)
         with _warnings(lambda text: _line(f"firnline: {text}")):
-            yield _lines(table, clock)
+            yield lines.tell
 
 
 @contextmanager
-def _bar(table: str) -> Iterator[Tell]:
+def _bar(title: str) -> Iterator[Callable[[_Done], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True, highlight=False, markup=False)
     columns = (
-        TextColumn("merging {task.description}", markup=False),
+        TextColumn("{task.description}", markup=False),
         SpinnerColumn(),
         BarColumn(),
         TextColumn("{task.fields[detail]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(table, total=None, detail="reading the log")
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(title, total=None, detail="reading the log")
 
-        def tell(state: Progress) -> None:
-            shown.update(task, total=state.parts_in, completed=state.parts_merged)
-            shown.update(task, detail=_detail(state))
+        def show(state: _Done) -> None:
+            shown.update(task, total=state.total, completed=state.done, detail=state.detail)
 
         with _warnings(lambda text: console.print(f"firnline: {text}")):
-            yield tell
+            yield show
 
 
-def _lines(table: str, clock: Clock) -> Tell:
-    last = -_EVERY_MS
+class _Lines(Generic[StateT]):
+    """A line every few seconds; what is over before the first is due needs none."""
 
-    def tell(state: Progress) -> None:
-        nonlocal last
-        now = clock.elapsed_ms()
-        if now - last >= _EVERY_MS or state.groups_done == state.groups:
-            last = now
-            _line(f"merging {table}: {_detail(state)}")
+    def __init__(
+        self,
+        title: str,
+        clock: Clock,
+        of: Callable[[StateT], _Done],
+        ends: Callable[[StateT], bool] | None,
+    ) -> None:
+        self._title, self._clock, self._of, self._ends = title, clock, of, ends
+        self._last = clock.elapsed_ms() if ends is None else -_EVERY_MS
 
-    return tell
-
-
-def _detail(state: Progress) -> str:
-    done = f"{state.parts_merged:,} of {state.parts_in:,} parts"
-    return f"{done}, {state.groups_done:,} of {state.groups:,} groups committed"
+    def tell(self, state: StateT) -> None:
+        now = self._clock.elapsed_ms()
+        if now - self._last >= _EVERY_MS or (self._ends is not None and self._ends(state)):
+            self._last = now
+            _line(f"{self._title}: {self._of(state).detail}")
 
 
 def _line(text: str) -> None:
@@ -101,19 +172,3 @@ def _warnings(write: Callable[[str], None]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.propagate = spread
-
-
-@contextmanager
-def counting(what: str, clock: Clock, *, silent: bool) -> Iterator[Callable[[int, int], None]]:
-    """Gives a callback that takes how many of how many objects are done: a line now and then."""
-    last = clock.elapsed_ms()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        now = clock.elapsed_ms()
-        if not silent and now - last >= _EVERY_MS:
-            last = now
-            _line(f"{what}: {done:,} of {total:,} objects")
-
-    with _warnings((lambda _: None) if silent else (lambda text: _line(f"firnline: {text}"))):
-        yield tell

@@ -30,7 +30,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.read_progress import reading
+from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:

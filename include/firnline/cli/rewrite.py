@@ -22,7 +22,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.plan import PartitionsOption
-from firnline.cli.read_progress import reading
+from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firnline.cli import output, schema_output
+from firnline.cli import output
+from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.delete import EngineOption, ScratchOption
 from firnline.cli.engine import EngineKind, engine_for
@@ -23,7 +24,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.read_progress import reading
+from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.cleanup import counted, show_failures
-from firnline.cli.delete_progress import deleting
 from firnline.cli.failures import when_stopped
 from firnline.cli.merge import identity, requests_text
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.drawing import ASCII, UNICODE, Glyphs, picture
 from firnline.cli.options import (
     AtOption,
     JsonOption,
@@ -18,7 +19,6 @@ from firnline.cli.options import (
     open_target,
     read_state,
 )
-from firnline.cli.timeline_picture import ASCII, UNICODE, Glyphs, picture
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:

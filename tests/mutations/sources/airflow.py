@@ -138,7 +138,7 @@ AIRFLOW = (
     ),
     Mutation(
         name="the options of a job stand in its argument list",
-        file="include/firnline/airflow/submit_job.py",
+        file="include/firnline/airflow/submit.py",
         old='if connection.extra_dejson.get("deploy-mode") == "cluster":',
         new='if connection.extra_dejson.get("deploy-mode") != "client":',
         breaks="Keys of people are shown to everybody on the machine.",

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.merge import MergeWork, woken_by_itself
-from firnline.airflow.submit_job import job_arguments
+from firnline.airflow.submit import job_arguments
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup

@@ -252,10 +252,10 @@ class Rewriting:
             first = PlanRewrite(task_id="plan", work=REWRITE, table=settings)
             self.plan, self.job, self.report = submit_then_report(REWRITE, settings, folder, first)
         monkeypatch.setattr(
-            "firnline.airflow.submit_job.spark_connection",
+            "firnline.airflow.submit.spark_connection",
             lambda _: SimpleNamespace(conn_type="spark", host="local[1]", extra_dejson={}),
         )
-        monkeypatch.setattr("firnline.airflow.submit_job.refuse_unusable", lambda _: None)
+        monkeypatch.setattr("firnline.airflow.submit.refuse_unusable", lambda _: None)
         monkeypatch.setattr(self.job, "_get_hook", lambda: SimpleNamespace(check=lambda: None))
         monkeypatch.setattr(
             "airflow.providers.apache.spark.operators.spark_submit.SparkSubmitOperator.execute",

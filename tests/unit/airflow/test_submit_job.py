@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from firnline.airflow.submit_job import OPTIONS_VARIABLE, SubmitJob
+from firnline.airflow.submit import OPTIONS_VARIABLE, SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from firnline.cli.delete_progress import deleting
+from firnline.cli.progress import deleting
 from firnline.operations.deletion import DeleteProgress
 from tests.support.world import SetClock
 
