@@ -1,15 +1,14 @@
-"""What runs report, what they cost, how often they may plan again: for all operations."""
+"""Reports of runs, and what a run costs: the same for all operations."""
 
 from __future__ import annotations
 
 import msgspec
 
-from firnline.errors import CommitConflictError
 from firnline.table import Table
 
 
-class Effort:
-    """Requests, seconds and new plans of one run, from when this is made.
+class RunMetrics:
+    """Requests and seconds of one run, from when this is made.
 
     Args:
         table: the table; its store counts the requests.
@@ -19,8 +18,6 @@ class Effort:
         self.table = table
         self._started_ms = table.clock.elapsed_ms()
         self._before = table.store.counters.as_dict()
-        self.replans = 0
-        """How often a rival took away what a plan was made on."""
 
     @property
     def requests(self) -> dict[str, int]:
@@ -32,22 +29,6 @@ class Effort:
     def seconds(self) -> float:
         """So far, by the monotonic clock."""
         return (self.table.clock.elapsed_ms() - self._started_ms) / 1000
-
-    def replan(self, conflict: CommitConflictError | None = None) -> None:
-        """Count a plan that came to nothing, before the next one is made.
-
-        Args:
-            conflict: what it met; without it, rivals took parts away.
-
-        Raises CommitConflictError: more than ``merge.max_replans`` did.
-        """
-        self.replans += 1
-        if self.replans <= self.table.settings.merge.max_replans:
-            return
-        raise conflict or CommitConflictError(
-            f"rivals took parts of {self.table.settings.name} away {self.replans} times",
-            next_step="see in `firnline history` who else maintains it, then run again",
-        )
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

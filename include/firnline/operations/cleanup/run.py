@@ -32,10 +32,10 @@ from firnline.operations.cleanup.plan import (
     purge_horizon,
 )
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
-from firnline.store.probe import probe
 from firnline.table import Table
 
 if TYPE_CHECKING:
@@ -133,15 +133,16 @@ def run_cleanup(
             error holds the report.
         CommitUnknownError and others: see ``transaction.commit``; the next run goes on.
     """
-    begun = _Run(table, options, Effort(table))
-    base = take_base(table, everything=True)
+    runner = Runner(table, run)
+    begun = _Run(runner, options)
+    base = runner.take_base(everything=True)
     table, plan = base.table, _plan(base, options)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
         return begun.report(plan, gone, Deleter(table, 0), base.snapshot.horizon, ())
-    if (plan.parts or plan.gone) and table.settings.locking == "fenced":
-        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    if plan.parts or plan.gone:
+        runner.probe()
     deleter = Deleter(table, plan.count, on_progress)
     # Parts and log files in any order: a log file goes only if others carry all of it, a part
     # only if it has been seen dead for the grace, and until the commit nothing is forgotten.
@@ -245,9 +246,8 @@ def _commit(
 class _Run:
     """What a run began with."""
 
-    table: Table
+    runner: Runner
     options: CleanupOptions
-    effort: Effort
 
     def report(
         self,
@@ -262,7 +262,7 @@ class _Run:
         kinds = (plan.parts, plan.logs, plan.transactions)
         parts, logs, old = ([d for d in kind if d.key in known] for kind in kinds)
         return CleanupReport(
-            table=self.table.settings.name,
+            table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
             parts=len(parts),
             log_files=len(logs),
@@ -276,6 +276,6 @@ class _Run:
             checkpoint=written.key if written else None,
             checkpoints_deleted=written.deleted if written else 0,
             warnings=(written.warning,) if written and written.warning else (),
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

@@ -39,13 +39,13 @@ from firnline.operations.relocate.run import (
     execute,
     plan_relocation,
 )
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report, RunMetrics
+from firnline.operations.runner import refuse_unsafe_store
 from firnline.paths import Root
 from firnline.properties.in_force import from_settings, put_within
 from firnline.state.health import no_table
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
-from firnline.store.probe import probe
 from firnline.store.transfer import each
 from firnline.table import Table
 
@@ -112,14 +112,14 @@ def run_clone(
 
     After any error the target is no table yet, or all of it; the error says how to go on.
     """
-    efforts = [Effort(table) for table in {id(t.store): t for t in (source, target)}.values()]
+    metrics = [RunMetrics(table) for table in {id(t.store): t for t in (source, target)}.values()]
     refuse_place(Root.parse(source.settings.root), Root.parse(target.settings.root))
     state = _Run(source, target, options, run, on_progress or (lambda _: None))
     scene = state.look()
     plan = state.plan(scene)
     if not options.dry_run:
         state.carry_out(plan, scene)
-    requests = [effort.requests for effort in efforts]
+    requests = [each.requests for each in metrics]
     return CloneReport(
         table=source.settings.name,
         target=target.settings.root,
@@ -127,7 +127,7 @@ def run_clone(
         plan=plan.to_json(),
         copied=state.copied,
         requests={kind: sum(one[kind] for one in requests) for kind in requests[0]},
-        seconds=efforts[0].seconds,
+        seconds=metrics[0].seconds,
     )
 
 
@@ -162,8 +162,7 @@ class _Run:
         if self.options.dry_run:
             return plan
         target = self.target
-        if target.settings.locking == "fenced":
-            probe(target.store, target.paths.prefix, ids=target.ids, clock=target.clock)
+        refuse_unsafe_store(target)
         key = target.paths.clone_plan
         other = create(target.store, key, encode(plan))
         return plan if other is None else self._same(decode(key, other))

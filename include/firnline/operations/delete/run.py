@@ -21,12 +21,12 @@ from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
 from firnline.operations.groups import commit_or_discard, is_nothing
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
 from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.runner import Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 
 OP = "delete"
@@ -126,24 +126,13 @@ def run_delete(
         DeleteFailedError: a part could not be read; nothing was committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
-    while True:
-        base = take_base(table)
-        table = state.table = base.table
-        plan = _plan(base, options)
-        if options.dry_run:
-            return state.report(plan, Executed())
-        if plan.nothing_to_do:
-            return state.report(plan, Executed())
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        found = state.execute(base, plan, engine)
-        if found.failures:
-            found.discard(table)
-            raise DeleteFailedError(state.report(plan, found))
-        if state.commit(base, plan, found):
-            return state.report(plan, found)
-        state.effort.replan()
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    plan, found = state.runner.run(
+        lambda base: _plan(base, options),
+        state.act,
+        ends=lambda plan: options.dry_run or plan.nothing_to_do,
+    )
+    return state.report(plan, found or Executed())
 
 
 def parse_where(text: str, snapshot: Snapshot) -> Predicate:
@@ -170,32 +159,32 @@ def _plan(base: Base, options: DeleteOptions) -> DeletePlan:
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
+    runner: Runner
     options: DeleteOptions
-    identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    effort: Effort
-    engine: Engine | None = None
     delete: str | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
 
-    def execute(self, base: Base, plan: DeletePlan, engine: Callable[[], Engine]) -> Executed:
+    def act(self, base: Base, plan: DeletePlan) -> Executed | None:
+        """Rewrite and commit; None when a rival took parts of the plan away."""
+        found = self.execute(base, plan)
+        if found.failures:
+            found.discard(base.table)
+            raise DeleteFailedError(self.report(plan, found))
+        return found if self.commit(base, plan, found) else None
+
+    def execute(self, base: Base, plan: DeletePlan) -> Executed:
         if not plan.groups:
             return Executed()
-        if self.engine is None:
-            self.engine = engine()
-            self.identity = msgspec.structs.replace(
-                self.identity, application_id=self.engine.application_id
-            )
         work = Work(op=OP, hides=(self.record(plan),), only_touched=True)
         if plan.by_winners:
             gone = hidden_condition([self.record(plan)], base.snapshot.schema)
             work = Work(op=OP, keep=f"({gone}) IS NOT TRUE", keep_winners=True, only_touched=True)
         return execute(
-            self.table,
+            base.table,
             base.snapshot,
-            self.engine,
+            self.runner.engine,
             plan.groups,
             work,
             self.on_progress,
@@ -208,13 +197,14 @@ class _Run:
 
     def commit(self, base: Base, plan: DeletePlan, found: Executed) -> bool:
         """False when a rival took parts of the plan away."""
-        delete = self.table.ids.uuid7(self.table.clock.now_ms())
+        table = base.table
+        delete = table.ids.uuid7(table.clock.now_ms())
         records = [] if plan.by_winners else [self.record(plan, delete)]
         wanted = change(base.snapshot, found, plan, records, OP)
         if is_nothing(wanted):
             return True
         try:
-            committed = commit_or_discard(self.table, base, wanted, self.identity, found.done)
+            committed = commit_or_discard(table, base, wanted, self.runner.identity, found.done)
         except CommitConflictError:
             return False
         self.delete = delete if records else None
@@ -224,7 +214,7 @@ class _Run:
 
     def report(self, plan: DeletePlan, found: Executed) -> DeleteReport:
         return DeleteReport(
-            table=self.table.settings.name,
+            table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
             mode=plan.mode,
             delete=self.delete,
@@ -236,7 +226,7 @@ class _Run:
             parts_hidden=plan.hidden,
             counts=self.counts,
             failures=tuple(found.failures),
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

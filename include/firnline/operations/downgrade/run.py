@@ -22,11 +22,11 @@ from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1
 from firnline.operations.groups import commit_or_discard, is_nothing, run_groups
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.merge.run import Failure
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.properties import birth
 from firnline.properties.record import Properties
 from firnline.store.create import create
-from firnline.store.probe import probe
 from firnline.table import Table
 
 OP = "downgrade"
@@ -84,19 +84,19 @@ def run_downgrade(
         RunFailedError: parts that could not be rewritten; nothing was folded.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, engine, run, Effort(table))
-    base = _base(table)
-    table = state.table = base.table
+    state = _Run(Runner(table, run, engine))
+    base = state.runner.take_base(everything=True)
+    table = base.table
     plan = state.plan(base)
     if options.dry_run:
         return state.report(options, plan)
-    if not plan.is_v1 and table.settings.locking == "fenced":
-        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    if not plan.is_v1:
+        state.runner.probe()
     while not plan.is_v1:
         try:
             base = state.apply_deletes(base, plan) if plan.groups else state.fold(base)
         except CommitConflictError as conflict:
-            state.effort.replan(conflict)
+            state.runner.plan_again(conflict)
             base = _base(table)
         plan = state.plan(base)
     if plan.left_overs and plan.due <= table.clock.now_ms():
@@ -111,16 +111,17 @@ def _base(table: Table, began_ms: int | None = None) -> Base:
 
 @dataclass(slots=True)
 class _Run:
-    table: Table
-    engine: Callable[[], Engine]
-    run: RunIdentity
-    effort: Effort
+    runner: Runner
     transactions: list[int] = field(default_factory=list)
     checked: set[str] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
     rewritten: int = 0
     rows_deleted: int = 0
     deleted: int = 0
+
+    @property
+    def table(self) -> Table:
+        return self.runner.table
 
     def plan(self, base: Base) -> DowngradePlan:
         table = base.table
@@ -139,7 +140,7 @@ class _Run:
             for number, (group, work) in enumerate(zip(plan.groups, works, strict=True))
         ]
         newest = base
-        for partition in run_groups(table, self.engine(), tasks):
+        for partition in run_groups(table, self.runner.engine, tasks):
             if partition is None:
                 continue
             self.failures += partition.failures
@@ -147,7 +148,9 @@ class _Run:
             self.checked.update(key for _, result in partition.done for key in result.untouched)
             if is_nothing(change):
                 continue
-            committed = commit_or_discard(table, newest, change, self.run, partition.done)
+            committed = commit_or_discard(
+                table, newest, change, self.runner.identity, partition.done
+            )
             self.transactions.append(committed.header.seq)
             self.rewritten += committed.header.counts.parts_in
             self.rows_deleted += committed.header.counts.rows_deleted
@@ -176,7 +179,7 @@ class _Run:
             base=snapshot.seq,
             t=t,
             log=table.paths.txn_log(t, seq, txn),
-            run=self.run,
+            run=self.runner.identity,
             counts=Counts(
                 parts_in=len(snapshot.live),
                 parts_out=len(snapshot.live),
@@ -233,6 +236,6 @@ class _Run:
             objects_deleted=self.deleted,
             failures=tuple(self.failures),
             waits_until=plan.due if waits else None,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

@@ -14,7 +14,7 @@ import msgspec
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
-from firnline.errors import CommitConflictError, UsageError
+from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.drop.plan import (
     DropPlan,
@@ -24,11 +24,11 @@ from firnline.operations.drop.plan import (
     plan_drop,
     refuse_changed,
 )
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.operations.ttl.plan import Undecided
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
         UsageError: a partition that does not exist.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    effort = Effort(table)
+    runner = Runner(table, run)
 
     def plan(base: Base) -> DropPlan:
         return plan_drop(base.snapshot, options.partitions, options.expected)
@@ -122,14 +122,14 @@ def run_drop(table: Table, options: DropOptions, run: RunIdentity) -> DropReport
         refuse_changed(snapshot, options.expected)
 
     try:
-        removed = remove(effort, _OP, plan, run, dry_run=options.dry_run, refuse=refuse)
+        removed = remove(runner, _OP, plan, dry_run=options.dry_run, refuse=refuse)
     except UsageError:
         header = None if options.dry_run else _earlier_try(table, options, run)
         if header is None:
             raise
         _LOG.info("an earlier try of this run committed it as transaction %d", header.seq)
-        return _report_of(effort, header)
-    return report(effort, removed, dry_run=options.dry_run)
+        return _report_of(runner, header)
+    return report(runner, removed, dry_run=options.dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +141,9 @@ class Removed(Generic[P]):
 
 
 def remove(
-    effort: Effort,
+    runner: Runner,
     op: str,
     make_plan: Callable[[Base], P],
-    run: RunIdentity,
     *,
     dry_run: bool,
     refuse: Callable[[Snapshot], None] | None = None,
@@ -152,28 +151,21 @@ def remove(
     """Plan on the newest state and commit, again from the start when a rival took parts away.
 
     Args:
-        effort: of the run, on its table.
+        runner: of the run, on its table.
         op: name of the operation in the history.
         make_plan: pure, from the state and the settings in force.
-        run: who runs it.
         dry_run: plan only.
         refuse: see ``transaction.Change``.
 
     Raises:
         CommitConflictError: rivals took parts away more than ``merge.max_replans`` times.
     """
-    while True:
-        base = take_base(effort.table)
-        table, plan = base.table, make_plan(base)
-        if dry_run or plan.nothing_to_do:
-            return Removed(plan, None)
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        try:
-            committed = commit(table, base, _change(op, plan, base.snapshot, refuse), run)
-            return Removed(plan, committed.header.seq)
-        except CommitConflictError as conflict:
-            effort.replan(conflict)
+
+    def act(base: Base, plan: P) -> int:
+        wanted = _change(op, plan, base.snapshot, refuse)
+        return commit(base.table, base, wanted, runner.identity).header.seq
+
+    return Removed(*runner.run(make_plan, act, ends=lambda plan: dry_run or plan.nothing_to_do))
 
 
 def _change(
@@ -192,11 +184,11 @@ def _change(
     )
 
 
-def report(effort: Effort, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
+def report(runner: Runner, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
     """Figures of a removal; ``more`` are the fields that only TTL has."""
     plan = removed.plan
     return _report(
-        effort,
+        runner,
         dry_run=dry_run,
         partitions=tuple(r.partition for r in plan.removals[:_NAMED]),
         partition_count=len(plan.removals),
@@ -209,12 +201,12 @@ def report(effort: Effort, removed: Removed[P], *, dry_run: bool, **more: Any) -
     )
 
 
-def _report(effort: Effort, **fields: Any) -> DropReport:
+def _report(runner: Runner, **fields: Any) -> DropReport:
     return DropReport(
-        table=effort.table.settings.name,
-        replans=effort.replans,
-        requests=effort.requests,
-        seconds=effort.seconds,
+        table=runner.table.settings.name,
+        replans=runner.replans,
+        requests=runner.requests,
+        seconds=runner.seconds,
         **fields,
     )
 
@@ -231,9 +223,9 @@ def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHea
     return None
 
 
-def _report_of(effort: Effort, header: TxnHeader) -> DropReport:
+def _report_of(runner: Runner, header: TxnHeader) -> DropReport:
     return _report(
-        effort,
+        runner,
         dry_run=False,
         partitions=header.partitions,
         partition_count=len(header.partitions),

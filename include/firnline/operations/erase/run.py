@@ -35,10 +35,10 @@ from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
 from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.types.values import Scalar
 
@@ -151,25 +151,9 @@ def run_erase(
         EraseFailedError: some parts could not be read; what could is committed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    effort = Effort(table)
-    base = take_base(table)
-    table = base.table
-    keys = load_keys(table, base.snapshot, options)
-    state = _Run(table, options, run, keys, on_progress or (lambda _: None), effort)
-    if options.dry_run:
-        return state.report(state.plan(base), Executed())
-    if table.settings.locking == "fenced":
-        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-    state.settled = settle(table, base.snapshot)
-    while True:
-        plan = state.plan(base)
-        found = state.attempt(base, plan, engine)
-        if found is not None:
-            break
-        state.effort.replan()
-        base = take_base(table)
-        state.table = base.table
-    report = state.report(plan, found)
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    plan, found = state.runner.run(state.plan, state.attempt, ends=lambda _: options.dry_run)
+    report = state.report(plan, found or Executed())
     if report.failures:
         raise EraseFailedError(report)
     return report
@@ -179,35 +163,42 @@ def run_erase(
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
+    runner: Runner
     options: EraseOptions
-    identity: RunIdentity
-    keys: KeySet
     on_progress: Callable[[Progress], None]
-    effort: Effort
-    engine: Engine | None = None
-    settled: tuple[str, ...] = ()
+    keys: KeySet = field(init=False)
+    settled: tuple[str, ...] | None = None
+    """Certificates of earlier runs that this one completed; None before it looked."""
     certificate: Certificate | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
 
+    @property
+    def table(self) -> Table:
+        return self.runner.table
+
     def plan(self, base: Base) -> ErasePlan:
+        """Raises UsageError: keys that cannot be."""
+        if not self.runner.replans:
+            self.keys = load_keys(self.table, base.snapshot, self.options)
         return plan_erase(
             base.snapshot, self.table.settings, self.keys.planned(), len(self.keys.keys)
         )
 
-    def attempt(self, base: Base, plan: ErasePlan, engine: Callable[[], Engine]) -> Executed | None:
+    def attempt(self, base: Base, plan: ErasePlan) -> Executed | None:
         """One try; None when a rival took parts of the plan away."""
         table = self.table
+        if self.settled is None:
+            self.settled = settle(table, base.snapshot)
         erase = table.ids.uuid7(table.clock.now_ms())
         deletes = self._records()
-        found = self._execute(base, plan, erase, engine)
+        found = self._execute(base, plan, erase)
         planned = self._certificate(erase, found, deletes)
         wanted = change(base.snapshot, found, plan, deletes, OP)
         try:
             with Outputs(table, outputs_of(found.done)) as new:
                 write(table, table.paths.erase_plan(erase), planned)
-                committed = commit(table, base, wanted, self.identity, new.attempt)
+                committed = commit(table, base, wanted, self.runner.identity, new.attempt)
         except CommitConflictError:
             forget(table, table.paths.erase_plan(erase))
             return None
@@ -223,23 +214,17 @@ class _Run:
             _LOG.warning("certificate %s is not written yet: %s", erase, error)
         return found
 
-    def _execute(
-        self, base: Base, plan: ErasePlan, erase: str, engine: Callable[[], Engine]
-    ) -> Executed:
+    def _execute(self, base: Base, plan: ErasePlan, erase: str) -> Executed:
         if not plan.groups:
             return Executed()
-        if self.engine is None:
-            self.engine = engine()
-            self.identity = msgspec.structs.replace(
-                self.identity, application_id=self.engine.application_id
-            )
+        engine = self.runner.engine
         key = self.table.paths.erase_keys(erase)
         try:
             work = Work(op=OP, keys=self.keys.upload(self.table, key), only_touched=True)
             return execute(
                 self.table,
                 base.snapshot,
-                self.engine,
+                engine,
                 plan.groups,
                 work,
                 self.on_progress,
@@ -261,7 +246,7 @@ class _Run:
             columns=self.keys.columns,
             keys=len(self.keys.keys),
             digest=self.keys.digest(),
-            run=self.identity,
+            run=self.runner.identity,
             planned_ms=uuid7_time_ms(erase),
             deletes=tuple(delete.id for delete in deletes),
             parts=tuple(
@@ -288,8 +273,8 @@ class _Run:
             parts_failed=len(found.failed),
             counts=self.counts,
             failures=tuple(found.failures),
-            settled=self.settled,
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            settled=self.settled or (),
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import msgspec
 
-from firnline.commit.base import take_base
+from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.evolve.plan import Evolution, LazyPlan, plan_lazily
-from firnline.operations.report import Effort, TransactionReport
+from firnline.operations.report import TransactionReport
+from firnline.operations.runner import Runner
 from firnline.operations.schema_fix.run import EVOLVE
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 
 
@@ -51,29 +51,25 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
         SchemaConflictError: log files contradict each other; a change at once mends that.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    effort = Effort(table)
-    seq = None
-    while True:
-        base = take_base(table)
-        table = base.table
-        plan = plan_lazily(base.snapshot, table.settings, options.evolution)
-        if options.dry_run or plan.nothing_to_do:
-            break
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        try:
-            seq = commit(table, base, _change(table, plan, options.evolution), run).header.seq
-            break
-        except CommitConflictError as conflict:
-            effort.replan(conflict)
+    runner = Runner(table, run)
+
+    def act(base: Base, plan: LazyPlan) -> int:
+        wanted = _change(base.table, plan, options.evolution)
+        return commit(base.table, base, wanted, run).header.seq
+
+    plan, seq = runner.run(
+        lambda base: plan_lazily(base.snapshot, base.table.settings, options.evolution),
+        act,
+        ends=lambda plan: options.dry_run or plan.nothing_to_do,
+    )
     return TransactionReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
         transaction=seq,
-        replans=effort.replans,
-        requests=effort.requests,
-        seconds=effort.seconds,
+        replans=runner.replans,
+        requests=runner.requests,
+        seconds=runner.seconds,
     )
 
 

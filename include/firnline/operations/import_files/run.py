@@ -27,7 +27,7 @@ from firnline.operations.import_files.plan import (
     records_of,
     sort_out,
 )
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot
@@ -126,7 +126,7 @@ def run_import(
     After any error but the last one the table is as it was and no copy stays. Of an interrupt
     ``commit.outputs`` says what stays.
     """
-    effort = Effort(table)
+    metrics = RunMetrics(table)
     prefix = _prefix(table, options.source)
     began = _begin(table)
     table = began.table
@@ -140,8 +140,8 @@ def run_import(
         dry_run=options.dry_run,
         log_file=log_file,
         plan=plan.to_json(),
-        requests=effort.requests,
-        seconds=effort.seconds,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -21,9 +22,9 @@ from firnline.operations.committer import Committer
 from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.state.history import add_counts
-from firnline.store.probe import probe
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -112,25 +113,12 @@ def run_merge(
             holds the report.
         CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, run, on_progress or (lambda _: None), Effort(table))
-    kernels: Engine | None = None
-    probed = False
-    while True:
-        base = take_base(table)
-        table = state.table = base.table
-        plan = _plan(base, options, frozenset(state.unreadable))
-        state.planned(plan)
-        if options.dry_run or plan.nothing_to_do:
-            break
-        if not probed and table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-            probed = True
-        if kernels is None and plan.groups:
-            kernels = engine()
-            state.identity = msgspec.structs.replace(run, application_id=kernels.application_id)
-        if not state.execute(base, plan, kernels):
-            break
-        state.effort.replan()
+    state = _Run(Runner(table, run, engine), on_progress or (lambda _: None))
+    state.runner.run(
+        lambda base: state.plan(base, options),
+        state.execute,
+        ends=lambda plan: options.dry_run or plan.nothing_to_do,
+    )
     report = state.report(options)
     if report.failures:
         raise MergeFailedError(report)
@@ -174,10 +162,8 @@ def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergeP
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
-    identity: RunIdentity
+    runner: Runner
     on_progress: Callable[[Progress], None]
-    effort: Effort
     groups: int = 0
     groups_done: int = 0
     parts_in: int = 0
@@ -187,38 +173,35 @@ class _Run:
     failures: list[Failure] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
 
-    def planned(self, plan: MergePlan) -> None:
+    def plan(self, base: Base, options: MergeOptions) -> MergePlan:
+        plan = _plan(base, options, frozenset(self.unreadable))
         planned = len(plan.groups) + len(plan.hidden)
         self.groups = self.groups_done + len(self.failures) + planned
         self.parts_merged = sum(c.parts_in for c in self.counts)
         self.parts_in = self.parts_merged + plan.parts_in + plan.parts_hidden
+        return plan
 
-    def execute(self, base: Base, plan: MergePlan, engine: Engine | None) -> bool:
-        """Run a plan to its end; True when a rival took some of its parts away.
-
-        Args:
-            base: what the plan was made on.
-            plan: has something to do.
-            engine: runs its groups; None when it has none.
-        """
-        with Committer(self.table, self.identity, base, self._committed) as committer:
+    def execute(self, base: Base, plan: MergePlan) -> Literal[True] | None:
+        """Run a plan to its end; None when a rival took some of its parts away."""
+        engine = self.runner.engine if plan.groups else None
+        with Committer(base.table, self.runner.identity, base, self._committed) as committer:
             for group in plan.hidden:
                 committer.add((group, unread(group)))
                 self.parts_merged += len(group.parts)
             if engine is not None:
                 self._merge(base, plan, engine, committer)
             committer.commit_all()
-        return committer.conflicts > 0
+        return None if committer.conflicts else True
 
     def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
         tasks = [
-            kernel_task(self.table, base.snapshot, number, group)
+            kernel_task(base.table, base.snapshot, number, group)
             for number, group in enumerate(plan.groups)
         ]
         with running(engine, tasks) as results:
             for result in results:
                 if result is not None:
-                    self.table.store.counters.add(result.requests)
+                    base.table.store.counters.add(result.requests)
                     group = plan.groups[result.group]
                     if result.error is None:
                         committer.add((group, result))
@@ -261,14 +244,14 @@ class _Run:
 
     def report(self, options: MergeOptions) -> MergeReport:
         return MergeReport(
-            table=self.table.settings.name,
+            table=self.runner.table.settings.name,
             dry_run=options.dry_run,
             groups=self.groups,
             groups_done=self.groups_done,
             transactions=tuple(self.transactions),
             counts=add_counts(self.counts),
             failures=tuple(self.failures),
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

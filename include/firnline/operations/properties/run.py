@@ -16,7 +16,8 @@ from firnline.commit.base import Base, of_history, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, PropertiesDifferError, UsageError
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.properties.in_force import (
     FIELDS,
     Difference,
@@ -30,7 +31,6 @@ from firnline.properties.in_force import (
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings, settings_for_root
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -170,20 +170,17 @@ def run_apply(
         SettingsError: settings that do not go together.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    effort, neutral = Effort(table), _neutral(table)
-    seq = None
-    while True:
-        base = take_base(neutral)
-        plan = plan_changes(table, base, harmless=harmless)
-        if dry_run or not plan.changes:
-            break
-        if _wanted(table).locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        try:
-            seq = commit(neutral, base, _change(table, base, plan), run).header.seq
-            break
-        except CommitConflictError as conflict:
-            effort.replan(conflict)
+    neutral = _neutral(table)
+    runner = Runner(neutral, run, locking=_wanted(table).locking)
+
+    def act(base: Base, plan: Applied) -> int:
+        return commit(neutral, base, _change(table, base, plan), run).header.seq
+
+    plan, seq = runner.run(
+        lambda base: plan_changes(table, base, harmless=harmless),
+        act,
+        ends=lambda plan: dry_run or not plan.changes,
+    )
     return AppliedReport(
         table=table.settings.name,
         dry_run=dry_run,
@@ -191,8 +188,8 @@ def run_apply(
             Property(name=d.name, table=d.table, settings=d.wanted) for d in plan.changes
         ),
         transaction=seq,
-        requests=effort.requests,
-        seconds=effort.seconds,
+        requests=runner.requests,
+        seconds=runner.seconds,
     )
 
 

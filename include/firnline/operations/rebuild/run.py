@@ -18,10 +18,10 @@ from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.rebuild.inventory import RebuildOptions, Remains, read_remains
 from firnline.operations.rebuild.plan import RebuildPlan
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report, RunMetrics
+from firnline.operations.runner import refuse_unsafe_store
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
-from firnline.store.probe import probe
 from firnline.table import Table
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
@@ -74,22 +74,21 @@ def run_rebuild(
         SchemaConflictError: two parts give one column different types.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
-    began, effort = table.clock.elapsed_ms(), Effort(table)
+    began, metrics = table.clock.elapsed_ms(), RunMetrics(table)
     remains = read_remains(table, options, on_progress)
     table = table.under(current(remains.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
         _refuse_undecided(table, remains)
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+        refuse_unsafe_store(table)
         done = (_write(table, remains, run, began),)
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         transactions=done,
         plan=remains.plan.to_json(),
-        requests=effort.requests,
-        seconds=effort.seconds,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
     )
 
 

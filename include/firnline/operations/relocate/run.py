@@ -23,7 +23,7 @@ from firnline.operations.relocate.plan import (
     refuse_missing,
     refuse_without,
 )
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report, RunMetrics
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within
 from firnline.state.health import no_table
@@ -85,7 +85,7 @@ def run_relocate(
         LogCorruptError: a log file or transaction does not read. Nothing was written.
         StoreError: the store failed. Run again, it goes on where it was.
     """
-    effort = Effort(table)
+    metrics = RunMetrics(table)
     refuse_unfinished(table)
     plan = plan_relocation(table, options)
     if plan is None:
@@ -100,8 +100,8 @@ def run_relocate(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
-        requests=effort.requests,
-        seconds=effort.seconds,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
     )
 
 

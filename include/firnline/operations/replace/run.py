@@ -34,10 +34,9 @@ from firnline.operations.replace.plan import (
     refuse_rivals,
     with_new_columns,
 )
-from firnline.operations.report import Effort
 from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 
@@ -101,19 +100,16 @@ def run_replace(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     _refuse_sources(options, has_data=data is not None)
-    tell = on_progress or (lambda _: None)
-    state = _Run(table, options, run, tell, Effort(table))
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
     if options.dry_run:
         return state.report(preview(table, options), Executed(), None)
     with state.new:
         state.answer_for(data)
-        base = take_base(table)
-        table = state.table = base.table
-        if options.span(table.settings).column in base.snapshot.schema:
-            _plan(table, base, options, {})  # before a row is read: the interval may be none
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        return state.replace(base, state.write(base, data, scratch), engine)
+        base = state.runner.take_base()
+        if options.span(base.table.settings).column in base.snapshot.schema:
+            _plan(base.table, base, options, {})  # before a row is read: the interval may be none
+        state.runner.probe()
+        return state.replace(base, state.write(base, data, scratch))
 
 
 def _refuse_sources(options: ReplaceOptions, *, has_data: bool) -> None:
@@ -148,13 +144,10 @@ def _mode(table: Table, options: ReplaceOptions) -> Mode:
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
+    runner: Runner
     options: ReplaceOptions
-    identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    effort: Effort
     delete: str = ""
-    engine: Engine | None = None
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
     new: Outputs = field(init=False)
@@ -163,6 +156,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.new = Outputs(self.table)
         self.delete = self.table.ids.uuid7(self.table.clock.now_ms())
+
+    @property
+    def table(self) -> Table:
+        return self.runner.table
 
     def answer_for(self, data: Rows | NewRows | None) -> None:
         """Parts that somebody has written already go like those of this run."""
@@ -197,35 +194,29 @@ class _Run:
             self.new.add(*written.keys)
             return written
 
-    def replace(self, base: Base, new: NewRows, engine: Callable[[], Engine]) -> ReplaceReport:
+    def replace(self, base: Base, new: NewRows) -> ReplaceReport:
         """Plan, execute and commit, again where a rival was quicker."""
         while True:
             plan = _plan(self.table, base, self.options, new.columns)
-            found = self._execute(base, plan, engine)
+            found = self._execute(base, plan)
             if found.failures:
                 found.discard(self.table)
                 raise ReplaceFailedError(self.report(plan, found, new))
             if self._commit(base, plan, found, new):
                 return self.report(plan, found, new)
-            self.effort.replan()
+            self.runner.plan_again()
             # From the first base on: the new parts are as old as that, and must not be taken for
             # orphans before they are committed.
-            base = take_base(self.table, began_ms=base.began_ms)
-            self.table = base.table
+            base = self.runner.take_base(began_ms=base.began_ms)
 
-    def _execute(self, base: Base, plan: ReplacePlan, engine: Callable[[], Engine]) -> Executed:
+    def _execute(self, base: Base, plan: ReplacePlan) -> Executed:
         if not plan.groups:
             return Executed()
-        if self.engine is None:
-            self.engine = engine()
-            self.identity = msgspec.structs.replace(
-                self.identity, application_id=self.engine.application_id
-            )
         work = Work(op=OP, hides=(self._record(plan),), only_touched=True)
         return execute(
             self.table,
             base.snapshot,
-            self.engine,
+            self.runner.engine,
             plan.groups,
             work,
             self.on_progress,
@@ -250,7 +241,7 @@ class _Run:
         wanted = replace(new.added_to(old), refuse=refuse)
         try:
             committed = commit_or_discard(
-                self.table, base, wanted, self.identity, found.done, self.new.attempt
+                self.table, base, wanted, self.runner.identity, found.done, self.new.attempt
             )
         except CommitConflictError:
             return False
@@ -279,7 +270,7 @@ class _Run:
             parts_hidden=plan.hidden,
             counts=self.counts,
             failures=tuple(found.failures),
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

@@ -19,11 +19,11 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.report import Effort, TransactionReport
+from firnline.operations.report import TransactionReport
 from firnline.operations.restore.plan import RestorePlan, plan_restore
+from firnline.operations.runner import Runner
 from firnline.operations.since.read import read_since
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.store.transfer import each
 from firnline.table import Table
 
@@ -80,26 +80,20 @@ def run_restore(
     After any error but the last one the table is as it was, and no copy stays. Of an interrupt
     ``commit.outputs`` says what stays.
     """
-    effort = Effort(table)
-    tell = on_progress or (lambda _: None)
-    while True:
-        base = take_base(table)
-        table, plan = base.table, _plan(base, options)
-        seq = None
-        try:
-            if not plan.nothing_to_do and not options.dry_run:
-                seq = _execute(table, base, plan, run, tell)
-            break
-        except CommitConflictError as conflict:
-            effort.replan(conflict)
+    runner = Runner(table, run)
+    plan, seq = runner.run(
+        lambda base: _plan(base, options),
+        lambda base, plan: _execute(base, plan, run, on_progress or (lambda _: None)),
+        ends=lambda plan: options.dry_run or plan.nothing_to_do,
+    )
     return TransactionReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         plan=plan.to_json(),
         transaction=seq,
-        replans=effort.replans,
-        requests=effort.requests,
-        seconds=effort.seconds,
+        replans=runner.replans,
+        requests=runner.requests,
+        seconds=runner.seconds,
     )
 
 
@@ -116,14 +110,9 @@ def _plan(base: Base, options: RestoreOptions) -> RestorePlan:
 
 
 def _execute(
-    table: Table,
-    base: Base,
-    plan: RestorePlan,
-    run: RunIdentity,
-    tell: Callable[[RestoreProgress], None],
+    base: Base, plan: RestorePlan, run: RunIdentity, tell: Callable[[RestoreProgress], None]
 ) -> int:
-    if table.settings.locking == "fenced":
-        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+    table = base.table
     markers = _markers(table, base.snapshot, plan)
     with Outputs(table, (marker.p for marker in markers)) as new:
         _copy(table, base.snapshot, plan, markers, tell)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-
-import msgspec
+from typing import Literal
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
@@ -23,7 +22,6 @@ from firnline.operations.groups import PartitionResult, commit_or_discard, is_no
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Effort
 from firnline.operations.rewrite.options import OP, RewriteOptions, make_plan, make_work
 from firnline.operations.rewrite.plan import PlannedPartition, RewritePlan
 from firnline.operations.rewrite.report import (
@@ -34,8 +32,8 @@ from firnline.operations.rewrite.report import (
     change,
     too_much,
 )
+from firnline.operations.runner import Runner
 from firnline.state.history import add_counts, history
-from firnline.store.probe import probe
 from firnline.table import Table
 
 __all__ = [
@@ -90,22 +88,8 @@ def run_rewrite(
         RewriteRefusedError: some would have lost too many rows; the others are rewritten.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
-    only: frozenset[str] | None = None
-    while True:
-        base = take_base(table)
-        table = state.table = base.table
-        plan = make_plan(table, base.snapshot, options, state.left(base, only))
-        state.planned(plan, first=only is None)
-        if options.dry_run or plan.nothing_to_do:
-            break
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        # Only those: a query would make other rows of what it has made already.
-        only = frozenset(state.execute(base, plan, engine))
-        if not only:
-            break
-        state.effort.replan()
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    state.runner.run(state.plan, state.act, ends=lambda plan: options.dry_run or plan.nothing_to_do)
     report = state.report()
     if not report.failures:
         return report
@@ -118,12 +102,11 @@ def run_rewrite(
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
+    runner: Runner
     options: RewriteOptions
-    identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    effort: Effort
-    engine: Engine | None = None
+    only: frozenset[str] | None = None
+    """Partitions that a rival took parts away from; None: the plan is the first one."""
     partition_count: int = 0
     groups: int = 0
     groups_done: int = 0
@@ -138,10 +121,28 @@ class _Run:
     mine: set[str] = field(default_factory=set)
     """Partitions that this try has committed."""
 
-    def left(self, base: Base, only: frozenset[str] | None) -> frozenset[str] | None:
+    @property
+    def table(self) -> Table:
+        return self.runner.table
+
+    def plan(self, base: Base) -> RewritePlan:
+        plan = make_plan(base.table, base.snapshot, self.options, self._left(base))
+        if self.only is None:
+            self.partition_count = len(plan.partitions)
+        self.groups = self.groups_done + len(plan.groups)
+        self.parts_in = self.parts_read + plan.parts_in
+        return plan
+
+    def act(self, base: Base, plan: RewritePlan) -> Literal[True] | None:
+        """Run a plan to its end; None when a rival took parts of some partitions away."""
+        # Only those: a query would make other rows of what it has made already.
+        self.only = frozenset(self._execute(base, plan))
+        return None if self.only else True
+
+    def _left(self, base: Base) -> frozenset[str] | None:
         """Partitions to plan: those without the ones that another try has done; None for all."""
-        run, first = self.identity, self.options.first_try
-        if not first or not run.run_id or (run.try_number <= first and not self.effort.replans):
+        run, first, only = self.runner.identity, self.options.first_try, self.only
+        if not first or not run.run_id or (run.try_number <= first and not self.runner.replans):
             return only
         done = {
             partition
@@ -154,14 +155,8 @@ class _Run:
         self.partitions_earlier = len(done - self.mine)
         return (frozenset(base.snapshot.partitions) if only is None else only) - done
 
-    def planned(self, plan: RewritePlan, *, first: bool) -> None:
-        if first:
-            self.partition_count = len(plan.partitions)
-        self.groups = self.groups_done + len(plan.groups)
-        self.parts_in = self.parts_read + plan.parts_in
-
-    def execute(self, base: Base, plan: RewritePlan, engine: Callable[[], Engine]) -> list[str]:
-        """Run a plan to its end; returns the partitions of which a rival took parts away."""
+    def _execute(self, base: Base, plan: RewritePlan) -> list[str]:
+        """Run a plan to its end; return the partitions of which a rival took parts away."""
         planned = {p.partition: p for p in plan.partitions}
         unread = [PartitionResult(p.partition, (), ()) for p in plan.partitions if not p.groups]
         lost: list[str] = []
@@ -175,18 +170,12 @@ class _Run:
             (group, kernel_task(self.table, base.snapshot, number, group, work))
             for number, group in enumerate(plan.groups)
         ]
-        with closing(run_groups(self.table, self._engine(engine), tasks, self._read)) as running:
+        engine = self.runner.engine
+        with closing(run_groups(self.table, engine, tasks, self._read)) as running:
             for found in running:
                 if found is not None:
                     on = self._finish(base, on, planned[found.partition], found, lost)
         return lost
-
-    def _engine(self, engine: Callable[[], Engine]) -> Engine:
-        if self.engine is None:
-            self.engine = engine()
-            name = self.engine.application_id
-            self.identity = msgspec.structs.replace(self.identity, application_id=name)
-        return self.engine
 
     def _finish(
         self,
@@ -211,7 +200,7 @@ class _Run:
         transaction: int | None = None
         if not is_nothing(wanted):
             try:
-                made = commit_or_discard(self.table, on, wanted, self.identity, result.done)
+                made = commit_or_discard(self.table, on, wanted, self.runner.identity, result.done)
             except CommitConflictError:
                 lost.append(planned.partition)
                 return take_base(self.table, began_ms=on.began_ms)
@@ -261,7 +250,7 @@ class _Run:
             partitions_earlier=self.partitions_earlier,
             parts_untouched=self.parts_untouched,
             failures=tuple(self.failures),
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

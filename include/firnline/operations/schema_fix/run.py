@@ -32,7 +32,8 @@ from firnline.operations.evolve.plan import Evolution, evolved
 from firnline.operations.groups import commit_or_discard
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report
+from firnline.operations.runner import Runner
 from firnline.operations.schema_fix.lines import mended
 from firnline.operations.schema_fix.parts import PartFix
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
@@ -40,7 +41,6 @@ from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of
 from firnline.operations.schema_fix.tasks import replacing, rewrite_task
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.state.snapshot import Snapshot
-from firnline.store.probe import probe
 from firnline.table import Table
 
 OP, EVOLVE = "schema-fix", "evolve"
@@ -148,21 +148,14 @@ def run_schema_fix(
             read; nothing was changed.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(table, options, run, on_progress or (lambda _: None), Effort(table))
-    while True:
-        base = take_base(table, tolerant=True)
-        table = state.table = base.table
-        plan = _plan(base, options)
-        state.refuse_unreadable(plan)
-        if options.dry_run or plan.nothing_to_do:
-            return state.report(base, plan)
-        if table.settings.locking == "fenced":
-            probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
-        done = state.execute(plan, base.snapshot, engine)
-        try:
-            return state.commit(base, plan, done)
-        except CommitConflictError as conflict:
-            state.effort.replan(conflict)
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    plan, report = state.runner.run(
+        state.plan,
+        lambda base, plan: state.commit(base, plan, state.execute(base, plan)),
+        ends=lambda plan: options.dry_run or plan.nothing_to_do,
+        tolerant=True,
+    )
+    return report or state.report(state.base, plan)
 
 
 def _targets(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> tuple[Target, ...]:
@@ -195,18 +188,28 @@ def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
 class _Run:
     """What one run knows of itself while it goes on."""
 
-    table: Table
+    runner: Runner
     options: SchemaFixOptions
-    identity: RunIdentity
     on_progress: Callable[[Progress], None]
-    effort: Effort
+    base: Base | None = None
+    """What the last plan was made on."""
     left: list[Failure] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     transaction: int | None = None
     conflict: str | None = None
 
-    def refuse_unreadable(self, plan: SchemaFixPlan) -> None:
+    @property
+    def table(self) -> Table:
+        return self.runner.table
+
+    def plan(self, base: Base) -> SchemaFixPlan:
+        """Raises SchemaFixFailedError: a part does not read, and is not to be left as it is."""
+        self.base, plan = base, _plan(base, self.options)
+        self._refuse_unreadable(plan)
+        return plan
+
+    def _refuse_unreadable(self, plan: SchemaFixPlan) -> None:
         found = [
             Failure(
                 partition=self.table.paths.parse_part(part.key).partition,
@@ -222,21 +225,17 @@ class _Run:
             self.failures = found
             raise SchemaFixFailedError(self.report(None, plan))
 
-    def execute(
-        self, plan: SchemaFixPlan, snapshot: Snapshot, engine: Callable[[], Engine]
-    ) -> list[Done]:
+    def execute(self, base: Base, plan: SchemaFixPlan) -> list[Done]:
         """Rewrite the parts. Raises SchemaFixFailedError, with the outputs deleted."""
         if not plan.rewrites:
             return []
-        on = engine()
-        self.identity = msgspec.structs.replace(self.identity, application_id=on.application_id)
         tasks = [
-            rewrite_task(self.table, snapshot, n, fix, self.options.op, named_ms)
+            rewrite_task(self.table, base.snapshot, n, fix, self.options.op, named_ms)
             for n, (fix, named_ms) in enumerate(zip(plan.rewrites, self._names(plan), strict=True))
         ]
         done: list[Done] = []
         with Outputs(self.table) as new:
-            with running(on, tasks) as results:
+            with running(self.runner.engine, tasks) as results:
                 for result in results:
                     if result is not None:
                         new.add(*(part.key for part in result.parts))
@@ -288,7 +287,7 @@ class _Run:
             return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
         change = replacing(base.snapshot, done, self.options.op, mend)
-        made = commit_or_discard(self.table, base, change, self.identity, done)
+        made = commit_or_discard(self.table, base, change, self.runner.identity, done)
         self.transaction, self.counts = made.header.seq, made.header.counts
         return self.report(made.base, plan)
 
@@ -316,7 +315,7 @@ class _Run:
             left=tuple(self.left),
             failures=tuple(self.failures),
             conflict=None if conflict is None else conflict.message,
-            replans=self.effort.replans,
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            replans=self.runner.replans,
+            requests=self.runner.requests,
+            seconds=self.runner.seconds,
         )

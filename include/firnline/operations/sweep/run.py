@@ -16,7 +16,7 @@ from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.report import Effort, Report
+from firnline.operations.report import Report, RunMetrics
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
@@ -111,7 +111,7 @@ def run_sweep(
         UsageError: see ``preview``.
         SweepFailedError: some objects could not be deleted; the error holds the report.
     """
-    effort = Effort(table)
+    metrics = RunMetrics(table)
     uploads = _uploads(table)
     plan = _plan(table, options, uploads)
     chosen, left = choose(plan, options)
@@ -137,8 +137,8 @@ def run_sweep(
         young_bytes=plan.young_bytes,
         failed=deleter.failed,
         failures=tuple(deleter.failures),
-        requests=effort.requests,
-        seconds=effort.seconds,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
     )
     if report.failed:
         raise SweepFailedError(report)

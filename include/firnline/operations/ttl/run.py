@@ -7,7 +7,7 @@ import msgspec
 from firnline.commit.base import Base, take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, remove, report
-from firnline.operations.report import Effort
+from firnline.operations.runner import Runner
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.table import Table
 
@@ -38,12 +38,12 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
         UsageError: see ``plan_ttl``.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    effort = Effort(table)
-    removed = remove(effort, _OP, lambda base: _plan(base, options), run, dry_run=options.dry_run)
+    runner = Runner(table, run)
+    removed = remove(runner, _OP, lambda base: _plan(base, options), dry_run=options.dry_run)
     plan = removed.plan
     keys = (m.p for r in plan.removals for m in r.parts) if plan.by == "column" else ()
     return report(
-        effort,
+        runner,
         removed,
         dry_run=options.dry_run,
         keys=tuple(keys)[:_NAMED],

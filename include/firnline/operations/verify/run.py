@@ -14,7 +14,7 @@ import msgspec
 from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
-from firnline.operations.report import Effort
+from firnline.operations.report import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
 from firnline.operations.verify.log import (
     Finding,
@@ -127,7 +127,7 @@ def run_verify(
         StoreError, SnapshotUnstableError: a store that does not answer is no finding.
         UsageError: there is no table at the root.
     """
-    run = _Run(table, Effort(table), Findings())
+    run = _Run(table, RunMetrics(table), Findings())
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
     snapshot = run.read(published)
@@ -206,7 +206,7 @@ def refuse_findings(report: VerifyReport) -> None:
 @dataclass(slots=True)
 class _Run:
     table: Table
-    effort: Effort
+    metrics: RunMetrics
     found: Findings
     readable: bool = True
     """Whether the log files that read give one state."""
@@ -296,8 +296,8 @@ class _Run:
                 footers=deep.count,
                 footer_rows=deep.rows,
             ),
-            requests=self.effort.requests,
-            seconds=self.effort.seconds,
+            requests=self.metrics.requests,
+            seconds=self.metrics.seconds,
         )
 
 

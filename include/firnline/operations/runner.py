@@ -1,0 +1,142 @@
+"""Run an operation: take the base, plan, probe the store, act, and plan again after a conflict.
+
+Every operation that commits goes through here, so that each of these steps has one rule. What an
+operation plans and what it does with the plan stay its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from firnline.commit.base import Base, take_base
+from firnline.errors import CommitConflictError
+from firnline.kernel.engine import Engine
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.report import RunMetrics
+from firnline.store.probe import probe
+from firnline.table import Table
+
+PlanT = TypeVar("PlanT")
+ResultT = TypeVar("ResultT")
+
+
+def refuse_unsafe_store(table: Table, locking: str | None = None) -> None:
+    """Raise StoreUnsafeError where two transactions could both commit.
+
+    Requests: four, once for each table and process; none for a table that its Airflow pool alone
+    locks (``locking: pool-only``).
+
+    Args:
+        table: the table.
+        locking: instead of the table's, for a run that changes it.
+    """
+    if (locking or table.settings.locking) == "fenced":
+        probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+
+
+class Runner(RunMetrics):
+    """One run: its table as of the newest base, its identity, its engine, and what it costs.
+
+    Args:
+        table: the table.
+        identity: who runs it, for the history.
+        engine: called once, when there is a part to read: no JVM starts for nothing.
+        locking: see ``refuse_unsafe_store``.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        identity: RunIdentity,
+        engine: Callable[[], Engine] | None = None,
+        *,
+        locking: str | None = None,
+    ) -> None:
+        super().__init__(table)
+        self.identity = identity
+        self.replans = 0
+        """How often a rival took away what a plan was made on."""
+        self._locking = locking
+        self._open_engine = engine
+        self._engine: Engine | None = None
+
+    def take_base(
+        self, *, began_ms: int | None = None, tolerant: bool = False, everything: bool = False
+    ) -> Base:
+        """Take a base, and go by the properties that it states. See ``commit.base.take_base``."""
+        base = take_base(self.table, began_ms=began_ms, tolerant=tolerant, everything=everything)
+        self.table = base.table
+        return base
+
+    def probe(self) -> None:
+        """Refuse a store that lets two transactions commit. See ``refuse_unsafe_store``."""
+        refuse_unsafe_store(self.table, self._locking)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, started when it is first asked for; the history then names its application.
+
+        Raises what starting it raises.
+        """
+        if self._engine is None:
+            assert self._open_engine is not None
+            self._engine = self._open_engine()
+            name = self._engine.application_id
+            self.identity = msgspec.structs.replace(self.identity, application_id=name)
+        return self._engine
+
+    def plan_again(self, conflict: CommitConflictError | None = None) -> None:
+        """Count a plan that came to nothing, before the next one is made.
+
+        Args:
+            conflict: what it met; without it, rivals took parts away.
+
+        Raises CommitConflictError: more than ``merge.max_replans`` did.
+        """
+        self.replans += 1
+        if self.replans <= self.table.settings.merge.max_replans:
+            return
+        raise conflict or CommitConflictError(
+            f"rivals took parts of {self.table.settings.name} away {self.replans} times",
+            next_step="see in `firnline history` who else maintains it, then run again",
+        )
+
+    def run(
+        self,
+        make_plan: Callable[[Base], PlanT],
+        act: Callable[[Base, PlanT], ResultT | None],
+        *,
+        ends: Callable[[PlanT], bool],
+        tolerant: bool = False,
+    ) -> tuple[PlanT, ResultT | None]:
+        """Plan on the newest base and act, from the start again when a rival was quicker.
+
+        Args:
+            make_plan: of a base.
+            act: does what was planned, commits it, and returns what came of it; None or
+                CommitConflictError when a rival took away what the plan was made on.
+            ends: True for a plan after which there is nothing to do: a dry run, or an empty plan.
+            tolerant: take the base of a log whose files contradict each other, too.
+
+        Returns:
+            The last plan, and what ``act`` returned; None when there was nothing to do.
+
+        Raises CommitConflictError: rivals were quicker more than ``merge.max_replans`` times.
+        """
+        while True:
+            base = self.take_base(tolerant=tolerant)
+            plan = make_plan(base)
+            if ends(plan):
+                return plan, None
+            self.probe()
+            try:
+                result = act(base, plan)
+            except CommitConflictError as conflict:
+                self.plan_again(conflict)
+                continue
+            if result is not None:
+                return plan, result
+            self.plan_again()
