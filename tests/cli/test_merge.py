@@ -11,7 +11,7 @@ import pytest
 
 from firnline.cli.engine import parallel_kernels
 from firnline.cli.history import by_whom
-from firnline.cli.merge import identity
+from firnline.cli.options import identity
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity
 from firnline.settings.load import settings_for_root

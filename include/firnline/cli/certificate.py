@@ -8,12 +8,12 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )

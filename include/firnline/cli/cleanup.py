@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.deletion import counted, show_failures
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
+from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 
@@ -144,22 +146,6 @@ def _render(data: dict[str, Any]) -> None:
             ]
         )
     _render_waiting(data["waiting"])
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 object``, ``2,000 objects``."""
-    return f"{output.number(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def show_failures(failures: list[dict[str, str]], count: int) -> None:
-    """A row for each of the first objects that could not be deleted."""
-    if not failures:
-        return
-    columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]
-    output.table(columns, ([f["key"], f["message"]] for f in failures))
-    if count > len(failures):
-        output.line(f"and {output.number(count - len(failures))} more")
-    output.line()
 
 
 def _render_waiting(waiting: list[dict[str, Any]]) -> None:

@@ -9,8 +9,8 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
-from firnline.cli.options import JsonOption, SettingsOption, command, open_target
+from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
+from firnline.cli.output import requests_text
 
 commands = typer.Typer()
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.confirm import YesOption, ask
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.options import (
     JsonOption,
+    PartitionsOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
-from firnline.cli.plan import PartitionsOption
+from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, UsageError
+from firnline.cli.rewriting import groups_table, parts, show_failures
+from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -33,20 +34,6 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
-
-EngineOption = Annotated[
-    EngineKind, typer.Option("--engine", help="Read and write in this process, or by Spark.")
-]
-ScratchOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--scratch",
-        metavar="FOLDER",
-        help="Local disk to stage on, about three times the bytes of the largest group per "
-        "kernel; without it $TMPDIR.",
-    ),
-]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @command(
@@ -108,25 +95,6 @@ def delete(  # noqa: PLR0913, PLR0917 - one per option
         _delete(opened, factory, options, as_json)
 
 
-def ask(
-    table: Table, data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]
-) -> None:
-    """Show a plan and wait for a yes. Raises UsageError where nobody can be asked."""
-    if as_json or not sys.stdin.isatty():
-        raise UsageError(
-            f"nobody can be asked whether rows of {table.settings.name} may go",
-            next_step="look with --dry-run, then give --yes",
-        )
-    output.show(data, False, render)
-    with when_stopped("stopped; nothing was changed", next_step="run the same command again"):
-        sys.stdout.write("Do it? Type yes: ")
-        sys.stdout.flush()
-        if sys.stdin.readline().strip().lower() == "yes":
-            return
-    output.line("Nothing was changed.")
-    raise typer.Exit(1)
-
-
 def _delete(
     table: Table, engine: Callable[[], Engine], options: DeleteOptions, as_json: bool
 ) -> None:
@@ -149,56 +117,6 @@ def _delete(
             next_step="mend or drop the parts that are named, or hide the rows at once with --lazy",
         ) from error
     output.show(report.to_json(), as_json, _render)
-
-
-def show_failures(data: dict[str, Any], as_json: bool) -> None:
-    """Which partitions could not be read, and why."""
-    output.show(data, as_json, _render_failures)
-
-
-def _render_failures(data: dict[str, Any]) -> None:
-    columns = [output.Column("partition"), output.Column("not read because", wrap=True)]
-    output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
-    output.line()
-
-
-def parts(count: int) -> str:
-    """``1 part``, ``2 parts``."""
-    return f"{output.number(count)} part{'' if count == 1 else 's'}"
-
-
-def groups_table(data: dict[str, Any]) -> None:
-    """Parts to read by partition, and what is left alone."""
-    from firnline.units import about_size
-
-    number = output.number
-    by_partition: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for found in data["groups"]:
-        row = by_partition[found["partition"]]
-        row[0] += found["parts"]
-        row[2] += found["bytes"]
-    for found in data["dropped"]:
-        by_partition[found["partition"]][1] += found["parts"]
-    if by_partition:
-        columns = [
-            output.Column("partition", wrap=True),
-            *(output.Column(title, number=True) for title in ("to read", "to drop", "bytes")),
-        ]
-        output.table(
-            columns,
-            (
-                [name or "-", number(read), number(dropped), about_size(size)]
-                for name, (read, dropped, size) in sorted(by_partition.items())
-            ),
-        )
-        output.line()
-    if data["left_alone"]:
-        columns = [
-            output.Column("left alone", number=True),
-            output.Column("because each", wrap=True),
-        ]
-        output.table(columns, ([number(n), why] for why, n in data["left_alone"].items()))
-        output.line()
 
 
 def _render_plan(data: dict[str, Any]) -> None:

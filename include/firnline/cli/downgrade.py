@@ -9,17 +9,18 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
+from firnline.cli.output import requests_text
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -56,7 +57,7 @@ def downgrade(
         _show_plan(opened, as_json)
         return
     if not yes:
-        refuse_silence(f"downgrade {opened.settings.name}", as_json)
+        refuse_silence(f"to downgrade {opened.settings.name}", as_json)
         _show_plan(opened, as_json)
         if not agreed("Go on?"):
             output.line("Nothing was changed.")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firnline.cli import output
+from firnline.cli.confirm import agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
-from firnline.errors import UsageError
+from firnline.cli.removal import render_report, sentence
 
 if TYPE_CHECKING:
     from firnline.operations.drop.plan import DropPlan
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 commands = typer.Typer()
-SHOWN = 20
-"""Partitions that are printed one by one; ``--json`` has all."""
 
 
 @command(
@@ -76,12 +74,9 @@ def drop(
     if dry_run:
         _show_plan(opened, plan, as_json)
         return
-    if as_json or not sys.stdin.isatty():
-        raise UsageError(
-            f"nobody can be asked whether {plan.parts} parts of {opened.settings.name} may go",
-            next_step="look with --dry-run, then give --yes",
-        )
-    if not _agreed(opened, plan):
+    refuse_silence(f"{plan.parts} parts of {opened.settings.name} may go", as_json)
+    _show_plan(opened, plan, False)
+    if not agreed("Drop them?", "nothing was dropped"):
         output.line("Nothing was dropped.")
         raise typer.Exit(1)
     confirmed = DropOptions(partitions=options.partitions, expected=plan.versions)
@@ -104,14 +99,6 @@ def _list(table: Table, as_json: bool) -> None:
 def _show_plan(table: Table, plan: DropPlan, as_json: bool) -> None:
     data = {"table": table.settings.name, "now": table.clock.now_ms(), **plan.to_json()}
     output.show(data, as_json, _render_plan)
-
-
-def _agreed(table: Table, plan: DropPlan) -> bool:
-    _show_plan(table, plan, False)
-    with when_stopped("stopped; nothing was dropped", next_step="run the same command again"):
-        sys.stdout.write("Drop them? Type yes: ")
-        sys.stdout.flush()
-        return sys.stdin.readline().strip().lower() == "yes"
 
 
 def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
@@ -168,38 +155,3 @@ def _render_plan(data: dict[str, Any]) -> None:
     _table(data["partitions"], data["now"])
     output.line()
     output.line(f"{sentence(data)} of {data['table']} would go.")
-
-
-def sentence(data: dict[str, Any]) -> str:
-    """``3 parts with 1,200 rows (1.1 MiB)``."""
-    from firnline.units import about_size
-
-    number, parts, unknown = output.number, data["parts"], data["parts_without_rows"]
-    rows = f"{number(data['rows'])} rows"
-    if unknown:
-        rows += f" and those of {number(unknown)} parts that do not say"
-    noun = "part" if parts == 1 else "parts"
-    return f"{number(parts)} {noun} with {rows} ({about_size(data['bytes'])})"
-
-
-def render_report(data: dict[str, Any]) -> None:
-    """What a drop or a TTL did."""
-    from firnline.units import about_duration, about_size
-
-    number = output.number
-    unknown = data["parts_without_rows"]
-    more = f", and those of {number(unknown)} parts that do not say" if unknown else ""
-    again = " (by an earlier try of this run)" if data["done_earlier"] else ""
-    names = [name or "-" for name in data["partitions"][:SHOWN]]
-    left_out = data["partition_count"] - len(names)
-    output.pairs(
-        [
-            ("dropped", f"{number(data['parts'])} parts"),
-            ("rows", f"{number(data['rows'])}{more}"),
-            ("bytes", f"{about_size(data['bytes'])}, freed by clean-up after the grace"),
-            ("partitions", ", ".join(names) + (f" and {number(left_out)} more" * (left_out > 0))),
-            ("transaction", f"{number(data['transaction'])}{again}"),
-            ("requests", requests_text(data["requests"])),
-            ("time", about_duration(round(data["seconds"] * 1000))),
-        ]
-    )

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
+
+import typer
 
 from firnline.errors import EnvironmentFaultError, UsageError
 
@@ -166,3 +168,30 @@ def parallel_kernels(table: Table, cores: int, memory: int) -> int:
 
 def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="With --engine spark: local[*], spark://host:7077 or sc://host:15002; without it "
+        "spark.master of the table's settings, else local[*].",
+    ),
+]
+
+
+EngineOption = Annotated[
+    EngineKind, typer.Option("--engine", help="Read and write in this process, or by Spark.")
+]
+
+
+ScratchOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scratch",
+        metavar="FOLDER",
+        help="Local disk to stage on, about three times the bytes of the largest group per "
+        "kernel; without it $TMPDIR.",
+    ),
+]

@@ -9,20 +9,20 @@ import typer
 from firnline.cli import output
 from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.delete import EngineOption, ScratchOption
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
+from firnline.cli.output import requests_text
 from firnline.cli.render_schema import evolution
-from firnline.cli.schema import mend
+from firnline.cli.repair import mend
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     with engine_for(opened, engine, master, scratch) as factory:
         if dry_run or not yes:
             if not dry_run:
-                refuse_silence(f"rewrite parts of {opened.settings.name}", as_json)
+                refuse_silence(f"to rewrite parts of {opened.settings.name}", as_json)
             data = {"table": opened.settings.name, **preview(opened, options).to_json()}
             output.show(data, as_json, schema_output.plan)
             if dry_run or not (data["log_file_count"] or data["parts_to_rewrite"]):
@@ -129,7 +129,7 @@ def change_lazily(
     name, options = table.settings.name, LazyOptions(evolution=evolution, dry_run=dry_run)
     if dry_run or not yes:
         if not dry_run:
-            refuse_silence(f"change the columns of {name}", as_json)
+            refuse_silence(f"to change the columns of {name}", as_json)
         plan = preview(table, options)
         output.show({"table": name, **plan.to_json()}, as_json, _plan)
         if dry_run or plan.nothing_to_do:

@@ -9,8 +9,8 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import requests_text
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.output import requests_text
 
 if TYPE_CHECKING:
     from firnline.table import Table

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,37 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
+from firnline.cli.merging import MaxBytesOption, merge_options, show_plan
 from firnline.cli.options import (
     JsonOption,
+    PartitionsOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
-from firnline.cli.plan import MaxBytesOption, PartitionsOption, merge_options, show_plan
+from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.log.txn_file import RunIdentity
     from firnline.operations.merge.run import MergeOptions
     from firnline.table import Table
 
 commands = typer.Typer()
-
-MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="With --engine spark: local[*], spark://host:7077 or sc://host:15002; without it "
-        "spark.master of the table's settings, else local[*].",
-    ),
-]
 
 
 @command(
@@ -121,18 +110,6 @@ def _merge(
     output.show(report.to_json(), as_json, _render)
 
 
-def identity(table: Table) -> RunIdentity:
-    """A person at a machine, for the history."""
-    from firnline.log.txn_file import RunIdentity
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
-    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
-
-
 def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
@@ -177,14 +154,3 @@ def _sequences(numbers: Sequence[int]) -> str:
         return "none"
     shown = ", ".join(output.number(seq) for seq in numbers[:10])
     return shown if len(numbers) <= 10 else f"{shown} … {output.number(numbers[-1])}"
-
-
-def requests_text(requests: dict[str, int]) -> str:
-    """``3 GET, 2 PUT, 2 LIST; 1.2 MiB read, 700 B written``."""
-    from firnline.units import about_size
-
-    kinds = ("get", "put", "list", "head", "delete")
-    sent = [f"{output.number(requests[kind])} {kind.upper()}" for kind in kinds if requests[kind]]
-    again = f", {output.number(requests['retries'])} of them again" if requests["retries"] else ""
-    read, written = about_size(requests["bytes_in"]), about_size(requests["bytes_out"])
-    return f"{', '.join(sent)}{again}; {read} read, {written} written"

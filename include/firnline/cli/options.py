@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import inspect
+import os
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +17,7 @@ from typer.core import TyperGroup
 from firnline.errors import FirnlineError, UsageError
 
 if TYPE_CHECKING:
+    from firnline.log.txn_file import RunIdentity
     from firnline.settings.load import TableSettings
     from firnline.state.snapshot import Snapshot
     from firnline.table import Table
@@ -151,3 +155,23 @@ def require_table(table: Table) -> None:
     from firnline.state import health
 
     health.require_table(table)
+
+
+def identity(table: Table) -> RunIdentity:
+    """A person at a machine, for the history."""
+    from firnline.log.txn_file import RunIdentity
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
+    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
+
+
+PartitionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partitions", metavar="GLOB", help="Only these, as 'ts_month=2013-*'; may be repeated."
+    ),
+]

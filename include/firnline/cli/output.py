@@ -176,3 +176,14 @@ def spark(counts: Sequence[int]) -> str:
         bars[max(1, -(-count * len(bars) // most)) - 1] if count else "·" if bars == _BARS else " "
         for count in counts
     )
+
+
+def requests_text(requests: dict[str, int]) -> str:
+    """``3 GET, 2 PUT, 2 LIST; 1.2 MiB read, 700 B written``."""
+    from firnline.units import about_size
+
+    kinds = ("get", "put", "list", "head", "delete")
+    sent = [f"{number(requests[kind])} {kind.upper()}" for kind in kinds if requests[kind]]
+    again = f", {number(requests['retries'])} of them again" if requests["retries"] else ""
+    read, written = about_size(requests["bytes_in"]), about_size(requests["bytes_out"])
+    return f"{', '.join(sent)}{again}; {read} read, {written} written"

@@ -8,13 +8,13 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.merge import identity
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     ShowsByDefault,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
@@ -22,7 +22,6 @@ from firnline.cli.options import (
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport
     from firnline.table import Table
-
 
 commands = typer.Typer()
 group = typer.Typer(cls=ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
@@ -73,7 +72,7 @@ def apply(
     opened = open_target(table, settings)
     require_table(opened)
     if not dry_run and not yes:
-        refuse_silence(f"change the properties of {opened.settings.name}", as_json)
+        refuse_silence(f"to change the properties of {opened.settings.name}", as_json)
         plan = _run(opened, dry_run=True)
         output.show(plan.to_json(), as_json, _render_applied)
         if not plan.changes:

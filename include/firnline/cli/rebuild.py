@@ -10,8 +10,15 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
+from firnline.cli.output import requests_text
 
 if TYPE_CHECKING:
     from firnline.operations.rebuild.run import RebuildOptions
@@ -69,7 +76,7 @@ def rebuild(
         force=force,
     )
     if not dry_run and not yes:
-        refuse_silence(f"write the log of {opened.settings.name} anew", as_json)
+        refuse_silence(f"to write the log of {opened.settings.name} anew", as_json)
         _plan(opened, options, as_json)
         if not agreed("Write this log?"):
             output.line("Nothing was written.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from firnline.cli import output
-from firnline.cli.merge import requests_text
+from firnline.cli.output import requests_text
 
 _SHOWN = 20
 """Log files that are printed; ``--json`` has them all."""

@@ -10,27 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.delete import (
-    EngineOption,
-    ScratchOption,
-    YesOption,
-    ask,
-    groups_table,
-    parts,
-    show_failures,
-)
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.confirm import YesOption, ask
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
+from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
+from firnline.cli.rewriting import groups_table, parts, show_failures
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.delete import EngineOption, ScratchOption, YesOption, ask, parts
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.confirm import YesOption, ask
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity, requests_text
 from firnline.cli.options import (
     JsonOption,
+    PartitionsOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
-from firnline.cli.plan import PartitionsOption
+from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
+from firnline.cli.rewriting import parts
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 
 if TYPE_CHECKING:

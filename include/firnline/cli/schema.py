@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +10,7 @@ import typer
 from firnline.cli import output
 from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.delete import EngineOption, ScratchOption
-from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, identity
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -24,17 +20,13 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, UsageError
+from firnline.cli.repair import mend
+from firnline.errors import UsageError
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.operations.schema_fix.run import SchemaFixOptions
     from firnline.operations.schema_fix.target import ColumnFix
     from firnline.settings.load import TableSettings
     from firnline.state.snapshot import Snapshot
-    from firnline.table import Table
-
 
 commands = typer.Typer()
 group = typer.Typer(cls=ShowsByDefault, no_args_is_help=True, rich_markup_mode=None)
@@ -205,7 +197,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     with engine_for(opened, engine, master, scratch) as factory:
         if dry_run or not yes:
             if not dry_run:
-                refuse_silence(f"rewrite parts of {opened.settings.name}", as_json)
+                refuse_silence(f"to rewrite parts of {opened.settings.name}", as_json)
             data = {"table": opened.settings.name, **preview(opened, options).to_json()}
             output.show(data, as_json, schema_output.plan)
             if dry_run or not (data["log_file_count"] or data["parts_to_rewrite"]):
@@ -228,28 +220,3 @@ def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[Colu
     if types:
         return tuple(ColumnFix(column=c, type=kind) for c, kind in zip(columns, types, strict=True))
     return tuple(ColumnFix(column=c, rename=new) for c, new in zip(columns, names, strict=True))
-
-
-def mend(
-    table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
-) -> None:
-    """Run a change of the schema and print its report. Raises RunFailedError."""
-    from firnline.operations.schema_fix.run import SchemaFixFailedError, run_schema_fix
-
-    name = table.settings.name
-    stopped = f"stopped; {name} is mended as a whole or as it was"
-    try:
-        with (
-            when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
-            reading("mending", name, table.clock, silent=as_json) as tell,
-        ):
-            report = run_schema_fix(table, engine, options, identity(table), tell)
-    except SchemaFixFailedError as error:
-        output.show(error.report.to_json(), as_json, schema_output.failures)
-        if as_json:
-            raise
-        raise RunFailedError(
-            f"nothing was changed in {name}, for the reasons above",
-            next_step="mend what is named, or ask for another type or for --rename",
-        ) from error
-    output.show(report.to_json(), as_json, schema_output.report)

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.cleanup import counted, show_failures
+from firnline.cli.deletion import counted, show_failures
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity, requests_text
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
+from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.drop import SHOWN, render_report, sentence
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import identity
 from firnline.cli.options import (
     JsonOption,
+    PartitionsOption,
     SettingsOption,
     TableArgument,
     command,
+    identity,
     open_target,
     require_table,
 )
-from firnline.cli.plan import PartitionsOption
+from firnline.cli.removal import SHOWN, render_report, sentence
 
 if TYPE_CHECKING:
     from firnline.operations.ttl.run import TtlOptions

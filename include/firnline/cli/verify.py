@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.engine import EngineKind, engine_for
+from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merge import MasterOption, requests_text
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.output import requests_text
 from firnline.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ CLI = (
     ),
     Mutation(
         name="any answer is a yes",
-        file="include/firnline/cli/drop.py",
+        file="include/firnline/cli/confirm.py",
         old='        return sys.stdin.readline().strip().lower() == "yes"',
         new='        return sys.stdin.readline().strip().lower() != "no"',
         breaks="Enter, or a closed terminal, drops partitions.",

@@ -1,0 +1,21 @@
+"""What commands that delete objects print: counts, and what could not be deleted."""
+
+from __future__ import annotations
+
+from firnline.cli import output
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 object``, ``2,000 objects``."""
+    return f"{output.number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def show_failures(failures: list[dict[str, str]], count: int) -> None:
+    """A row for each of the first objects that could not be deleted."""
+    if not failures:
+        return
+    columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]
+    output.table(columns, ([f["key"], f["message"]] for f in failures))
+    if count > len(failures):
+        output.line(f"and {output.number(count - len(failures))} more")
+    output.line()
