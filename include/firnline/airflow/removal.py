@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -26,7 +25,6 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
-from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
 
@@ -191,15 +189,11 @@ def picked_rows(context: Context) -> list[dict[str, Any]]:
 def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
     """The partitions that any of the globs matches. Raises UsageError for one that matches none."""
     from firnline.operations.drop.run import list_partitions
+    from firnline.state.partitions import choose
 
-    found = list_partitions(table)
-    for glob in globs:
-        if not any(fnmatchcase(info.partition, glob) for info in found):
-            raise UsageError(
-                f"no partition of the table matches {glob!r}",
-                next_step="see `firnline drop` for those that there are",
-            )
-    return [i for i in found if not globs or any(fnmatchcase(i.partition, g) for g in globs)]
+    infos = {info.partition: info for info in list_partitions(table)}
+    step = "see `firnline drop` for those that there are"
+    return [infos[name] for name in choose(infos, globs, next_step=step)]
 
 
 def newest_transaction(table: Table) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.task import KernelTask
+from firnline.kernel.visibility import goes, stays, winners
 from firnline.types.sql import fold_name, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
@@ -108,8 +109,7 @@ def _key_rows(task: KernelTask, path: Path | None) -> tuple[str, str] | None:
 def _visible(rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
     """Rows that neither a delete nor a key hides."""
     if group.where_hidden:
-        # Three-valued logic: a row for which the condition is null stays.
-        rows = f"SELECT * FROM ({rows}) WHERE ({group.where_hidden}) IS NOT TRUE"
+        rows = f"SELECT * FROM ({rows}) WHERE {stays(group.where_hidden)}"
     if keys:
         rows = f"SELECT r.* FROM ({rows}) AS r ANTI JOIN {keys[0]} ON {keys[1]}"
     return rows
@@ -131,7 +131,7 @@ def _gone(
         return f"SELECT '{which}', {place}, count(*) FROM ({of}) GROUP BY ALL"
 
     if group.where_hidden:
-        yield count("deleted", f"SELECT * FROM ({rows}) WHERE ({group.where_hidden}) IS TRUE")
+        yield count("deleted", f"SELECT * FROM ({rows}) WHERE {goes(group.where_hidden)}")
     if keys:
         left = _visible(rows, group, None)
         yield count("deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}")
@@ -147,8 +147,8 @@ def _last_of_each_key(
     columns = ", ".join(map(quote_name, names))
     if not task.primary_key:
         return f"SELECT {columns} FROM ({visible})"
-    goes = [piece for piece in _goes(task, place, inputs) if piece != "false"]
-    kept = f" WHERE NOT ({' OR '.join(goes)})" if goes else ""
+    losers = [piece for piece in _goes(task, place, inputs) if piece != "false"]
+    kept = f" WHERE NOT ({' OR '.join(losers)})" if losers else ""
     return f"SELECT {columns} FROM ({_winners(task, visible, place)}){kept}"
 
 
@@ -163,16 +163,11 @@ def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inpu
 
 
 def _winners(task: KernelTask, visible: str, place: tuple[str, str]) -> str:
-    """Of each key the row with the largest version, else the one inserted last.
+    """Of each key the row that wins, key tombstones included.
 
     Staged files are named by their number, so their names sort in insertion order.
     """
-    version = [task.version] if task.version else []
-    last = ", ".join(f"{quote_name(name)} DESC NULLS LAST" for name in (*version, *place))
-    return (
-        f"SELECT * FROM ({visible}) QUALIFY row_number() OVER "
-        f"(PARTITION BY {_keys(task)} ORDER BY {last}) = 1"
-    )
+    return winners(visible, task.primary_key, task.version, place)
 
 
 def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str, str]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from firnline.commit import keys
-from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge import tiers
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
@@ -95,22 +93,6 @@ class Selected:
             "dropped": _by_partition(self.dropped),
             "left_alone": dict(reasons.most_common()),
         }
-
-
-def choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
-    """Partitions that any of the globs matches. Raises UsageError for one that matches none."""
-    for glob in globs:
-        if not any(fnmatchcase(partition, glob) for partition in snapshot.partitions):
-            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
-            raise UsageError(
-                f"no partition of the table matches {glob!r}",
-                next_step=f"see `firnline parts`; the first partitions are: {some}",
-            )
-    return [
-        partition
-        for partition in snapshot.partitions
-        if not globs or any(fnmatchcase(partition, glob) for glob in globs)
-    ]
 
 
 def select(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from firnline.predicate.tree import And, Predicate, bind, columns_of, parse_json
 from firnline.properties.in_force import current, in_force
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.settings.load import TableSettings
+from firnline.state import partitions
 from firnline.state.snapshot import Snapshot
 from firnline.types.calendar import timestamp_text
 from firnline.types.schema import normalise
@@ -310,15 +310,8 @@ def choose(snapshot: Snapshot, globs: Sequence[str]) -> tuple[Mapping[str, list[
     every = snapshot.partitions
     if not globs:
         return every, 0, 0
-    for glob in globs:
-        if not any(fnmatchcase(name, glob) for name in every):
-            some = ", ".join(list(every)[:5]) or "none"
-            raise UsageError(
-                f"no partition of the table matches {glob!r}",
-                next_step=f"see `firnline parts`; the first partitions are: {some}",
-            )
-    chosen = {n: parts for n, parts in every.items() if any(fnmatchcase(n, g) for g in globs)}
-    left = [m for n, parts in every.items() if n not in chosen for m in parts]
+    chosen = {name: every[name] for name in partitions.choose(every, globs)}
+    left = [m for name, parts in every.items() if name not in chosen for m in parts]
     return chosen, len(left), sum(m.b for m in left)
 
 

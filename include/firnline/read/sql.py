@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from firnline.kernel.duckdb import quote_text
+from firnline.kernel.visibility import stays, winners
 from firnline.predicate.tree import opaque
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.types.sql import quote_name
@@ -69,8 +70,7 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> 
         names = _outputs(task)
     conditions = [f"({early})"] if early else []
     if hidden >= 0:
-        # Three-valued logic: a row for which the condition is null stays.
-        conditions.append(f"({task.hidden[hidden]}) IS NOT TRUE")
+        conditions.append(stays(task.hidden[hidden]))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = _scan(task.needed, urls) if sources < 0 else _renamed(task, urls, task.sources[sources])
     return f"SELECT {', '.join(names)} FROM {rows}{where}"
@@ -107,15 +107,16 @@ def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
 
 
 def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) -> str:
-    """One row per primary key and partition, by the rule of merges (``kernel.sql``)."""
+    """One row per primary key and partition."""
     start, length = partition_of
-    keys = ", ".join(map(quote_name, task.primary_key))
-    version = [quote_name(task.version)] if task.version else []
-    last = ", ".join(f"{n} DESC NULLS LAST" for n in (*version, _place(task), _row(task)))
-    alive = f" AND {quote_name(task.deleted)} IS NOT TRUE" if task.deleted else ""
-    return (
-        f"SELECT * FROM ({rows}) QUALIFY row_number() OVER (PARTITION BY "
-        f"substr({_place(task)}, {start}, {length}), {keys} ORDER BY {last}) = 1{alive}"
+    place = _free_name("place", task), _free_name("row", task)
+    return winners(
+        rows,
+        task.primary_key,
+        task.version,
+        place,
+        within=f"substr({quote_name(place[0])}, {start}, {length})",
+        deleted=task.deleted,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -28,6 +27,7 @@ from firnline.settings.load import TableSettings
 from firnline.state.health import no_table
 from firnline.state.history import newest_at
 from firnline.state.moment import At, Moment, parse_moment
+from firnline.state.partitions import matches
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from firnline.types.sql import fold_name
@@ -373,7 +373,7 @@ def planned(
     alive = {
         marker.p: msgspec.structs.replace(marker, tmb=None)
         for marker in markers
-        if not globs or any(fnmatchcase(paths.parse_part(marker.p).partition, g) for g in globs)
+        if matches(paths.parse_part(marker.p).partition, globs)
     }
     return plan_read(
         replace(snapshot, parts=alive), settings, replace(options, dedup=False, partitions=())

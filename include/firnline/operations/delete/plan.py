@@ -12,10 +12,11 @@ import msgspec
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
-from firnline.operations.selection import Selected, Verdict, choose, select, select_whole, untouched
+from firnline.operations.selection import Selected, Verdict, select, select_whole, untouched
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import Predicate, bind, columns_of, to_json
 from firnline.settings.load import TableSettings
+from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, Stats, bound_key, canonical
@@ -136,7 +137,7 @@ def plan_delete(
     if mode == "lazy":
         step = "delete eagerly (mode eager): it looks for the newest row of each key"
         keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
-    chosen = choose(snapshot, partitions)
+    chosen = choose(snapshot.partitions, partitions)
     if mode == "lazy":
         selected = untouched(snapshot, chosen, judge)
     elif other:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
 from firnline.commit import keys
 from firnline.errors import UsageError
@@ -12,6 +11,7 @@ from firnline.operations.merge import tiers
 from firnline.operations.merge.clusters import plan_clusters
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
 from firnline.settings.load import MergeSettings, TableSettings
+from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key
@@ -42,7 +42,7 @@ def plan_merge(
         UsageError: a glob matches no partition, or a sort or key column that no part has.
     """
     _check_columns(snapshot, settings)
-    chosen = _choose(snapshot, partitions)
+    chosen = choose(snapshot.partitions, partitions)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
     hidden: list[PlannedGroup] = []
@@ -89,19 +89,6 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
                 f"{snapshot.schema[column]} have no order",
                 next_step="choose another column in cluster_by",
             )
-
-
-def _choose(snapshot: Snapshot, globs: Sequence[str]) -> list[str]:
-    if not globs:
-        return list(snapshot.partitions)
-    for glob in globs:
-        if not any(fnmatchcase(p, glob) for p in snapshot.partitions):
-            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
-            raise UsageError(
-                f"no partition of the table matches {glob!r}",
-                next_step=f"see `firnline parts`; the first partitions are: {some}",
-            )
-    return [p for p in snapshot.partitions if any(fnmatchcase(p, g) for g in globs)]
 
 
 def _hidden(

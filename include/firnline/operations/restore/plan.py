@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
-from firnline.errors import UsageError
 from firnline.log.parts_view import Totals, summed
 from firnline.log.records import Delete, Marker
 from firnline.operations.since.plan import Since, refuse_deleted, refuse_foreign, refuse_impossible
+from firnline.state.partitions import choose, matches
 from firnline.state.snapshot import Snapshot
 
 _STAYS = frozenset({"cleanup", "erase"})
@@ -69,7 +68,7 @@ class RestorePlan:
 
     def concerns(self, partition: str) -> bool:
         """Whether the partition is to be as it was then, changed by this plan or not."""
-        return _matches(partition, self.globs)
+        return matches(partition, self.globs)
 
     @property
     def nothing_to_do(self) -> bool:
@@ -121,7 +120,10 @@ def plan_restore(
     """
     refuse_deleted(snapshot, since, globs)
     snapshot = _remembering(snapshot, since)
-    parts = _matching(_by_partition(snapshot), globs)
+    every = _by_partition(snapshot)
+    some = ", ".join(list(every)[:5]) or "none"
+    step = f"write one of its names, dropped ones included, such as {some}"
+    parts = {name: every[name] for name in choose(every, globs, next_step=step)}
     erased = refuse_impossible(since, list(parts))
     copies: list[Copied] = []
     removes: list[Marker] = []
@@ -171,10 +173,6 @@ def _needed(snapshot: Snapshot, copies: Sequence[Copied]) -> tuple[Delete, ...]:
     return tuple(found.values())
 
 
-def _matches(partition: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatchcase(partition, glob) for glob in globs)
-
-
 def _sort_out(
     snapshot: Snapshot,
     since: Since,
@@ -199,16 +197,6 @@ def _sort_out(
         else:
             copies.append(Copied(m, partition, tuple(sorted({*(m.d or ()), *undone}))))
     return copies, stay
-
-
-def _matching(parts: Mapping[str, list[Marker]], globs: Sequence[str]) -> dict[str, list[Marker]]:
-    for glob in globs:
-        if not any(fnmatchcase(name, glob) for name in parts):
-            raise UsageError(
-                f"no partition of the table matches {glob!r}, dropped ones included",
-                next_step=f"write one of its names, such as {', '.join(list(parts)[:5]) or 'none'}",
-            )
-    return {name: markers for name, markers in parts.items() if _matches(name, globs)}
 
 
 def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:

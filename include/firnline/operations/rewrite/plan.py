@@ -13,12 +13,13 @@ from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
-from firnline.operations.selection import NO_ROW, Selected, Verdict, choose, select, select_whole
+from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import Predicate, columns_of
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
+from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 
 STAYS = "its statistics prove that every row stays"
@@ -143,7 +144,7 @@ def plan_rewrite(
         UsageError: a glob matches no partition; an interval for a table that is not partitioned
             by time.
     """
-    chosen, left = _within(snapshot, settings, choose(snapshot, partitions), interval)
+    chosen, left = _within(snapshot, settings, choose(snapshot.partitions, partitions), interval)
     if only is not None:
         chosen = [partition for partition in chosen if partition in only]
     if where is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from firnline.paths import NULL_VALUE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings, TtlSettings
 from firnline.settings.sections import compile_pattern
+from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 
@@ -106,7 +106,7 @@ def plan_ttl(
     if ttl.column is not None:
         _check_column(snapshot, settings, ttl.column)
         decide = state.by_column
-    chosen = list(_chosen(snapshot, settings.name, partitions))
+    chosen = choose(snapshot.partitions, partitions, of=settings.name)
     removals = [r for partition in chosen if (r := decide(partition)) is not None]
     return TtlPlan(
         seq=snapshot.seq,
@@ -117,19 +117,6 @@ def plan_ttl(
         kept=dict(state.kept.most_common()),
         undecided=tuple(state.undecided),
     )
-
-
-def _chosen(snapshot: Snapshot, table: str, globs: Sequence[str]) -> Iterator[str]:
-    for glob in globs:
-        if not any(fnmatchcase(p, glob) for p in snapshot.partitions):
-            some = ", ".join(list(snapshot.partitions)[:5]) or "none"
-            raise UsageError(
-                f"no partition of {table} matches {glob!r}",
-                next_step=f"see `firnline parts`; the first partitions are: {some}",
-            )
-    for partition in snapshot.partitions:
-        if not globs or any(fnmatchcase(partition, glob) for glob in globs):
-            yield partition
 
 
 def _check_column(snapshot: Snapshot, settings: TableSettings, column: str) -> None:
