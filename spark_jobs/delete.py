@@ -10,21 +10,11 @@ job takes and says: ``firnline.spark.job``.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-from firnline.spark.job import Job, Operation
+from firnline.operations.registry import DELETE
+from firnline.spark.job import Job
 
-if TYPE_CHECKING:
-    from firnline.operations.delete.run import DeleteOptions
-
-
-def _load() -> Operation[DeleteOptions]:
-    from firnline.operations.delete.run import DeleteOptions, preview, run_delete
-
-    return Operation(DeleteOptions, preview, run_delete)
-
-
-JOB = Job("delete", "Delete the rows of one table for which a condition is true.", _load)
+JOB = Job(DELETE)
 
 if __name__ == "__main__":
     sys.exit(JOB.main(sys.argv[1:]))

@@ -11,21 +11,11 @@ an argument: argument lists are for everybody to read. What else every job takes
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-from firnline.spark.job import Job, Operation
+from firnline.operations.registry import ERASE
+from firnline.spark.job import Job
 
-if TYPE_CHECKING:
-    from firnline.operations.erase.run import EraseOptions
-
-
-def _load() -> Operation[EraseOptions]:
-    from firnline.operations.erase.run import EraseOptions, preview, run_erase
-
-    return Operation(EraseOptions, preview, run_erase)
-
-
-JOB = Job("erase", "Erase every row of one table that has one of the given keys.", _load)
+JOB = Job(ERASE)
 
 if __name__ == "__main__":
     sys.exit(JOB.main(sys.argv[1:]))

@@ -10,18 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from firnline.spark.job import Job, Operation
-
-if TYPE_CHECKING:
-    from firnline.operations.merge.run import MergeOptions
-
-
-def _load() -> Operation[MergeOptions]:
-    from firnline.operations.merge.run import MergeOptions, preview, run_merge
-
-    return Operation(MergeOptions, preview, run_merge)
+from firnline.operations.registry import MERGE
+from firnline.spark.job import Job
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,13 +37,7 @@ def _from_arguments(given: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value not in (None, [])}
 
 
-JOB = Job(
-    "merge",
-    "Merge small parts of one table into large sorted ones.",
-    _load,
-    _arguments,
-    _from_arguments,
-)
+JOB = Job(MERGE, arguments=_arguments, from_arguments=_from_arguments)
 
 if __name__ == "__main__":
     sys.exit(JOB.main(sys.argv[1:]))

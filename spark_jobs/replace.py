@@ -10,21 +10,11 @@ rewrite what the interval cuts. What else every job takes and says: ``firnline.s
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-from firnline.spark.job import Job, Operation
+from firnline.operations.registry import REPLACE
+from firnline.spark.job import Job
 
-if TYPE_CHECKING:
-    from firnline.operations.replace.options import ReplaceOptions
-
-
-def _load() -> Operation[ReplaceOptions]:
-    from firnline.operations.replace.run import ReplaceOptions, preview, run_replace
-
-    return Operation(ReplaceOptions, preview, run_replace)
-
-
-JOB = Job("replace", "Replace an interval of one table by staged rows, or by nothing.", _load)
+JOB = Job(REPLACE)
 
 if __name__ == "__main__":
     sys.exit(JOB.main(sys.argv[1:]))

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from firnline.spark.job import Job, Operation
+from firnline.operations.operation import Loaded, Progress
+from firnline.operations.registry import VERIFY
+from firnline.spark.job import Job
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -21,14 +23,18 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 
-def _load() -> Operation[VerifyOptions]:
+def _load() -> Loaded[VerifyOptions]:
     from firnline.operations.verify.run import VerifyOptions
 
-    return Operation(VerifyOptions, None, _verify)
+    return Loaded(VerifyOptions, None, _verify)
 
 
 def _verify(
-    table: Table, engine: Callable[[], Engine], options: VerifyOptions, _: RunIdentity
+    table: Table,
+    engine: Callable[[], Engine],
+    options: VerifyOptions,
+    _: RunIdentity,
+    _progress: Progress,
 ) -> VerifyReport:
     from firnline.operations.verify.run import refuse_findings, run_verify
     from firnline.spark.footers import footers_by
@@ -38,7 +44,7 @@ def _verify(
     return report
 
 
-JOB = Job("verify", "Check one table, and read all its footers.", _load)
+JOB = Job(VERIFY, _load)
 
 if __name__ == "__main__":
     sys.exit(JOB.main(sys.argv[1:]))

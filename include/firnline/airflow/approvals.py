@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Param
@@ -39,7 +39,11 @@ LISTED = "listed"
 class Asking(Protocol):
     """Work that a person approves."""
 
-    noun: ClassVar[str]
+    @property
+    def noun(self) -> str:
+        """For messages: ``an erase``."""
+        ...
+
     """For messages: ``an erase``."""
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:

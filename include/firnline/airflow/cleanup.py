@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -10,21 +10,17 @@ from airflow.sdk import Param
 from firnline.airflow.figures import time_text
 from firnline.airflow.params import count_param
 from firnline.airflow.work import InTaskWork
+from firnline.operations.registry import CLEANUP
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import RunIdentity
-    from firnline.operations.cleanup.plan import CleanupPlan
-    from firnline.operations.cleanup.run import CleanupOptions, CleanupReport
-    from firnline.table import Table
+    from firnline.operations.cleanup.run import CleanupOptions
 
 
-class CleanupWork(InTaskWork["CleanupOptions", "CleanupReport"]):
+class CleanupWork(InTaskWork["CleanupOptions"]):
     """Objects that nobody needs any more are deleted."""
 
-    operation = "tombstone_cleanup"
-    noun = "a clean-up"
-    destructive = True
+    about = CLEANUP
 
     def params(self) -> dict[str, Param]:
         """A bound on what one run deletes."""
@@ -41,24 +37,6 @@ class CleanupWork(InTaskWork["CleanupOptions", "CleanupReport"]):
         from firnline.operations.cleanup.run import CleanupOptions
 
         return CleanupOptions(max_deletes=params.get("max_deletes"), dry_run=dry_run)
-
-    def preview(self, table: Table, options: CleanupOptions) -> CleanupPlan:
-        """What would be deleted, and until when the rest waits."""
-        from firnline.operations.cleanup.run import preview
-
-        return preview(table, options)
-
-    def run(
-        self,
-        table: Table,
-        options: CleanupOptions,
-        run: RunIdentity,
-        on_progress: Callable[[object], None],
-    ) -> CleanupReport:
-        """Delete, then confirm it in the log."""
-        from firnline.operations.cleanup.run import run_cleanup
-
-        return run_cleanup(table, options, run, on_progress)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Totals, and what waits until when."""

@@ -80,7 +80,7 @@ def longest(table: TableSettings) -> timedelta:
     return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
 
 
-def run_only(work: InTaskWork[Any, Any], table: TableSettings) -> RunInTask:
+def run_only(work: InTaskWork[Any], table: TableSettings) -> RunInTask:
     """The work in the pool, in the task itself; its id is the operation's name."""
     return RunInTask(
         task_id=work.operation,
@@ -92,9 +92,7 @@ def run_only(work: InTaskWork[Any, Any], table: TableSettings) -> RunInTask:
     )
 
 
-def plan_then_run(
-    work: InTaskWork[Any, Any], table: TableSettings
-) -> tuple[PlanOperation, RunInTask]:
+def plan_then_run(work: InTaskWork[Any], table: TableSettings) -> tuple[PlanOperation, RunInTask]:
     """``plan`` outside the pool, then as ``run_only``."""
     plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     run = run_only(work, table)

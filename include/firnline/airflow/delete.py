@@ -9,23 +9,17 @@ from airflow.sdk import Param
 
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.work import SparkWork
+from firnline.operations.registry import DELETE
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.operations.delete.plan import DeletePlan
     from firnline.operations.delete.run import DeleteOptions
-    from firnline.table import Table
 
 
 class DeleteWork(SparkWork["DeleteOptions"]):
     """Rows that a predicate is true for go."""
 
-    operation = "delete_where"
-    noun = "a delete"
-    job = "delete.py"
-    destructive = True
-    once = True
-    one_transaction = "delete"
+    about = DELETE
 
     def params(self) -> dict[str, Param]:
         """Which rows, and when they leave the parts."""
@@ -60,12 +54,6 @@ class DeleteWork(SparkWork["DeleteOptions"]):
             mode=params.get("mode"),
             dry_run=dry_run,
         )
-
-    def preview(self, table: Table, options: DeleteOptions) -> DeletePlan:
-        """What would be read, rewritten and dropped."""
-        from firnline.operations.delete.run import preview
-
-        return preview(table, options)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Totals, each group that is read, and why the other parts are left alone."""

@@ -27,6 +27,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
+from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
 from firnline.units import about_size
 
@@ -61,11 +62,7 @@ class Asked:
 class EraseWork(SparkWork["Asked"]):
     """The rows of a set of keys go from every part, with a certificate."""
 
-    operation = "erase"
-    noun = "an erase"
-    job = "erase.py"
-    destructive = True
-    once = True
+    about = ERASE
 
     def params(self) -> dict[str, Param]:
         """Which keys, and how long to wait for an answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.airflow.verify import VerifyWork
 from firnline.airflow.work import SparkWork, pool_of
+from firnline.operations.registry import VERIFY
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
@@ -28,12 +30,7 @@ _DEEP = "verify_deep"
 class FooterWork(SparkWork["VerifyOptions"]):
     """The whole check again, with the footers."""
 
-    operation = "verify"
-    noun = "a deep check"
-    follows_settings = False
-    job = "verify.py"
-    has_dry_run = False
-    changes_table = False
+    about = replace(VERIFY, noun="a deep check", job=True)
 
     def params(self) -> dict[str, Param]:
         """Those of the check."""

@@ -12,22 +12,19 @@ from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.operations.pools import pool_of_dag
+from firnline.operations.registry import MERGE
 from firnline.units import about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.merge.groups import MergePlan
     from firnline.operations.merge.run import MergeOptions
-    from firnline.table import Table
 
 
 class MergeWork(SparkWork["MergeOptions"]):
     """Small parts become large sorted ones."""
 
-    operation = "merge"
-    noun = "a merge"
-    job = "merge.py"
+    about = MERGE
 
     def params(self) -> dict[str, Param]:
         """The defaults merge the whole table within its settings."""
@@ -52,12 +49,6 @@ class MergeWork(SparkWork["MergeOptions"]):
             )
         globs = partition_globs(params.get("partitions"))
         return MergeOptions(partitions=globs, max_bytes=max_bytes, dry_run=dry_run)
-
-    def preview(self, table: Table, options: MergeOptions) -> MergePlan:
-        """The plan."""
-        from firnline.operations.merge.run import preview
-
-        return preview(table, options)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Totals, groups, and why the rest is left alone."""

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
 from firnline.airflow.params import flag_param, globs, globs_param
 from firnline.airflow.work import InTaskWork, Plan
+from firnline.operations.registry import REBUILD
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import RunIdentity
-    from firnline.operations.rebuild.plan import RebuildPlan
-    from firnline.operations.rebuild.run import RebuildOptions, RebuildReport
-    from firnline.table import Table
+    from firnline.operations.rebuild.run import RebuildOptions
 
 
-class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
+class RebuildWork(InTaskWork["RebuildOptions"]):
     """A log is written from parts and transactions."""
 
-    operation = "rebuild"
-    noun = "a rebuild"
-    follows_settings = False
-    destructive = True
-    once = True
+    about = REBUILD
 
     def params(self) -> dict[str, Param]:
         """What to do with objects that nobody names."""
@@ -50,24 +44,6 @@ class RebuildWork(InTaskWork["RebuildOptions", "RebuildReport"]):
             dry_run=dry_run,
         )
 
-    def preview(self, table: Table, options: RebuildOptions) -> RebuildPlan:
-        """What the log would name, and what somebody has to decide."""
-        from firnline.operations.rebuild.run import preview
-
-        return preview(table, options)
-
     def is_idle(self, plan: Plan) -> bool:  # noqa: ARG002 - as the base class
         """Never: a table of which nothing is left is no success, and the work itself says so."""
         return False
-
-    def run(
-        self,
-        table: Table,
-        options: RebuildOptions,
-        run: RunIdentity,
-        on_progress: Callable[[object], None],
-    ) -> RebuildReport:
-        """Write it, in one transaction."""
-        from firnline.operations.rebuild.run import run_rebuild
-
-        return run_rebuild(table, options, run, on_progress)

@@ -25,6 +25,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
 
@@ -53,13 +54,10 @@ class Confirmed:
     by: str
 
 
-class RemoveWork(InTaskWork["Confirmed", "DropReport"]):
+class RemoveWork(InTaskWork["Confirmed"]):
     """Partitions that a person picked and confirmed are dropped."""
 
-    operation = "remove_partitions"
-    noun = "a removal of partitions"
-    destructive = True
-    once = True
+    about = DROP
 
     def params(self) -> dict[str, Param]:
         """Which partitions to list, and how long to wait for an answer."""

@@ -10,23 +10,17 @@ from airflow.sdk import Param
 from firnline.airflow.params import flag_param, globs
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
+from firnline.operations.registry import REPLACE
 from firnline.units import about_size
 
 if TYPE_CHECKING:
     from firnline.operations.replace.options import ReplaceOptions
-    from firnline.operations.replace.plan import ReplacePlan
-    from firnline.table import Table
 
 
 class ReplaceWork(SparkWork["ReplaceOptions"]):
     """The rows of an interval go, and staged ones take their place."""
 
-    operation = "replace"
-    noun = "a replace"
-    job = "replace.py"
-    destructive = True
-    once = True
-    one_transaction = "replace"
+    about = REPLACE
 
     def params(self) -> dict[str, Param]:
         """Which rows, and what takes their place."""
@@ -88,12 +82,6 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
             mode=params.get("mode"),
             dry_run=dry_run,
         )
-
-    def preview(self, table: Table, options: ReplaceOptions) -> ReplacePlan:
-        """What becomes of the parts that are there."""
-        from firnline.operations.replace.run import preview
-
-        return preview(table, options)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """The interval, what goes unread, what is read, and why the other parts stay."""

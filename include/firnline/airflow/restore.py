@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -10,26 +10,19 @@ from airflow.sdk import Param
 from firnline.airflow.params import flag_param, partition_globs, partitions_param
 from firnline.airflow.work import InTaskWork
 from firnline.errors import UsageError
+from firnline.operations.registry import RESTORE
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import RunIdentity
-    from firnline.operations.report import TransactionReport
-    from firnline.operations.restore.plan import RestorePlan
     from firnline.operations.restore.run import RestoreOptions
-    from firnline.table import Table
 
 _SHOWN = 20
 
 
-class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
+class RestoreWork(InTaskWork["RestoreOptions"]):
     """Partitions hold again what they held after a transaction."""
 
-    operation = "restore"
-    noun = "a restore"
-    destructive = True
-    once = True
-    one_transaction = "restore"
+    about = RESTORE
 
     def params(self) -> dict[str, Param]:
         """Which state, and of what."""
@@ -62,24 +55,6 @@ class RestoreWork(InTaskWork["RestoreOptions", "TransactionReport"]):
             exact=bool(params.get("exact")),
             dry_run=dry_run,
         )
-
-    def preview(self, table: Table, options: RestoreOptions) -> RestorePlan:
-        """What comes back, and what goes for it."""
-        from firnline.operations.restore.run import preview
-
-        return preview(table, options)
-
-    def run(
-        self,
-        table: Table,
-        options: RestoreOptions,
-        run: RunIdentity,
-        on_progress: Callable[[object], None],
-    ) -> TransactionReport:
-        """Copy within the store, and commit once."""
-        from firnline.operations.restore.run import run_restore
-
-        return run_restore(table, options, run, on_progress)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """What comes back, what goes, which transactions are undone, and where."""

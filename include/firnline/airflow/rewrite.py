@@ -13,15 +13,14 @@ from firnline.airflow.runs import first_try, kind_of_run
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
+from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.rewrite.plan import RewritePlan
     from firnline.operations.rewrite.run import RewriteOptions
-    from firnline.table import Table
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Before the first day that anybody backfills."""
@@ -32,11 +31,7 @@ _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "
 class RewriteWork(SparkWork["RewriteOptions"]):
     """Partitions are replaced by what a filter or a query makes of them."""
 
-    operation = "rewrite_partitions"
-    noun = "a rewrite"
-    job = "rewrite.py"
-    destructive = True
-    once = True
+    about = REWRITE
 
     def params(self) -> dict[str, Param]:
         """What becomes of the rows, and of which partitions."""
@@ -98,12 +93,6 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             force=bool(params.get("force")),
             dry_run=dry_run,
         )
-
-    def preview(self, table: Table, options: RewriteOptions) -> RewritePlan:
-        """Which partitions would be rewritten."""
-        from firnline.operations.rewrite.run import preview
-
-        return preview(table, options)
 
 
 class PlanRewrite(PlanOperation):

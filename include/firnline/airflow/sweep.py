@@ -25,6 +25,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.registry import SWEEP
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size, parse_duration
 
@@ -56,14 +57,10 @@ class Approved:
     by: str
 
 
-class SweepWork(InTaskWork["Approved", "SweepReport"]):
+class SweepWork(InTaskWork["Approved"]):
     """Objects that no log file names are deleted, once a person has seen the list."""
 
-    operation = "orphan_sweep"
-    noun = "a sweep of orphans"
-    follows_settings = False
-    destructive = True
-    changes_table = False
+    about = SWEEP
 
     def params(self) -> dict[str, Param]:
         """From which age on, and how long to wait for an answer."""

@@ -63,7 +63,7 @@ class PlanOperation(BaseOperator):
             table = open_in_task(self.table)
             before = self.skip_done(context, table)
             dry_run = bool(getattr(options, "dry_run", False))
-            if self.work.follows_settings:
+            if self.work.about.follows_settings:
                 self._reconcile(table, context, dry_run=dry_run)
             plan = self.work.preview(table, options)
             if before is not None and self.work.is_idle(plan):
@@ -126,13 +126,15 @@ class RunInTask(BaseOperator):
     def __init__(
         self,
         *,
-        work: InTaskWork[Any, Any],
+        work: InTaskWork[Any],
         table: TableSettings,
         asset: Asset,
         plan: str = "plan",
         **more: Any,
     ) -> None:
-        super().__init__(inlets=[asset], outlets=[asset] if work.changes_table else [], **more)
+        super().__init__(
+            inlets=[asset], outlets=[asset] if work.about.changes_table else [], **more
+        )
         self.work = work
         self.table = table
         self.asset = asset
@@ -169,7 +171,7 @@ class RunInTask(BaseOperator):
 
     def _tell(self, context: Context, table: Table, report: Report) -> dict[str, Any]:
         figures = shortened(report.to_json())
-        if self.work.changes_table:
+        if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)
             context["outlet_events"][self.asset].extra = figures
         for line in self.work.report_lines(figures):
@@ -252,9 +254,9 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
         context["ti"].xcom_push("return_value", before.figures)
         raise AirflowSkipException(before.sentence)
     is_retry = context["ti"].try_number > first_try(context)
-    if work.one_transaction and is_retry and _planned_on(context, plan) is not None:
+    if work.about.one_transaction and is_retry and _planned_on(context, plan) is not None:
         mine = _headers(table, context, plan)
-        if any(header.op == work.one_transaction for header in mine):
+        if any(header.op == work.about.one_transaction for header in mine):
             before = before.record(_numbers(mine))
             _LOG.info("an earlier try of this run committed it %s", as_transactions(_numbers(mine)))
     return before

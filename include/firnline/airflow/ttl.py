@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -10,22 +10,17 @@ from airflow.sdk import Param
 from firnline.airflow.figures import time_text
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.work import InTaskWork
+from firnline.operations.registry import TTL
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import RunIdentity
-    from firnline.operations.drop.run import DropReport
-    from firnline.operations.ttl.plan import TtlPlan
     from firnline.operations.ttl.run import TtlOptions
-    from firnline.table import Table
 
 
-class TtlWork(InTaskWork["TtlOptions", "DropReport"]):
+class TtlWork(InTaskWork["TtlOptions"]):
     """Partitions whose whole span is past are dropped."""
 
-    operation = "ttl"
-    noun = "a TTL run"
-    destructive = True
+    about = TTL
 
     def params(self) -> dict[str, Param]:
         """Which partitions to look at."""
@@ -36,24 +31,6 @@ class TtlWork(InTaskWork["TtlOptions", "DropReport"]):
         from firnline.operations.ttl.run import TtlOptions
 
         return TtlOptions(partitions=partition_globs(params.get("partitions")), dry_run=dry_run)
-
-    def preview(self, table: Table, options: TtlOptions) -> TtlPlan:
-        """What is past, and what nobody can date."""
-        from firnline.operations.ttl.run import preview
-
-        return preview(table, options)
-
-    def run(
-        self,
-        table: Table,
-        options: TtlOptions,
-        run: RunIdentity,
-        on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
-    ) -> DropReport:
-        """Drop what is past, in one transaction."""
-        from firnline.operations.ttl.run import run_ttl
-
-        return run_ttl(table, options, run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Totals, each partition that goes, and why the others stay."""

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
 from firnline.airflow.params import flag_param
 from firnline.airflow.work import InTaskWork
+from firnline.operations.registry import VERIFY
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.log.txn_file import RunIdentity
     from firnline.operations.verify.run import VerifyOptions, VerifyReport
-    from firnline.table import Table
 
 
-class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
+class VerifyWork(InTaskWork["VerifyOptions"]):
     """The log, the transactions and the objects are compared with each other."""
 
-    operation = "verify"
-    noun = "a check"
-    follows_settings = False
-    has_dry_run = False
-    changes_table = False
+    about = VERIFY
 
     def params(self) -> dict[str, Param]:
         """How deep."""
@@ -39,18 +34,6 @@ class VerifyWork(InTaskWork["VerifyOptions", "VerifyReport"]):
         from firnline.operations.verify.run import VerifyOptions
 
         return VerifyOptions()
-
-    def run(
-        self,
-        table: Table,
-        options: VerifyOptions,
-        run: RunIdentity,  # noqa: ARG002 - it leaves nothing in the history
-        on_progress: Callable[[object], None],
-    ) -> VerifyReport:
-        """Look at everything; what is found is in the report."""
-        from firnline.operations.verify.run import run_verify
-
-        return run_verify(table, options, on_progress=on_progress)
 
     def verdict(self, report: VerifyReport) -> None:
         """Raises FindingsError: notes apart, what is found fails the run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from airflow.sdk import Param
 
@@ -20,14 +20,14 @@ from firnline.settings.load import TableSettings
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.settings.sections import Operation
+    from firnline.operations.operation import Operation
+    from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT")
 """An operation's options; named in quotes where a subclass is made, and imported in its methods."""
-ReportT = TypeVar("ReportT", bound="Report")
-"""An operation's report."""
 
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
@@ -56,26 +56,23 @@ class Report(Protocol):
 class Work(ABC, Generic[OptionsT]):
     """One kind of work on a table. Stateless: all DAGs of an operation share one."""
 
-    operation: ClassVar[Operation]
-    """The DAG's id before ``__``; also what decides its pool (``firnline.operations.pools``)."""
-    noun: ClassVar[str]
-    """For messages: ``a merge``."""
-    destructive: ClassVar[bool] = False
-    """Whether a person's run starts as a dry run: what it does cannot be taken back."""
-    has_dry_run: ClassVar[bool] = True
-    """False where looking is all that it does: then there is no such param."""
-    follows_settings: ClassVar[bool] = True
-    """Whether its plan first makes the table say what the settings say, where that is harmless, and
-    refuses to go on where it is not. Not of work that looks, deletes garbage or repairs."""
-    changes_table: ClassVar[bool] = True
-    """Whether what it does stands in the table's history, and is news for the asset."""
+    about: ClassVar[Operation[Any]]
+    """The operation, as ``firnline.operations.registry`` describes it."""
 
-    once: ClassVar[bool] = False
-    """Whether a run that has completed is done again only when it is told so. For work that does
-    what a run's params say. What follows from the table as it is may run at any time."""
-    one_transaction: ClassVar[str] = ""
-    """What the history calls the one transaction of a run, after which nothing is left to do; empty
-    where there may be several."""
+    @property
+    def operation(self) -> DagName:
+        """The DAG's id before ``__``."""
+        return self.about.dag
+
+    @property
+    def noun(self) -> str:
+        """For messages: ``a merge``."""
+        return self.about.noun
+
+    @property
+    def once(self) -> bool:
+        """See ``Operation.once``."""
+        return self.about.once
 
     def params(self) -> dict[str, Param]:
         """Typed params besides ``again`` and ``dry_run``, of a form that Airflow checks itself."""
@@ -91,8 +88,10 @@ class Work(ABC, Generic[OptionsT]):
         """
 
     def preview(self, table: Table, options: OptionsT) -> Plan:
-        """The plan; nothing is done. Raises FirnlineError. Work that only looks has none."""
-        raise NotImplementedError(f"{self.noun} of {table.settings.name} is not planned: {options}")
+        """Return the plan; nothing is done. Raises FirnlineError. Not of work that only looks."""
+        plan = self.about.load().preview
+        assert plan is not None, f"{self.noun} of {table.settings.name} is not planned"
+        return cast("Plan", plan(table, options))
 
     def is_idle(self, plan: Plan) -> bool:
         """Whether a run ends with this plan."""
@@ -115,7 +114,7 @@ class Work(ABC, Generic[OptionsT]):
     def all_params(self) -> dict[str, Param]:
         """``params``, ``again`` where the work is done once, and ``dry_run``."""
         own = {**self.params(), **({AGAIN: again_param()} if self.once else {})}
-        return {**own, "dry_run": self._dry_run_param()} if self.has_dry_run else own
+        return own if self.about.only_looks else {**own, "dry_run": self._dry_run_param()}
 
     def asked(self, context: Context) -> OptionsT:
         """The options of this run. Overridden where they come from an earlier task, not a param.
@@ -158,40 +157,42 @@ class Work(ABC, Generic[OptionsT]):
     def _dry_run_param(self) -> Param:
         why = " On unless you say otherwise: what is deleted stays deleted."
         return Param(
-            self.destructive,
+            self.about.destroys,
             type="boolean",
             title="Dry run",
             description_md="Only plan: what would be done is in the log of `plan` and its XCom."
-            + (why if self.destructive else ""),
+            + (why if self.about.destroys else ""),
         )
 
 
-class InTaskWork(Work[OptionsT], Generic[OptionsT, ReportT]):
+class InTaskWork(Work[OptionsT]):
     """Work that a task does itself: without Spark, no JVM starts."""
 
-    @abstractmethod
     def run(
         self,
         table: Table,
         options: OptionsT,
         run: RunIdentity,
         on_progress: Callable[[Any], None],
-    ) -> ReportT:
+    ) -> Report:
         """Do it. Raises FirnlineError; one with a ``report`` has that reported all the same."""
+        return self.about.load().run(table, _no_engine, options, run, on_progress)
 
-    def verdict(self, report: ReportT) -> None:
+    def verdict(self, report: Any) -> None:  # noqa: ANN401 - of the operation
         """Raises FirnlineError where what was found fails the run, after it was reported."""
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
         """Whether something happened; if not, the task skips itself and tells no asset."""
-        return bool(figures.get("transactions")) or not self.changes_table
+        return bool(figures.get("transactions")) or not self.about.changes_table
 
 
 class SparkWork(Work[OptionsT]):
-    """Work of ``spark_jobs/<job>.py``."""
+    """Work of a program in ``spark_jobs/``."""
 
-    job: ClassVar[str]
-    """File name in ``spark_jobs/``."""
+    @property
+    def job(self) -> str:
+        """File name in ``spark_jobs/``."""
+        return f"{self.about.name}.py"
 
     def job_options(self, options: OptionsT) -> str:
         """Options as JSON, for the job's environment."""
@@ -209,6 +210,10 @@ class SparkWork(Work[OptionsT]):
         In cluster mode the driver's environment is not ours, and arguments are all there is.
         """
         return None
+
+
+def _no_engine() -> Engine:
+    raise AssertionError("work of a task opens no part")
 
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from firnline.operations.operation import Lock
+from firnline.operations.registry import OPERATIONS
+
 if TYPE_CHECKING:
     # Airflow loads this module into every task's process, which needs no settings.
     from firnline.settings.load import Settings
@@ -17,25 +20,11 @@ SLOTS = 1
 MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 """The command that creates what is missing and narrows what was widened."""
 
-_MERGE, _CLEANUP = "merge", "cleanup"
-_DESCRIPTIONS = {
-    _MERGE: "whatever replaces parts of table {table}: one at a time",
-    _CLEANUP: "whatever deletes objects of table {table}: one at a time",
+_DESCRIPTIONS: Mapping[Lock, str] = {
+    "merge": "whatever replaces parts of table {table}: one at a time",
+    "cleanup": "whatever deletes objects of table {table}: one at a time",
 }
-_POOL_OF_OPERATION: Mapping[str, str] = {
-    "merge": _MERGE,
-    "ttl": _MERGE,
-    "remove_partitions": _MERGE,
-    "rewrite_partitions": _MERGE,
-    "delete_where": _MERGE,
-    "replace": _MERGE,
-    "restore": _MERGE,
-    "erase": _MERGE,
-    "tombstone_cleanup": _CLEANUP,
-    "orphan_sweep": _CLEANUP,
-    "rebuild": _CLEANUP,
-    "verify": _CLEANUP,
-}
+_LOCKS: Mapping[str, Lock] = {each.dag: each.lock for each in OPERATIONS}
 """DAG id before ``__`` -> which pool of the table its runs hold."""
 
 
@@ -56,7 +45,7 @@ def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
 def pool_of_dag(dag_id: str) -> str | None:
     """The pool that runs of a DAG of ours hold; None for any other DAG."""
     operation, separator, table = dag_id.partition("__")
-    kind = _POOL_OF_OPERATION.get(operation) if separator and table else None
+    kind = _LOCKS.get(operation) if separator and table else None
     return None if kind is None else f"{table}.{kind}"
 
 

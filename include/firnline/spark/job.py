@@ -21,9 +21,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from firnline.errors import FirnlineError, StoppedError, UsageError
+from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,42 +33,19 @@ if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
     from firnline.settings.load import TableSettings
     from firnline.store.access import StoreAccess
-    from firnline.table import Table
 
 ACCESS_VARIABLE = "FIRNLINE_STORE_ACCESS"
 """``StoreAccess.to_json`` of the table's Airflow connection, when it has one."""
 OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
-OptionsT = TypeVar("OptionsT")
-
-
-class Report(Protocol):
-    """What a plan and a report can do."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[OptionsT]):
-    """What a job runs. Made by ``Job.load``: its imports cost time that the JVM can start in."""
-
-    options: type[OptionsT]
-    """A msgspec.Struct with a field ``dry_run``."""
-    preview: Callable[[Table, OptionsT], Report] | None
-    """The plan; None where ``run`` takes care of a dry run."""
-    run: Callable[[Table, Callable[[], Engine], OptionsT, RunIdentity], Report]
-    """Do it. An error with a ``report`` has that printed before it is told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[OptionsT]):
     """A program in ``spark_jobs/``."""
 
-    name: str
-    """Of the file."""
-    description: str
-    load: Callable[[], Operation[OptionsT]]
+    about: Operation[OptionsT]
+    load: Callable[[], Loaded[OptionsT]] | None = None
+    """The code where an application runs it otherwise than this machine does."""
     arguments: Callable[[argparse.ArgumentParser], None] | None = None
     """Adds arguments of its own, for people."""
     from_arguments: Callable[[argparse.Namespace], dict[str, Any]] | None = None
@@ -85,7 +63,7 @@ class Job(Generic[OptionsT]):
         return 0
 
     def _parser(self) -> argparse.ArgumentParser:
-        parser = _Parser(self.name, description=self.description)
+        parser = _Parser(self.about.name, description=f"{self.about.title}.")
         parser.add_argument("table", help="name in the settings file, or a root URL")
         parser.add_argument("--settings", type=Path, help="settings file ($FIRNLINE_TABLES)")
         parser.add_argument("--options", metavar="JSON", help=f"what to do (${OPTIONS_VARIABLE})")
@@ -116,16 +94,16 @@ class Job(Generic[OptionsT]):
         if self.from_arguments is not None:
             fields |= self.from_arguments(given)
         if fields.get("dry_run"):
-            operation = self.load()
-            options = _convert(fields, operation.options)
-            if operation.preview is not None:
-                _print(operation.preview(table, options))
+            loaded = self._load()
+            options = _convert(fields, loaded.options)
+            if loaded.preview is not None:
+                _print(loaded.preview(table, options))
                 return
-        spark = _Spark(self.name, settings, access, given)
+        spark = _Spark(self.about.name, settings, access, given)
         try:
-            operation = self.load()
-            options = _convert(fields, operation.options)
-            _print(operation.run(table, spark.engine, options, _identity(given)))
+            loaded = self._load()
+            options = _convert(fields, loaded.options)
+            _print(loaded.run(table, spark.engine, options, _identity(given), _silent))
         except FirnlineError as error:
             report = getattr(error, "report", None)
             if report is not None:
@@ -133,6 +111,13 @@ class Job(Generic[OptionsT]):
             raise
         finally:
             spark.stop()
+
+    def _load(self) -> Loaded[OptionsT]:
+        return (self.load or self.about.load)()
+
+
+def _silent(_progress: object) -> None:
+    """The driver's log has the tasks."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -250,7 +235,7 @@ def _stopped() -> StoppedError:
     return error
 
 
-def _print(report: Report) -> None:
+def _print(report: Figures) -> None:
     sys.stdout.write(json.dumps(report.to_json()) + "\n")
 
 

@@ -107,7 +107,7 @@ AIRFLOW = (
     Mutation(
         name="any transaction of a run counts as the one that it is for",
         file="include/firnline/airflow/tasks.py",
-        old="        if any(header.op == work.one_transaction for header in mine):",
+        old="        if any(header.op == work.about.one_transaction for header in mine):",
         new="        if mine:",
         breaks="A retry says that it is done where only the table's properties were written.",
         caught_by=("tests/unit/airflow/test_once.py",),

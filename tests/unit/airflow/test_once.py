@@ -388,7 +388,9 @@ def test_what_does_as_its_params_say_is_done_once_and_upkeep_as_often_as_it_is_s
         "rebuild",
     }
     assert {work.operation for work in works if "again" in work.all_params()} == once
-    assert {work.operation: work.one_transaction for work in works if work.one_transaction} == {
+    assert {
+        work.operation: work.about.one_transaction for work in works if work.about.one_transaction
+    } == {
         "delete_where": delete.OP,
         "replace": replace_op.OP,
         "restore": "restore",

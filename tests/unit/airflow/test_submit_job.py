@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from firnline.airflow.submit import OPTIONS_VARIABLE, SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
+from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
@@ -29,10 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Keyed(SparkWork[Options]):
     """Takes keys."""
 
-    operation = "erase"
-    noun = "an erase"
-    job = "keyed.py"
-    has_dry_run = False
+    about = replace(ERASE, name="keyed", only_looks=True, once=False, destroys=False)
 
     def __init__(self, instead: str | None = None) -> None:
         self.instead = instead

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from firnline.commit.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.properties.run import run_apply
+from firnline.operations.registry import REBUILD
 from firnline.settings.load import SortField, TableSettings
 from firnline.state.history import history
 from firnline.table import Table, open_table
@@ -51,7 +53,7 @@ def table(settings: TableSettings) -> Table:
     return table
 
 
-def tasks(work: InTaskWork[Any, Any], settings: TableSettings) -> tuple[Any, Any]:
+def tasks(work: InTaskWork[Any], settings: TableSettings) -> tuple[Any, Any]:
     with operation_dag(work, settings, doc="", title="t"):
         return plan_then_run(work, settings)
 
@@ -163,11 +165,10 @@ class FailedError(RunFailedError):
         self.report = Report()
 
 
-class Failing(InTaskWork[None, Report]):
+class Failing(InTaskWork[None]):
     """Fails as it is told."""
 
-    operation = "rebuild"
-    noun = "a failure"
+    about = replace(REBUILD, noun="a failure", once=False)
 
     def __init__(self, error: FirnlineError) -> None:
         self.error = error

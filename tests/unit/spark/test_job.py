@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from firnline.errors import FindingsError
-from firnline.spark.job import OPTIONS_VARIABLE, Job, Operation
+from firnline.operations.operation import Loaded, Operation
+from firnline.operations.registry import DELETE
+from firnline.spark.job import OPTIONS_VARIABLE, Job
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +45,7 @@ class NotedError(FindingsError):
 def job(tmp_path: Path) -> Callable[..., int]:
     """Runs a job on an empty table; no engine is ever asked for."""
 
-    def run(table: object, engine: object, options: Options, run: Any) -> Said:
+    def run(table: object, engine: object, options: Options, run: Any, progress: object) -> Said:
         if options.where == "fail":
             raise NotedError("it has a finding", next_step="look at it")
         if options.where == "stop":
@@ -51,10 +53,10 @@ def job(tmp_path: Path) -> Callable[..., int]:
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
         return Said({"where": options.where, "in": list(options.partitions), "id": who})
 
-    def load() -> Operation[Options]:
-        return Operation(Options, lambda _table, o: Said({"planned": o.where}), run)
+    def load() -> Loaded[Options]:
+        return Loaded(Options, lambda _table, o: Said({"planned": o.where}), run)
 
-    made = Job("test", "Does nothing.", load)
+    made: Job[Options] = Job(replace(cast("Operation[Options]", DELETE), load=load))
     return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])
 
 
