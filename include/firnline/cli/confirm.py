@@ -10,7 +10,7 @@ import typer
 from firnline.cli.failures import when_stopped
 from firnline.errors import UsageError
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")]
 
 

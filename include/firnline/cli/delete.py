@@ -46,7 +46,7 @@ ScratchOption = Annotated[
         "kernel; without it $TMPDIR.",
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @command(

@@ -29,7 +29,9 @@ commands.add_typer(group, name="plan", help="What an operation would do; nothing
 PartitionsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--partitions", metavar="GLOB", help="Only these, as 'ts_month=2013-*'; may be repeated."
+        "--partitions",
+        metavar="GLOB",
+        help="Only these partitions, as 'ts_month=2013-*'; may be repeated.",
     ),
 ]
 MaxBytesOption = Annotated[
