@@ -74,8 +74,8 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--column",
             metavar="NAME",
-            help="Column of times, dates or numbers; without it the time of partition_by, of ttl, "
-            "or the first of sort_by.",
+            help="Column of times, dates or numbers; without it the time of partition_by, of "
+            "ttl.column, or the first of sort_by.",
         ),
     ] = None,
     where_equal: Annotated[
