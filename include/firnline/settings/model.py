@@ -87,7 +87,7 @@ class TableSettings(Section):
     )
     sort_by: tuple[SortField, ...] = Field(
         default=(),
-        description="Order of the rows in merged parts: `column` or `column desc`; nulls last.",
+        description="Order of the rows in each part: `column` or `column desc`; nulls last.",
     )
     cluster_by: ClusterSettings | None = Field(
         default=None,

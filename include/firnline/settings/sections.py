@@ -109,8 +109,8 @@ class CheckpointSettings(Section):
         default=50_000,
         ge=1,
         le=1_000_000_000,
-        description="Parts up to which a table has no checkpoint. In a larger table a "
-        "transaction writes one when more than this many markers are newer than the last "
+        description="Parts, dead ones included, up to which a table has no checkpoint. In a larger "
+        "table a transaction writes one when more than this many markers are newer than the last "
         "checkpoint, and so does every clean-up that deleted something. null: no checkpoints.",
     )
 
@@ -293,15 +293,15 @@ class MergeSettings(Section):
     )
     kernel_memory: Annotated[Size, size_between("128MiB")] = Field(
         default=2 * 2**30,
-        description="Memory of one merge task; larger groups spill to local disk. The kernel "
-        "cannot sort in less than 128MiB.",
+        description="Memory of one task of a merge, delete or rewrite; larger groups spill "
+        "to local disk. The kernel cannot sort in less than 128MiB.",
     )
     kernel_threads: int = Field(
         default=1,
         ge=1,
         le=256,
-        description="Threads of one merge task. In Spark a task takes as many cores, unless "
-        "`spark.conf` sets `spark.task.cpus`.",
+        description="Threads of one task of a merge, delete or rewrite. In Spark a task "
+        "takes as many cores, unless `spark.conf` sets `spark.task.cpus`.",
     )
     commit_every: Annotated[Duration, duration_between("0", "1h")] = Field(
         default=10_000,
@@ -312,15 +312,15 @@ class MergeSettings(Section):
         default=3,
         ge=1,
         le=22,
-        description="Compression level (zstd) of the parts that merges write; 3 is the default "
-        "of zstd.",
+        description="Compression level (zstd) of all parts, those of appends included; 3 is the "
+        "default of zstd.",
     )
     row_group_rows: int = Field(
         default=1_048_576,
         ge=2_048,
         le=134_217_728,
-        description="Rows of a row group, the unit in which readers prune and parallelise. 2048 "
-        "is the vector size of DuckDB.",
+        description="Rows of a row group in all parts, those of appends included: the unit in "
+        "which readers prune and parallelise. 2048 is the vector size of DuckDB.",
     )
     bloom_filters: Annotated[BloomFilterSettings | None, BeforeValidator(_switched)] = Field(
         default=BloomFilterSettings(),
@@ -450,7 +450,7 @@ class RewriteSettings(Section):
     )
     time_limit: Annotated[Duration, duration_between("1s", "1d")] = Field(
         default=3_600_000,
-        description="Maximum duration of a user's query on one group.",
+        description="Maximum duration of a user's query, `merge.sql` included, on one group.",
     )
 
 
