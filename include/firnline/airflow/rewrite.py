@@ -55,7 +55,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             ),
             "force": flag_param(
                 "Force",
-                "Also rewrite a partition that loses more rows than `rewrite.max_removed_fraction`.",
+                "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction`.",
             ),
         }
 
