@@ -31,7 +31,8 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check lint unit test test-full mutations servers simulate demo up bench lock format clean clean-demo
+.PHONY: help setup check lint unit test test-full mutations servers simulate demo up bench lock format reference \
+	clean clean-demo
 
 help: ## Print this
 	@printf 'firnline: maintenance of log-structured Parquet tables\n\n'
@@ -51,6 +52,8 @@ lint:
 	$(BIN)/mypy --show-traceback $(CODE) || { [[ $$? == 2 ]] && $(BIN)/mypy --show-traceback $(CODE); }
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 	$(BIN)/python -m tools.lock check
+	@# Not the params of DAGs: importing Airflow takes longer, and a test has them loaded already.
+	$(BIN)/python -m tools.reference check settings cli
 
 unit:
 	$(BIN)/pytest -q -n 2 tests/unit
@@ -94,6 +97,9 @@ lock: setup ## Resolve the dependencies anew [UPGRADE=1: to the newest versions]
 format: setup ## Write the code the way check wants it
 	$(BIN)/ruff check -q --fix-only $(CODE)
 	$(BIN)/ruff format -q $(CODE)
+
+reference: setup ## Write the generated tables of docs/
+	$(BIN)/python -m tools.reference write
 
 clean: ## Remove all that make has made here: .venv, caches, the demo's folder
 	rm -rf .venv .cache .firnline .hypothesis .ruff_cache

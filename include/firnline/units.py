@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
@@ -165,18 +166,30 @@ def duration_between(least: str, most: str | None = None) -> AfterValidator:
     return _between(parse_duration, format_duration, least, most)
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Least and greatest value of a size or duration, as the settings spell them."""
+
+    least: str
+    most: str | None
+    low: int
+    high: int | None
+    show: Callable[[int], str]
+
+    def __call__(self, value: int) -> int:
+        """Return the value. Raises ValueError if it is out of bounds."""
+        if value < self.low or (self.high is not None and value > self.high):
+            least, most = self.least, self.most
+            allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+            raise ValueError(f"{self.show(value)} is not allowed; set {allowed}")
+        return value
+
+
 def _between(
     parse: Callable[[object], int], show: Callable[[int], str], least: str, most: str | None
 ) -> AfterValidator:
-    low, high = parse(least), None if most is None else parse(most)
-
-    def check(value: int) -> int:
-        if value < low or (high is not None and value > high):
-            allowed = f"at least {least}" if most is None else f"between {least} and {most}"
-            raise ValueError(f"{show(value)} is not allowed; set {allowed}")
-        return value
-
-    return AfterValidator(check)
+    high = None if most is None else parse(most)
+    return AfterValidator(Bounds(least, most, parse(least), high, show))
 
 
 def _serializer(show: Callable[[int], str]) -> PlainSerializer:

@@ -30,7 +30,7 @@ class RebuildWork(InTaskWork["RebuildOptions"]):
             "exclude": globs_param(
                 "Exclude", "Globs over keys or file names, one a line: objects that are no parts."
             ),
-            "force": flag_param("Force", "Also where the log reads and lacks nothing."),
+            "force": flag_param("Force", "Also rebuild a log that reads and lacks nothing."),
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RebuildOptions:

@@ -25,8 +25,8 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
     def params(self) -> dict[str, Param]:
         """Which rows, and what takes their place."""
         return {
-            "start": _value_param("Start", "First value that is replaced: `2024-03-05T07:00`."),
-            "end": _value_param("End", "First value that is not any more: `2024-03-05T08:00`."),
+            "start": _value_param("Start", "Start of the interval, inclusive: `2024-03-05T07:00`."),
+            "end": _value_param("End", "End of the interval, exclusive: `2024-03-05T08:00`."),
             "column": _text_param(
                 "Column", "Of times, dates or numbers. Empty: the time that the settings name."
             ),
@@ -34,7 +34,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
                 None,
                 type=["object", "null"],
                 additionalProperties={"type": ["string", "number", "boolean"]},
-                title="Only where",
+                title="Equal",
                 description_md='Only rows that have these values: `{"client": 1234}`.',
             ),
             "files": Param(

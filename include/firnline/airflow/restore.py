@@ -36,7 +36,7 @@ class RestoreWork(InTaskWork["RestoreOptions"]):
                 "well. 0: before the first.",
             ),
             "partitions": partitions_param("They are needed, `*` is all."),
-            "exact": flag_param("Exact", "Also take away what was appended since."),
+            "exact": flag_param("Exact", "Also remove what was appended since."),
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:

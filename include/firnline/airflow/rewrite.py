@@ -50,7 +50,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             ),
             "force": flag_param(
                 "Force",
-                "Also where more of a partition's rows go than `rewrite.max_removed_fraction`.",
+                "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction`.",
             ),
         }
 

@@ -36,12 +36,14 @@ def append(
         typer.Option(
             "--partition",
             metavar="PATH",
-            help="Of all rows, as d=2026-01-31; only for a table without partition_by.",
+            help="Partition of all rows, as d=2026-01-31; only for a table without partition_by.",
         ),
     ] = None,
     scratch: Annotated[
         Path | None,
-        typer.Option("--scratch", metavar="FOLDER", help="For parts on their way; else $TMPDIR."),
+        typer.Option(
+            "--scratch", metavar="FOLDER", help="Local disk to stage parts on; without it $TMPDIR."
+        ),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

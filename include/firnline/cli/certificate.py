@@ -46,7 +46,10 @@ def certificate(
     table: TableArgument,
     erase: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="From the report of the erase; without it: list them."),
+        typer.Argument(
+            metavar="[ID]",
+            help="Certificate, as the report of the erase names it; without it all are listed.",
+        ),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

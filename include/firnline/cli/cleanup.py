@@ -54,9 +54,9 @@ def cleanup(
         bool,
         typer.Option(
             "--old-types",
-            help="Folded log files that state another type than the table's go at once, for "
-            "clients of version 1, who refuse the table until then. A stream that has not read the "
-            "appends in them is behind.",
+            help="Delete folded log files that state another type than the table's at once, for "
+            "clients of version 1, who refuse the table until then. A stream that has not read "
+            "the appends in them is behind.",
         ),
     ] = False,
     as_json: JsonOption = False,

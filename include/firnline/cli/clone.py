@@ -26,15 +26,16 @@ commands = typer.Typer()
 )
 def clone(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="The table: a name, or its root URL.")
+        str, typer.Argument(metavar="SOURCE", help="The table to copy: a name, or a root URL.")
     ],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The new one: a name, or a root URL.")
+        str, typer.Argument(metavar="TARGET", help="The new table: a name, or a root URL.")
     ],
     history: Annotated[
         bool,
         typer.Option(
-            "--history", help="Also dead parts, log and transactions: states of the past, restore."
+            "--history",
+            help="Also copy dead parts, log and transactions, for states of the past and restore.",
         ),
     ] = False,
     dry_run: DryRunOption = False,

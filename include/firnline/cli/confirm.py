@@ -15,7 +15,7 @@ from firnline.errors import UsageError
 if TYPE_CHECKING:
     from firnline.table import Table
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")]
 
 

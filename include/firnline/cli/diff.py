@@ -34,10 +34,13 @@ SHOWN = 50
 def diff(
     table: TableArgument,
     before: Annotated[
-        str, typer.Argument(metavar="A", help="A time or a transaction's number, as for --at.")
+        str,
+        typer.Argument(
+            metavar="A", help="First state: a time or the number of a transaction, as for --at."
+        ),
     ],
     after: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="Likewise; without it the newest state.")
+        str | None, typer.Argument(metavar="[B]", help="Second state; without it the newest.")
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

@@ -45,10 +45,10 @@ def drop(
         typer.Argument(
             metavar="[PARTITION]...",
             help="Exact names, as the list shows them ('-' is the table without partitions); "
-            "without one the list is all that happens.",
+            "without one the partitions are only listed.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the totals only.")] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

@@ -48,7 +48,11 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
     column: Annotated[
         list[str],
-        typer.Option("--column", metavar="NAME", help="Key column; repeated, all must be equal."),
+        typer.Option(
+            "--column",
+            metavar="NAME",
+            help="Key column; may be repeated, then all of them must be equal.",
+        ),
     ],
     key: Annotated[
         list[str] | None,

@@ -46,22 +46,27 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
     widen: Annotated[
         list[str] | None,
         typer.Option(
-            "--widen", metavar="COLUMN=TYPE", help="A type that holds every value; may be repeated."
+            "--widen",
+            metavar="COLUMN=TYPE",
+            help="Change the type of a column to a wider one; may be repeated.",
         ),
     ] = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option("--rename", metavar="OLD=NEW", help="May be repeated."),
+        typer.Option("--rename", metavar="OLD=NEW", help="Rename a column; may be repeated."),
     ] = None,
     drop: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="COLUMN", help="Its values go; may be repeated."),
+        typer.Option(
+            "--drop", metavar="COLUMN", help="Drop a column with its values; may be repeated."
+        ),
     ] = None,
     lazy: Annotated[
         bool,
         typer.Option(
             "--lazy",
-            help="Touch no part now: readers see the change at once, merges write the parts anew.",
+            help="Rewrite no part now: readers see the change at once, merges write the parts in "
+            "the new form.",
         ),
     ] = False,
     yes: YesOption = False,

@@ -27,7 +27,14 @@ commands = typer.Typer()
 def history(
     table: TableArgument,
     last: Annotated[
-        int, typer.Option("--last", metavar="N", min=1, max=100_000, help="The newest N only.")
+        int,
+        typer.Option(
+            "--last",
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="Number of transactions to show, the newest ones.",
+        ),
     ] = 50,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

@@ -38,7 +38,7 @@ def import_files(
         ),
     ],
     again: Annotated[
-        bool, typer.Option("--again", help="Also a folder that was imported before.")
+        bool, typer.Option("--again", help="Also import a folder that was imported before.")
     ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

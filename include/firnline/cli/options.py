@@ -172,6 +172,8 @@ def identity(table: Table) -> RunIdentity:
 PartitionsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--partitions", metavar="GLOB", help="Only these, as 'ts_month=2013-*'; may be repeated."
+        "--partitions",
+        metavar="GLOB",
+        help="Only these partitions, as 'ts_month=2013-*'; may be repeated.",
     ),
 ]

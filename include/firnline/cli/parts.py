@@ -31,7 +31,9 @@ SIZE_STEPS = tuple(4**step * 1024 for step in range(1, 11))
 
 PartitionOption = Annotated[
     str | None,
-    typer.Option("--partition", metavar="GLOB", help="Only these, as 'ts_month=2013-*'."),
+    typer.Option(
+        "--partition", metavar="GLOB", help="Only these partitions, as 'ts_month=2013-*'."
+    ),
 ]
 
 

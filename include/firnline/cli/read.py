@@ -37,14 +37,15 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     table: TableArgument,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", metavar="A,B", help="Only these, in this order."),
+        typer.Option("--columns", metavar="A,B", help="Only these columns, in this order."),
     ] = None,
     where: Annotated[
         str | None,
         typer.Option(
             "--where",
             metavar="SQL",
-            help="and/or/not over column op literal; parts that it rules out are not read.",
+            help="Condition on the rows: and, or, not over comparisons of columns with literals. "
+            "Parts that it excludes are not read.",
         ),
     ] = None,
     partition: Annotated[
@@ -60,14 +61,25 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=0, help="Rows; on the screen 20 without it."),
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=0,
+            help="Maximum number of rows; without it 20 on the screen, and all in a file.",
+        ),
     ] = None,
     dedup: Annotated[
-        bool, typer.Option("--dedup/--all-rows", help="One row per primary key, where it has one.")
+        bool,
+        typer.Option(
+            "--dedup/--all-rows",
+            help="One row per primary key, where the table has one, or all rows.",
+        ),
     ] = True,
     target: Annotated[
         str | None,
-        typer.Option("--output", metavar="FILE", help="New .parquet or .csv file; - is CSV here."),
+        typer.Option(
+            "--output", metavar="FILE", help="New .parquet or .csv file for the rows; - prints CSV."
+        ),
     ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

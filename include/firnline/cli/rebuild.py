@@ -43,17 +43,25 @@ def rebuild(
     include: Annotated[
         list[str] | None,
         typer.Option(
-            "--include", metavar="GLOB", help="Undecided objects that are parts; may be repeated."
+            "--include",
+            metavar="GLOB",
+            help="Undecided objects that are parts of the table; may be repeated.",
         ),
     ] = None,
     exclude: Annotated[
         list[str] | None,
         typer.Option(
-            "--exclude", metavar="GLOB", help="Unnamed objects that are not; may be repeated."
+            "--exclude",
+            metavar="GLOB",
+            help="Unnamed objects that are not parts of the table; may be repeated.",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where the log reads and nothing is known lost.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Also rebuild a log that reads and of which nothing is known to be lost.",
+        ),
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

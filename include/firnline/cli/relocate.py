@@ -31,7 +31,8 @@ def relocate(
         typer.Option(
             "--from",
             metavar="PREFIX",
-            help="Key prefix or root URL of where the table was; the log says it by itself.",
+            help="Key prefix or root URL of the old place; needed only where the log names "
+            "objects of two places.",
         ),
     ] = None,
     dry_run: DryRunOption = False,

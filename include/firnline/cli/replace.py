@@ -47,10 +47,10 @@ commands = typer.Typer()
 def replace(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
     start: Annotated[
-        str, typer.Option("--start", metavar="VALUE", help="First value that is replaced.")
+        str, typer.Option("--start", metavar="VALUE", help="Start of the interval, inclusive.")
     ],
     end: Annotated[
-        str, typer.Option("--end", metavar="VALUE", help="First value that is not any more.")
+        str, typer.Option("--end", metavar="VALUE", help="End of the interval, exclusive.")
     ],
     files: Annotated[
         list[str] | None,
@@ -68,8 +68,8 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--column",
             metavar="NAME",
-            help="Of times, dates or numbers; without it the time of partition_by, of ttl, or the "
-            "first of sort_by.",
+            help="Column of times, dates or numbers; without it the time of partition_by, of "
+            "ttl.column, or the first of sort_by.",
         ),
     ] = None,
     where_equal: Annotated[
@@ -77,7 +77,7 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--where-equal",
             metavar="COLUMN=VALUE",
-            help="Only rows that have this value; may be given again for another column.",
+            help="Only rows that have this value; may be repeated for other columns.",
         ),
     ] = None,
     partition: Annotated[
@@ -85,7 +85,8 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--partition",
             metavar="PATH",
-            help="Of all new rows, as d=2026-01-31; only for a table without partition_by.",
+            help="Partition of all new rows, as d=2026-01-31; only for a table without "
+            "partition_by.",
         ),
     ] = None,
     eager: Annotated[

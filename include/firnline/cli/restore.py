@@ -44,12 +44,12 @@ def restore(
     ],
     partition: Annotated[
         list[str] | None,
-        typer.Option("--partition", metavar="GLOB", help="Only these; may be given several times."),
+        typer.Option("--partition", metavar="GLOB", help="Only these partitions; may be repeated."),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Also take away what was appended since.")
+        bool, typer.Option("--exact", help="Also remove what was appended since.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would do.")] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,

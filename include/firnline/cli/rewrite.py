@@ -62,8 +62,8 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--sql",
             metavar="QUERY",
-            help="Or a SELECT in DuckDB's dialect over _rows, the rows of one partition; its "
-            "columns and types must be the table's.",
+            help="Instead of --where: a SELECT in DuckDB's dialect over _rows, the rows of one "
+            "partition; its columns and types must be the table's.",
         ),
     ] = None,
     partitions: PartitionsOption = None,
@@ -77,12 +77,15 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="See --from.")
+        str | None,
+        typer.Option("--until", metavar="TIME", help="End of that span, exclusive; see --from."),
     ] = None,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Also where more rows vanish than rewrite.max_removed_fraction allows."
+            "--force",
+            help="Also rewrite a partition that loses more rows than "
+            "rewrite.max_removed_fraction allows.",
         ),
     ] = False,
     yes: YesOption = False,

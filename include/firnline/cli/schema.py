@@ -145,8 +145,8 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--rename",
             metavar="NEW",
-            help="Or: parts that hold it in another type than most of the table's bytes get it "
-            "under this name, with every value.",
+            help="Instead of --type: parts that hold it in another type than most of the table's "
+            "bytes get it under this name, with every value.",
         ),
     ] = None,
     where_type: Annotated[

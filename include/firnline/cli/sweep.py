@@ -41,14 +41,15 @@ _SHOWN = 50
 def sweep(
     table: TableArgument,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete them; without it they are only listed.")
+        bool, typer.Option("--delete", help="Delete the orphans; without it they are only listed.")
     ] = False,
     older_than: Annotated[
         str | None,
         typer.Option(
             "--older-than",
             metavar="DURATION",
-            help="Age of an orphan, as 7d, at least 24h; without it the table's orphan_grace.",
+            help="Minimum age of an orphan, as 7d, at least 24h; without it the table's "
+            "orphan_grace.",
         ),
     ] = None,
     keys: Annotated[
@@ -56,8 +57,8 @@ def sweep(
         typer.Option(
             "--key",
             metavar="KEY",
-            help="With --delete: only this key of the list; may be repeated. What has a foreign "
-            "name goes in no other way.",
+            help="With --delete: only this key of the list; may be repeated. An object with a "
+            "foreign name is deleted in no other way.",
         ),
     ] = None,
     as_json: JsonOption = False,

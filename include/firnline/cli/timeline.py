@@ -51,8 +51,8 @@ def timeline(
         typer.Option(
             "--column",
             metavar="NAME",
-            help="Of times, dates or numbers; without it the time of partition_by, of ttl, or the "
-            "first of sort_by.",
+            help="Column of times, dates or numbers; without it the time of partition_by, of "
+            "ttl.column, or the first of sort_by.",
         ),
     ] = None,
     start: Annotated[

@@ -32,12 +32,10 @@ class PartitionField(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    transform: Transform = Field(
-        default="identity", description="What is done to the column's value."
-    )
-    column: str = Field(description="Column of the table the value comes from.")
+    transform: Transform = Field(default="identity", description="Transform of the column's value.")
+    column: str = Field(description="Source column.")
     buckets: int | None = Field(
-        default=None, ge=2, le=65_536, description="Number of buckets; for bucket only."
+        default=None, ge=2, le=65_536, description="Number of buckets; for `bucket` only."
     )
 
     @model_validator(mode="before")
@@ -111,7 +109,9 @@ class SortField(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     column: str = Field(description="Column to sort by.")
-    descending: bool = Field(default=False, description="Largest first.")
+    descending: bool = Field(
+        default=False, description="Sort from the largest value to the smallest."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""What can be set for one table: a frozen model; every bound says its unit and why.
+"""Settings of one table: a frozen model. docs/settings.md is generated from it.
 
 ``firnline.settings.load`` loads it; a mistake found here becomes one line of a SettingsError.
 """
@@ -58,97 +58,107 @@ def _check_root(url: str) -> str:
 
 
 class TableSettings(Section):
-    """One table."""
+    """Settings of one table."""
 
     name: str = Field(
-        pattern=rf"^{TABLE_NAME.pattern}$", description="The table's key in the file."
+        pattern=rf"^{TABLE_NAME.pattern}$",
+        description="Name of the table: its key in the settings file.",
     )
     root: Annotated[str, AfterValidator(_check_root)] = Field(
-        description="s3://bucket/prefix, gs://, az://, file:///folder or memory://name."
+        description="Root URL of the table: `s3://bucket/prefix`, `gs://bucket/prefix`, "
+        "`az://container/prefix`, `file:///folder` or `memory://name`; without credentials. "
+        "Variables of the environment are expanded: `${NAME}`, `${NAME:-default}`."
     )
     connection_id: str | None = Field(
         default=None,
         min_length=1,
-        description="Airflow connection with credentials and endpoint; null: the usual AWS chain.",
+        description="Airflow connection with credentials and endpoint of the store; environment "
+        "variables are expanded as in `root`. null: the usual AWS chain.",
     )
     partition_by: tuple[PartitionField, ...] = Field(
         default=(),
-        description="Directory levels: column, year|month|day|hour(ts), bucket(16, column).",
+        description="Levels of the partition path: `column`, `year(ts)`, `month(ts)`, `day(ts)`, "
+        "`hour(ts)` or `bucket(16, column)`.",
     )
     partition: str | None = Field(
         default=None,
-        description="Instead of partition_by, for a table whose layout another client chose: a "
-        "regular expression that partitions must match in full.",
+        description="Instead of `partition_by`, for a table whose partition paths another client "
+        "chose: a regular expression that they must match in full.",
     )
     sort_by: tuple[SortField, ...] = Field(
         default=(),
-        description="Order of rows in merged parts: column or 'column desc'; nulls last.",
+        description="Order of the rows in each part: `column` or `column desc`; nulls last.",
     )
     cluster_by: ClusterSettings | None = Field(
         default=None,
-        description="Which rows merges put into one part: a list of columns, or a mapping with "
-        "columns, method and run_size. null: whatever comes together.",
+        description="Clustering of rows by merges: a list of columns, or a mapping. Not together "
+        "with `primary_key`. null: none, a part holds rows as they arrived together.",
     )
     primary_key: tuple[Column, ...] = Field(
-        default=(), description="Merges keep one row for each value of these columns."
+        default=(), description="Columns of which merges keep one row for each value."
     )
     version: Column | None = Field(
         default=None,
-        description="With primary_key: the row with the largest value wins; null: the last "
-        "inserted.",
+        description="With `primary_key`: the row with the largest value in this column wins. "
+        "null: the row that was inserted last.",
     )
     deleted: Column | None = Field(
         default=None,
-        description="With primary_key: a BOOLEAN column. A row where it is true is a key "
+        description="With `primary_key`: a BOOLEAN column. A row in which it is true is a key "
         "tombstone: it hides all earlier rows of its key and is not visible itself.",
     )
     deleted_keep: Annotated[Duration, duration_between("1h")] | None = Field(
         default=None,
-        description="Duration, with version and deleted. A merge of a whole partition forgets key "
-        "tombstones this long after they came: no older version may be appended as late as that. "
-        "null: they stay. Without version they go once append.ttl and cleanup.grace are over.",
+        description="With `deleted` and `version`: how long after they were appended key "
+        "tombstones are kept at least. A merge of a whole partition drops older ones, so no "
+        "older version of a row may be appended later than that. null: they are kept. Without "
+        "`version` they are dropped once `append.ttl` and `cleanup.grace` are over.",
     )
     locking: Literal["fenced", "pool-only"] = Field(
         default="fenced",
-        description="pool-only: for a store that ignores create-only puts; then the Airflow pool "
-        "is all that keeps two runs from losing each other's work.",
+        description="`pool-only` is for a store that ignores create-only puts; only the Airflow "
+        "pool then keeps two runs from losing each other's work.",
     )
     append: AppendSettings = AppendSettings()
     commit_ttl: Annotated[Duration, duration_between("1m", "1d")] = Field(
         default=21_600_000,
-        description="Duration, 1m to 1d (well below the 7d that transactions are kept). A run "
-        "whose snapshot is older than this does not commit.",
+        description="Maximum age of the snapshot of a run that commits; an older run is refused. "
+        "It stays well below the 7d for which transactions are kept.",
     )
     merge: MergeSettings = MergeSettings()
     cleanup: CleanupSettings = CleanupSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
-    ttl: TtlSettings | None = Field(default=None, description="null: rows are kept for ever.")
+    ttl: TtlSettings | None = Field(
+        default=None, description="Retention of rows. null: rows are kept for ever."
+    )
     orphan_grace: Annotated[Duration, duration_between("24h", "365d")] = Field(
         default=259_200_000,
-        description="Duration, at least 24h. Younger objects that no log file names may belong to "
-        "an append or run still under way.",
+        description="Minimum age of an orphan, longer than `append.ttl` and `commit_ttl`: a "
+        "younger object that no log file names may belong to an append or run still under way.",
     )
     deletes: Literal["eager", "lazy"] = Field(
         default="eager",
-        description="eager: a delete rewrites the parts that hold matching rows in its own "
-        "transaction; lazy: readers hide the rows until the next merge.",
+        description="`eager`: a delete rewrites the parts that hold matching rows in its own "
+        "transaction; `lazy`: readers hide the rows until the next merge.",
     )
     statistics: tuple[Column, ...] = Field(
         default=(),
-        description="Further columns whose bounds stand in the log, beside those of partition, "
-        "order, key and ttl: parts that a condition on them rules out are not read.",
+        description="Further columns whose bounds are kept in the log, beside those of "
+        "partition, order, key and `ttl`: parts that a condition on them excludes are not read.",
     )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
     verify: VerifySettings = VerifySettings()
     operations: tuple[Operation, ...] = Field(
         default=ALL_OPERATIONS,
-        description="Operations that get an Airflow DAG for this table; ttl only where it is set.",
+        description="Operations that get an Airflow DAG for this table; `ttl` only where the "
+        "table has a `ttl` section.",
     )
     approvers: tuple[UserName, ...] | None = Field(
         default=None,
-        description="Names of Airflow users. Only they may approve an erase, a sweep or a removal "
-        "of partitions, and none of them a run that they started. null: whoever may edit the DAG.",
+        description="Airflow users who alone may approve an erase, a sweep or a removal of "
+        "partitions, and never of a run that they started. null: everybody who may edit the "
+        "DAG.",
     )
     alerts: AlertSettings = AlertSettings()
     spark: SparkSettings = SparkSettings()

@@ -1,4 +1,4 @@
-"""Sections of a table's settings: frozen models; every bound says its unit and why."""
+"""Sections of a table's settings: frozen models. docs/settings.md is generated from them."""
 
 from __future__ import annotations
 
@@ -27,88 +27,91 @@ class Section(BaseModel):
 
 
 class AppenderSettings(Section):
-    """When a ``firnline.append.service.Appender`` writes what it was given."""
+    """Limits at which a ``firnline.append.service.Appender`` writes its buffered rows."""
 
     rows: int = Field(
         default=1_000_000,
         ge=1,
-        description="Rows. An open buffer with this many is frozen and written.",
+        description="Rows at which the open buffer is frozen and written.",
     )
     bytes: Annotated[Size, size_between("64KiB", "16GiB")] = Field(
         default=64 * 2**20,
-        description="Size, at least 64KiB, of rows in memory as Arrow holds them. An open buffer "
-        "of this size is frozen and written.",
+        description="Size in memory, as Arrow holds the rows, at which the open buffer is frozen "
+        "and written.",
     )
     age: Annotated[Duration, duration_between("10ms", "1h")] = Field(
         default=2_000,
-        description="Duration, 10ms to 1h. An open buffer is frozen and written this long after "
-        "its first row, so that no row waits longer to be visible.",
+        description="Time after its first row at which the open buffer is frozen and written, so "
+        "that no row waits longer for its write.",
     )
     frozen: int = Field(
         default=2,
         ge=1,
         le=1_000,
-        description="Buffers. So many wait or are being written at most; then an append waits, or "
-        "is refused. Memory is that of one buffer more.",
+        description="Maximum number of frozen buffers that wait or are being written. Beyond it "
+        "an append waits or is refused. Memory is that of one buffer more.",
     )
 
 
 class AppendSettings(Section):
-    """Appends."""
+    """Appending rows."""
 
     ttl: Annotated[Duration, duration_between("1m", "7d")] = Field(
         default=21_600_000,
-        description="Duration, 1m to 7d. An append that takes longer since it looked at the "
-        "history refuses to publish: a delete record may be dropped after this and the grace.",
+        description="Maximum time from reading the history to publishing; an append that takes "
+        "longer is refused. A delete record may be dropped after this time and `cleanup.grace`.",
     )
     part_bytes: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
         default=256 * 2**20,
-        description="Size, at least 1MiB. An append closes a part near this size.",
+        description="Size near which an append closes a part and begins the next.",
     )
     buffer: Annotated[Size, size_between("16MiB")] = Field(
         default=512 * 2**20,
-        description="Size, at least 16MiB. Rows of open parts kept in memory, all partitions "
-        "together; the largest part is closed when it is exceeded.",
+        description="Memory for rows of open parts, all partitions together. When it is "
+        "exceeded, the largest open part is closed.",
     )
     service: AppenderSettings = Field(
-        default=AppenderSettings(), description="When a service's Appender writes its rows."
+        default=AppenderSettings(),
+        description="Limits at which the Appender of a long-running service writes its rows.",
     )
 
 
 class CleanupSettings(Section):
-    """Physical deletion of what was replaced."""
+    """Deletion of the objects of replaced and dropped parts, and of folded log files."""
 
     schedule: Schedule | None = Field(
-        default="@daily", description="Cron (UTC) or preset; null: by hand."
+        default="@daily", description="Schedule of the clean-up DAG. null: only by hand."
     )
     grace: Annotated[Duration, duration_between("1s", "365d")] = Field(
         default=86_400_000,
-        description="Duration, above 0. A reader may use its snapshot this long after a part was "
-        "replaced; set it well above the longest query.",
+        description="How long a reader may go on using its snapshot after a part of it was "
+        "replaced; until then nothing is deleted. Set it well above the duration of the longest "
+        "query.",
     )
     max_deletes_per_run: int = Field(
         default=1_000_000,
         ge=1_000,
-        description="Objects, at least 1000 (one batch). The rest waits for the next run.",
+        description="Maximum number of objects that one run deletes; the rest waits for the next "
+        "run. 1000 objects are one batch.",
     )
     deletes_per_second: int = Field(
         default=3_000,
         ge=1,
-        description="Objects a second on average. Object stores slow down everybody on a prefix "
-        "that is deleted from too fast.",
+        description="Objects deleted per second, on average. Object stores throttle every client "
+        "of a prefix in which objects are deleted too fast.",
     )
 
 
 class CheckpointSettings(Section):
-    """A cache of the folded log, for tables whose log takes long to read."""
+    """Checkpoints, a cache of the folded log for tables whose log takes long to read."""
 
     min_parts: int | None = Field(
         default=50_000,
         ge=1,
         le=1_000_000_000,
-        description="Parts, at least 1. A table of no more never writes a checkpoint; of a larger "
-        "one a transaction writes one when more than this many markers are newer than the last, "
-        "and every clean-up that deleted something. null: never.",
+        description="Parts, dead ones included, up to which a table has no checkpoint. In a larger "
+        "table a transaction writes one when more than this many markers are newer than the last "
+        "checkpoint, and so does every clean-up that deleted something. null: no checkpoints.",
     )
 
 
@@ -136,27 +139,29 @@ _TTL_GROUPS = {"year", "month", "day", "hour"}
 
 
 class TtlSettings(Section):
-    """Rows that go by their age."""
+    """Dropping rows by their age."""
 
     keep: Annotated[Duration, duration_between("1h")] = Field(
-        description="Duration, at least 1h. A partition goes when its whole span is older."
+        description="Retention. A partition is dropped when its whole time span is older."
     )
     partition: str | None = Field(
         default=None,
-        description="Regular expression with groups named year, month, day or hour that reads the "
-        r"time from the partition, such as d=(?P<day>\d{4}-\d{2}-\d{2}).",
+        description="Regular expression that reads the time from the partition path; its groups "
+        r"are named year, month, day or hour: `d=(?P<day>\d{4}-\d{2}-\d{2})`. Not together with "
+        "`ttl.column`.",
     )
     column: Column | None = Field(
         default=None,
-        description="Time column; a part goes when its statistics prove every row older.",
+        description="Time column that decides instead of the partition: a part is dropped when "
+        "its statistics prove every row older.",
     )
     time_zone: str = Field(
         default="UTC",
-        description="IANA name. What a partition's directory means by a day, and what a column "
-        "without a zone means by a time.",
+        description="IANA name of the time zone of a day in partition paths, and of times in a "
+        "column without a zone.",
     )
     schedule: Schedule | None = Field(
-        default="@daily", description="Cron (UTC) or preset; null: by hand."
+        default="@daily", description="Schedule of the TTL DAG. null: only by hand."
     )
 
     @model_validator(mode="after")
@@ -180,14 +185,17 @@ def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
 
 
 class SparkSettings(Section):
-    """Where Spark jobs run."""
+    """Cluster and configuration of Spark jobs."""
 
     conn_id: str = Field(
-        default="spark_default", min_length=1, description="Airflow Spark connection."
+        default="spark_default",
+        min_length=1,
+        description="Airflow connection of the Spark cluster.",
     )
     conf: dict[str, Annotated[str, BeforeValidator(conf_text)]] = Field(
         default_factory=dict,
-        description="Spark configuration. Not for credentials: it ends up in argument lists.",
+        description="Spark configuration; every key begins with `spark.`. Credentials are "
+        "refused, because it is passed in argument lists.",
     )
 
     @model_validator(mode="after")
@@ -205,22 +213,23 @@ class SparkSettings(Section):
 
 
 class BloomFilterSettings(Section):
-    """Which column chunks get a bloom filter, and how exact it is."""
+    """Column chunks that get a bloom filter, and its precision."""
 
     false_positives: float = Field(
         default=0.01,
         ge=0.00001,
         le=0.5,
-        description="Part of the absent values that a filter does not exclude, 0.00001 to 0.5. "
-        "Less of them costs more bytes.",
+        description="Fraction of the absent values that a filter does not exclude. A smaller "
+        "fraction takes more bytes.",
     )
     max_distinct: int | None = Field(
         default=None,
         ge=1,
         le=134_217_728,
-        description="Distinct values, at least a fifth of row_group_rows. A column with more of "
-        "them in a row group has neither a dictionary nor a filter there; more than row_group_rows "
-        "is every column. null: a fifth of the row group's rows.",
+        description="Maximum number of distinct values in a row group for a column to get a "
+        "dictionary and a filter there: at least a fifth of `merge.row_group_rows`; more than "
+        "`merge.row_group_rows` includes every column. null: a fifth of the rows of the row "
+        "group.",
     )
 
 
@@ -237,87 +246,100 @@ class MergeSettings(Section):
     """Merging small parts into large sorted ones."""
 
     schedule: Schedule | None = Field(
-        default="@hourly", description="Cron (UTC) or preset; null: only by event or by hand."
+        default="@hourly",
+        description="Schedule of the merge DAG. null: only by events of the table's asset or by "
+        "hand.",
     )
     min_inputs: int = Field(
         default=4,
         ge=2,
         le=100_000,
-        description="Parts, at least 2. A group of fewer small parts waits: rewriting a part costs "
-        "its bytes, and only the number of parts it saves pays for that.",
+        description="Minimum number of small parts in a group. A smaller group waits: rewriting "
+        "a part costs its bytes, and only the number of parts it saves pays for that.",
     )
     target_size: Annotated[Size, size_between("1MiB", "64GiB")] = Field(
         default=512 * 2**20,
-        description="Size, 1MiB to 64GiB. Parts below 3/4 of it are merged up to it; 256MiB to "
-        "1GiB suits most readers.",
+        description="Size up to which parts are merged. Parts below 3/4 of it count as small; "
+        "256MiB to 1GiB suits most readers.",
     )
     max_bytes_per_run: Annotated[Size, size_between("1MiB")] | None = Field(
         default=None,
-        description="Size, at least target_size. Bytes read by one run; the rest waits for the "
-        "next. null: no bound.",
+        description="Maximum bytes that one run reads, at least `merge.target_size`; the rest "
+        "waits for the next run. null: unlimited.",
     )
     max_parts_per_group: int = Field(
         default=2_000,
         ge=2,
         le=100_000,
-        description="Parts, at least min_inputs. All inputs of a group are files open at once on "
-        "the executor's local disk.",
+        description="Maximum number of parts in a group, at least `merge.min_inputs`. All inputs "
+        "of a group are open files on the executor's local disk at the same time.",
     )
     order: Literal["fragmented", "recent", "oldest"] = Field(
         default="fragmented",
-        description="Which groups come first when a run is bounded: most parts saved per byte, or "
-        "newest or oldest rows.",
+        description="Groups that come first when a run is limited: `fragmented` takes those that "
+        "save most parts per byte, `recent` those with the newest rows, `oldest` those with the "
+        "oldest.",
     )
     settle: Annotated[Duration, duration_between("0", "365d")] = Field(
         default=0,
-        description="Duration. Parts younger than this wait, so that the hot end of a table is not "
-        "rewritten over and over.",
+        description="Minimum age of a part to be merged, so that the newest data of a table is "
+        "not rewritten over and over.",
     )
     settle_max_parts: int = Field(
         default=200,
         ge=1,
-        description="Parts. More unsettled parts than this in a partition do not wait.",
+        description="Parts younger than `merge.settle` in a partition above which they are "
+        "merged without waiting.",
     )
     kernel_memory: Annotated[Size, size_between("128MiB")] = Field(
         default=2 * 2**30,
-        description="Size, at least 128MiB (the kernel cannot sort in less). Memory of one merge "
-        "task; larger groups spill to local disk.",
+        description="Memory of one task of a merge, delete or rewrite; larger groups spill "
+        "to local disk. The kernel cannot sort in less than 128MiB.",
     )
     kernel_threads: int = Field(
-        default=1, ge=1, le=256, description="Threads of one merge task; match spark.task.cpus."
+        default=1,
+        ge=1,
+        le=256,
+        description="Threads of one task of a merge, delete or rewrite. In Spark a task "
+        "takes as many cores, unless `spark.conf` sets `spark.task.cpus`.",
     )
     commit_every: Annotated[Duration, duration_between("0", "1h")] = Field(
         default=10_000,
-        description="Duration, at most 1h. Groups completed within it share one transaction; what "
-        "is not committed is lost when the run is killed.",
+        description="Groups completed within this time share one transaction. Groups that are "
+        "not committed are lost when the run is killed.",
     )
     compression_level: int = Field(
-        default=3, ge=1, le=22, description="zstd level; 3 is zstd's own default."
+        default=3,
+        ge=1,
+        le=22,
+        description="Compression level (zstd) of all parts, those of appends included; 3 is the "
+        "default of zstd.",
     )
     row_group_rows: int = Field(
         default=1_048_576,
         ge=2_048,
         le=134_217_728,
-        description="Rows of a row group, at least 2048 (DuckDB's vector). Readers prune and "
-        "parallelise by row group.",
+        description="Rows of a row group in all parts, those of appends included: the unit in "
+        "which readers prune and parallelise. 2048 is the vector size of DuckDB.",
     )
     bloom_filters: Annotated[BloomFilterSettings | None, BeforeValidator(_switched)] = Field(
         default=BloomFilterSettings(),
-        description="Parquet's bloom filters in the parts that merges and rewrites write: false "
-        "for none, or false_positives and max_distinct.",
+        description="Bloom filters in the parts that merges and rewrites write: `false` for "
+        "none, `true` for the defaults, or a mapping.",
     )
     max_replans: int = Field(
         default=3,
         ge=0,
         le=100,
-        description="How often a run plans again after it lost a commit to a rival.",
+        description="Maximum number of times that a run plans again after losing a commit to a "
+        "concurrent run.",
     )
     sql: str | None = Field(
         default=None,
         min_length=1,
-        description="Query in DuckDB's dialect over source_files that makes the rows of a merged "
-        "part (aggregating, replacing merges); columns and types must stay. null: the rows as they "
-        "are.",
+        description="Query in DuckDB's dialect over `source_files` that makes the rows of a "
+        "merged part (aggregating and replacing merges). Columns and types must stay. null: the "
+        "rows as they are.",
     )
 
     @model_validator(mode="after")
@@ -350,22 +372,22 @@ _MOST_COLUMNS = {"range": 8, "zorder": 4, "hash": 8}
 
 
 class ClusterSettings(Section):
-    """Clustering is a matter of merges only; appends write rows as they come."""
+    """Clustering of rows by merges; appends do not cluster."""
 
     columns: tuple[Column, ...] = Field(
         min_length=1,
-        description="Columns, the most important first: 1 to 8, for zorder 2 to 4.",
+        description="Columns, the most important first: 1 to 8, for `zorder` 2 to 4.",
     )
     method: Literal["range", "zorder", "hash"] = Field(
         default="range",
-        description="range: by the first column, then the next; zorder: by all columns alike; "
-        "hash: rows with equal values together, in no order.",
+        description="`range`: by the first column, then the next; `zorder`: by all columns "
+        "alike; `hash`: rows with equal values together, in no order.",
     )
     run_size: Annotated[Size, size_between("1MiB", "1TiB")] | None = Field(
         default=None,
-        description="Size, at least target_size. Parts that were clustered together (a run) are "
-        "not rewritten any more from 3/4 of it; one merge task needs about three times as much "
-        "local disk. null: 8 x target_size.",
+        description="Size of a run, that is parts that were clustered together: from 3/4 of it "
+        "on they are not rewritten any more. At least `merge.target_size`. One merge task needs "
+        "about three times as much local disk. null: 8 x `merge.target_size`.",
     )
 
     @model_validator(mode="before")
@@ -423,47 +445,47 @@ class RewriteSettings(Section):
         default=0.5,
         ge=0,
         le=1,
-        description="Part of a partition's rows, 0 to 1. A rewrite that would remove more of a "
-        "partition needs force: a filter that was meant the other way round does.",
+        description="Maximum fraction of a partition's rows that a rewrite removes without "
+        "`force`: protects against a filter that was meant the other way round.",
     )
     time_limit: Annotated[Duration, duration_between("1s", "1d")] = Field(
         default=3_600_000,
-        description="Duration, 1s to 1d. How long a user's query may run on one group.",
+        description="Maximum duration of a user's query, `merge.sql` included, on one group.",
     )
 
 
 class SweepSettings(Section):
-    """Objects that no log file names."""
+    """Search for orphans: objects that no log file names."""
 
     schedule: Schedule | None = Field(
         default=None,
-        description="Cron (UTC) or preset for the list of orphans; deleting them is approved by "
-        "hand. null: by hand.",
+        description="Schedule of the orphan sweep DAG, which lists orphans; their deletion is "
+        "approved by hand. null: only by hand.",
     )
 
 
 class VerifySettings(Section):
-    """Comparing the log with what lies in the store."""
+    """Comparing the log with the objects in the store."""
 
     schedule: Schedule | None = Field(
-        default="@weekly", description="Cron (UTC) or preset; null: by hand."
+        default="@weekly", description="Schedule of the verify DAG. null: only by hand."
     )
 
 
 class AlertSettings(Section):
-    """Who is told when something fails or does not happen."""
+    """Notifications of failed runs and missed deadlines."""
 
     notifier: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][\w.]*\.[A-Za-z_]\w*$",
-        description="Dotted path of an Airflow notifier class (or a callback), called when a run's "
-        "task failed for good; null: nobody.",
+        description="Dotted path of an Airflow notifier class, or of a callback function, that "
+        "is called when a run failed for good. null: none.",
     )
     arguments: dict[str, str] = Field(
-        default_factory=dict, description="Keyword arguments of the notifier class."
+        default_factory=dict, description="Keyword arguments of the notifier."
     )
     merge_deadline: Annotated[Duration, duration_between("1m", "365d")] | None = Field(
         default=None,
-        description="Duration. A merge run that has not ended this long after it was due raises a "
-        "deadline alert; null: none.",
+        description="Time in which a merge run has to succeed after it was queued; a run that "
+        "misses it raises a deadline alert. null: none.",
     )

@@ -1,49 +1,29 @@
-"""DAG files read in this process: which pool their tasks hold, and when their reports come."""
+"""DAG files read in this process: which pool their tasks hold, when their reports come, and params.
+
+The params are those of docs/airflow.md; that every other generated table is not stale stands in
+tests/unit/tools/test_reference.py.
+"""
 
 from __future__ import annotations
 
-import runpy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 
-from firnline.airflow import dags
-from tools.bootstrap import REPO
+from tools.reference import dags as reference
+from tools.reference.__main__ import DOCS, problems
+from tools.reference.dags import FILES, load_dags, params_of
 
-FILES = sorted((REPO / "dags").glob("*.py"))
 TABLES = ("first", "second")
 REPORTED = {"delete_where", "erase", "merge", "replace", "rewrite_partitions"}
 """What a Spark job does and a task after it reports."""
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, DAG]:
+@pytest.fixture(scope="module")
+def made() -> dict[str, DAG]:
     """The DAGs of two tables, by id."""
-    settings = tmp_path / "tables.yaml"
-    tables = "".join(
-        f"  {name}: {{root: 's3://b/{name}', partition_by: ['month(ts)'],"
-        " ttl: {column: ts, keep: 30d}}\n"
-        for name in TABLES
-    )
-    settings.write_text(f"tables:\n{tables}")
-    monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
-    found: dict[str, DAG] = {}
-    real = dags.operation_dag
-
-    @contextmanager
-    def noted(*args: Any, **named: Any) -> Iterator[DAG]:
-        with real(*args, **named) as dag:
-            found[dag.dag_id] = dag
-            yield dag
-
-    monkeypatch.setattr(dags, "operation_dag", noted)
-    for path in FILES:
-        runpy.run_path(str(path))
-    return found
+    return load_dags(TABLES)
 
 
 def test_every_file_makes_a_dag_for_every_table(made: dict[str, DAG]) -> None:
@@ -63,3 +43,24 @@ def test_a_report_comes_after_a_job_that_failed_too(made: dict[str, DAG]) -> Non
     }
     assert {name.partition("__")[0] for name in reports} == REPORTED
     assert [name for name, report in reports.items() if not report.is_teardown] == []
+
+
+def test_every_param_has_a_description(made: dict[str, DAG]) -> None:
+    params = [each for found in params_of(made).values() for each in found]
+    assert [f"{each.dag}.{each.name}" for each in params if not each.meaning] == []
+
+
+def test_the_params_of_docs_airflow_md_are_those_of_the_dags(
+    made: dict[str, DAG], tmp_path: Path
+) -> None:
+    blocks = reference.blocks_of(made)
+    assert problems(DOCS / "airflow.md", blocks) == []
+    text = (DOCS / "airflow.md").read_text(encoding="utf-8")
+    edited = tmp_path / "airflow.md"
+    edited.write_text(text.replace("| `max_bytes` | size |", "| `max_bytes` | integer |"))
+    (line,) = problems(edited, blocks)
+    assert line.startswith("docs/airflow.md: the block 'params of merge' is stale")
+
+
+def test_the_tables_of_params_speak_of_every_dag(made: dict[str, DAG]) -> None:
+    assert set(reference.blocks_of(made)) == {f"params of {path.stem}" for path in FILES}
