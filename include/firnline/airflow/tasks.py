@@ -19,8 +19,9 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
-from firnline.airflow.work import InTaskWork, Report, Work
+from firnline.airflow.work import InTaskWork, Work
 from firnline.errors import FirnlineError
+from firnline.operations.operation import Figures
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class RunInTask(BaseOperator):
         context["outlet_events"][self.asset].extra = figures
         return figures
 
-    def _tell(self, context: Context, table: Table, report: Report) -> dict[str, Any]:
+    def _tell(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
         figures = shortened(report.to_json())
         if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)

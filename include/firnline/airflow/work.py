@@ -15,6 +15,7 @@ from airflow.sdk import Param
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.errors import UsageError
+from firnline.operations.operation import Figures
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
@@ -32,24 +33,12 @@ OptionsT = TypeVar("OptionsT")
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
 
-class Plan(Protocol):
-    """What every planner returns, as far as a DAG asks it."""
+class Plan(Figures, Protocol):
+    """What every planner returns; with ``seq`` in ``to_json`` where it stands on a transaction."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether the run can end here."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; with ``seq`` where the plan stands on a transaction."""
-        ...
-
-
-class Report(Protocol):
-    """What every operation returns, as far as a DAG asks it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return True if the run can end here."""
         ...
 
 
@@ -174,7 +163,7 @@ class InTaskWork(Work[OptionsT]):
         options: OptionsT,
         run: RunIdentity,
         on_progress: Callable[[Any], None],
-    ) -> Report:
+    ) -> Figures:
         """Do it. Raises FirnlineError; one with a ``report`` has that reported all the same."""
         return self.about.load().run(table, _no_engine, options, run, on_progress)
 

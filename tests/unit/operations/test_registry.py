@@ -1,0 +1,49 @@
+"""An operation is described once, and everything that it names is there."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+import pytest
+import typer
+
+from firnline.cli.app import app
+from firnline.operations.operation import Operation
+from firnline.operations.pools import pool_of_dag
+from firnline.operations.registry import OPERATIONS
+from firnline.settings.sections import ALL_OPERATIONS
+from tools.bootstrap import REPO
+
+BY_NAME = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+
+
+def test_every_kind_of_dag_is_one_operation() -> None:
+    assert sorted(each.dag for each in OPERATIONS) == sorted(ALL_OPERATIONS)
+    assert len({each.name for each in OPERATIONS}) == len(OPERATIONS)
+
+
+@BY_NAME
+def test_its_package_its_command_its_dag_and_its_job_are_there(operation: Operation[Any]) -> None:
+    assert find_spec(f"firnline.operations.{operation.name}.run") is not None
+    assert operation.command in typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert (REPO / "dags" / f"{operation.dag}.py").is_file()
+    # A deep check reads footers by Spark, beside the check that its task does itself.
+    has_job = (REPO / "spark_jobs" / f"{operation.name}.py").is_file()
+    assert has_job == (operation.job or operation.name == "verify")
+
+
+@BY_NAME
+def test_it_can_be_planned_unless_it_only_looks(operation: Operation[Any]) -> None:
+    loaded = operation.load()
+    fields = {field.name for field in msgspec.structs.fields(loaded.options)}
+    assert (loaded.preview is None) == operation.only_looks
+    assert ("dry_run" in fields) == (not operation.only_looks)
+
+
+@BY_NAME
+def test_what_destroys_holds_a_lock_of_its_table(operation: Operation[Any]) -> None:
+    assert pool_of_dag(f"{operation.dag}__flights") == f"flights.{operation.lock}"
+    assert operation.title[0].isupper()
+    assert not operation.title.endswith(".")
