@@ -178,7 +178,7 @@ def test_what_stays_and_why_is_told(
 ) -> None:
     hit(start, run, Fault(commit_of(start, run), "after", "Ctrl-C"))
     (said,) = [r.getMessage() for r in caplog.records if r.name == "firnline.commit.outputs"]
-    assert "nobody can say whether they are committed (KeyboardInterrupt)" in said
+    assert "it is not known whether they are committed (KeyboardInterrupt)" in said
     assert "before running it again" in said
 
 
