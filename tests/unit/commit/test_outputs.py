@@ -139,7 +139,7 @@ def one_row_flushed(world: World, store: FaultyStore) -> object:
     ("interrupt", "said"),
     [
         ("out of memory", r"append again only if .* does not appear"),
-        ("SIGTERM", "look which of them are in the table before you append them again"),
+        ("SIGTERM", "check which of them are in the table before you append them again"),
     ],
 )
 def test_a_service_that_is_ended_right_after_the_put_invites_nobody_to_append_twice(
