@@ -248,8 +248,8 @@ def _refuse_conflict(
 ) -> None:
     if snapshot.conflict is not None and change.mend is None:
         raise snapshot.conflict  # no single schema line could replace the contradictory ones
-        # Checked against the snapshot to commit on: a check of the transactions in between would
-        # leave a race with the one that comes after them.
+    # Checked against the snapshot to commit on: a check of the transactions in between would
+    # leave a race with the one that comes after them.
     lost = [p for p in change.replaces if p not in snapshot.live]
     if lost:
         raise CommitConflictError(
