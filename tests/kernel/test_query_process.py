@@ -72,7 +72,7 @@ def test_a_query_that_needs_more_than_its_memory_is_an_error_and_no_dead_worker(
 
 
 def test_what_is_no_text_is_refused_before_it_is_sent() -> None:
-    with pytest.raises(UsageError, match="it is no text"):
+    with pytest.raises(UsageError, match="it is not valid text"):
         check_query("from _rows where s = '\udce9'", "_rows", COLUMNS)
 
 
