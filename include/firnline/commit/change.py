@@ -70,8 +70,8 @@ def refuse_other_columns(snapshot: Snapshot, change: Change, planned: int) -> No
         change: the change to commit.
         planned: the newest transaction when it was planned.
     """
-    speaks = change.deletes or change.columns is not None or change.mend is not None
-    if not speaks and all(m.q is not None for m in change.adds):
+    names_columns = change.deletes or change.columns is not None or change.mend is not None
+    if not names_columns and all(m.q is not None for m in change.adds):
         return
     newer = next((c for c in snapshot.changes if c.seq > planned), None)
     if newer is not None:

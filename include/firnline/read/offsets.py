@@ -20,7 +20,7 @@ from firnline.paths import TablePaths
 MOST_SEEN = 50_000
 """Maximum number of appends that an offset may name, about 3 MB: a reader of such a table fetches
 as many log files, so it needs a merge."""
-ANEW = (
+BEGIN_AGAIN = (
     "begin again with a new checkpoint: the option startingAt=earliest reads the current table "
     "and then its appends, startingAt=now only new appends"
 )
@@ -149,21 +149,21 @@ def check(offset: Offset, view: View) -> None:
         raise StreamBehindError(
             f"the checkpoint names transaction {offset.seq}, and the newest of the table is "
             f"{view.seq}: it belongs to another table, or the log was lost",
-            next_step=ANEW,
+            next_step=BEGIN_AGAIN,
         )
     foreign = view.foreign.union(*(folds.foreign for folds in view.folds.values()))
     if foreign - offset.foreign:
         raise StreamBehindError(
             f"a client of version 1 has merged parts of the table ({min(foreign - offset.foreign)})"
             ", and such clients keep no record of which appends they merged",
-            next_step=ANEW,
+            next_step=BEGIN_AGAIN,
         )
     for seq, folds in view.folds.items():
         if folds.op in _LOST:
             raise StreamBehindError(
                 f"{_LOST[folds.op]} by transaction {seq}, and it is no longer known which of "
                 "its appends are delivered",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             )
 
 

@@ -22,7 +22,17 @@ from firnline.log.schema_lines import folded_by_ours
 from firnline.properties.in_force import current, in_force
 from firnline.properties.record import PropertiesRecord
 from firnline.read import offsets as plan
-from firnline.read.offsets import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
+from firnline.read.offsets import (
+    BEGIN_AGAIN,
+    Bounds,
+    Folds,
+    Initial,
+    Offset,
+    View,
+    long,
+    short,
+    time_in,
+)
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table
@@ -214,7 +224,7 @@ class AppendStream:
             raise StreamBehindError(
                 f"the record of transaction {seq} is past its retention, so it is not known which "
                 "appends came before it",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             ) from None
         return Folds.of(codec.decode(header.log, log_file, table.paths), header.op, table.paths)
 
@@ -228,7 +238,7 @@ class AppendStream:
         except SnapshotExpiredError as error:
             raise StreamBehindError(
                 f"part of the initial state of this stream is deleted: {error.message}",
-                next_step=f"{ANEW}; raise cleanup.grace or the size of the batches",
+                next_step=f"{BEGIN_AGAIN}; raise cleanup.grace or the size of the batches",
             ) from None
         # A log file may be dated before the beginning and land after it.
         late = [name for name in plan.later(offset, view) if then.shows(time_in(name))]
@@ -273,12 +283,12 @@ class AppendStream:
             return StreamBehindError(
                 f"append {key} was merged and deleted before this stream read it: the "
                 "stream is behind by more than cleanup.grace",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             )
         return StreamBehindError(
             f"log file {key} is missing, and no transaction has folded it: it was deleted before "
             "this stream read it",
-            next_step=ANEW,
+            next_step=BEGIN_AGAIN,
         )
 
 
@@ -334,7 +344,7 @@ def of_append(
         raise StreamBehindError(
             f"append {name} has the column {gone[0]}, which was renamed or dropped before this "
             "stream read it",
-            next_step=ANEW,
+            next_step=BEGIN_AGAIN,
         )
     for marker in content.markers:
         state = snapshot.parts.get(marker.p)
@@ -361,7 +371,7 @@ def check_initial(folds: Mapping[int, Folds], snapshot: Snapshot) -> None:
             raise StreamBehindError(
                 f"transaction {seq} has changed the table's columns before the initial state of "
                 "this stream was delivered",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             )
 
 
@@ -384,5 +394,5 @@ def _behind(marker: Marker, deleted: str) -> StreamBehindError:
     return StreamBehindError(
         f"part {marker.p} was merged or dropped {deleted}before this stream read it: the "
         "stream is behind by more than cleanup.grace",
-        next_step=ANEW,
+        next_step=BEGIN_AGAIN,
     )

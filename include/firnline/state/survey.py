@@ -158,7 +158,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     found.deletes.update((d.id, d) for d in content.deletes)
     found.other.update(content.other)
     found.schemas.append((key, content.schema))
-    found.folded.update(stone.p for stone in content.tombstones)
+    found.folded.update(item.p for item in content.tombstones)
     found.properties += content.properties
     if header.properties is not None and not content.properties:  # of a downgrade
         found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import PartGoneError, StreamBehindError, UsageError
-from firnline.read.offsets import ANEW, Bounds, Offset
+from firnline.read.offsets import BEGIN_AGAIN, Bounds, Offset
 from firnline.read.stream import AppendStream
 from firnline.spark.format.options import Opened, size_option
 from firnline.spark.format.read import Piece, Pieces
@@ -84,7 +84,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from self._pieces.read(partition)
         except PartGoneError as error:
             raise StreamBehindError(
-                f"the stream is behind by more than cleanup.grace: {error.message}", next_step=ANEW
+                f"the stream is behind by more than cleanup.grace: {error.message}",
+                next_step=BEGIN_AGAIN,
             ) from None
 
     def _within(self, limit: ReadLimit) -> Bounds:
