@@ -218,12 +218,12 @@ def _replace_without_record() -> None:
 
 
 def _unlisted_is_gone() -> None:
-    real = fold._stones
+    real = fold._log_tombstones
 
-    def stones(snap: Any, keys: Any, open_still: Any, _cutoff: int) -> dict[str, int]:
+    def tombstones(snap: Any, keys: Any, open_still: Any, _cutoff: int) -> dict[str, int]:
         return real(snap, keys, open_still, sys.maxsize)
 
-    put(fold, "_stones", stones)
+    put(fold, "_log_tombstones", tombstones)
 
 
 def _lost_is_whole() -> None:
@@ -237,7 +237,7 @@ def _lost_is_whole() -> None:
 
 
 def _published_on_any_log() -> None:
-    put(health, "_not_on", lambda *_: "")
+    put(health, "_mismatch", lambda *_: "")
 
 
 def _standing_is_ignored() -> None:

@@ -37,7 +37,7 @@ def filled(root: StoreRoot) -> Table:
 def test_spark_reads_the_footers_that_this_process_would(
     spark: SparkSession, store_root: StoreRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(footers, "PER_TASK", 3)  # three bunches in two jobs
+    monkeypatch.setattr(footers, "PER_TASK", 3)  # three batches in two jobs
     monkeypatch.setattr(footers, "PER_JOB", 2)
     table = filled(store_root)
     broken = next(iter(table.store.list(table.paths.data_dir)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import bunches
+from firnline.spark.batches import batches
 from tests.spark.conftest import Parts
 from tests.support.programs import HUNG_SECONDS
 from tools.airflow_api import wait_until
@@ -53,7 +53,7 @@ def test_small_groups_share_a_job_and_still_have_a_result_each(
 ) -> None:
     keys = file_parts.put([2], [1])
     small = [sized(file_parts, group, keys, 100) for group in range(24)]
-    assert len(bunches(small, slots=2)) == 8
+    assert len(batches(small, slots=2)) == 8
     results = collect(file_parts.engine(spark).run(small))
     assert sorted(results) == list(range(24))
     assert len({r.parts[0].key for r in results.values()}) == 24
@@ -185,7 +185,7 @@ def test_a_group_that_kills_every_worker_is_reported_and_the_others_are_done(
         sized(file_parts, 1, poison, 1) if n == 1 else sized(file_parts, n, good, 10)
         for n in range(16)
     ]
-    shared = next(b.tasks for b in bunches(tasks, slots=2) if tasks[1] in b.tasks)
+    shared = next(b.tasks for b in batches(tasks, slots=2) if tasks[1] in b.tasks)
     assert len(shared) == 2, "the poison takes a neighbour with it the first time"
     with Killer(file_parts.scratch, 99) as killer:
         results = collect(file_parts.engine(spark).run(tasks))

@@ -396,7 +396,7 @@ ELEVEN = ids(range(11))
 UPSERTED = ids({1, 2, 6, 7, 8, 9})
 """See ``upserts``."""
 REPLACED_IDS = ids(range(3), {3, 9}, range(14, 18))
-NOT_LOST = "is whole: it reads"
+NOT_LOST = "is whole: it is readable"
 IMPORTED = "imported into this table before"
 
 SCENARIOS = [

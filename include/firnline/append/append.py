@@ -1,7 +1,7 @@
 """Appends: parts first, then one create-only log file for all partitions.
 
-No lock, never in conflict with anything (docs/format.md, "Appends"). The log file is the commit:
-before it nothing of an append is visible, after it everything is.
+Without a lock and without conflicts (docs/format.md, "Appends"). The log file is the commit: before
+it nothing of an append is visible, after it everything is.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ from firnline.types.schema import SchemaUnion
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What an append did."""
+    """The result of an append."""
 
     append_id: str
     """UUIDv7."""
     log_key: str | None
-    """Key of its log file; None when there were no rows and so nothing was written."""
+    """Key of its log file; None if there were no rows, so that nothing was written."""
     t: int
-    """Time of the log file, unix milliseconds; 0 without one."""
+    """Time of the log file, unix ms; 0 without one."""
     q: int
-    """Newest transaction of the table when it began."""
+    """Newest transaction of the table when the append began."""
     parts: tuple[WrittenPart, ...]
     rows: int
     bytes: int
-    """Of the parts."""
+    """Total size of the parts."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
 
 
 class Appender:
-    """Appends to one table, again and again; not for several threads at once.
+    """Appends to one table, repeatedly; not thread-safe.
 
     Requests per append: 1 LIST, a PUT per part, 1 PUT for the log file. The first append of an
-    Appender reads the table's columns besides: 1 LIST and one ranged GET per log file, and 1 ranged
-    GET for its properties; of a new table 5 LIST, and 1 LIST and 1 PUT for the birth record. It
-    looks again, at new log files only, when a transaction was committed since or rows bring a
-    column that is not known.
+    Appender also reads the table's columns: 1 LIST and one ranged GET per log file, and 1 ranged
+    GET for its properties; for a new table 5 LIST, and 1 LIST and 1 PUT for the birth record. It
+    reads them again, from new log files only, if a transaction was committed since or rows bring an
+    unknown column.
 
-    Whenever it looks it refuses a log that is lost; an append between two looks is not refused, and
-    a rebuild takes its log file in.
+    Each time it reads them it refuses a lost log; an append in between is not refused, and a
+    rebuild includes its log file.
 
     For a service with many small batches see ``firnline.append.service``.
 
     Args:
         table: the table.
-        writer: beginning of the name in the log files' keys; letters, digits, ``.`` and ``-``.
-        known_schema: column -> SQL type, instead of reading them from the table.
-        scratch: folder for parts on their way; None: the system's.
+        writer: prefix of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        known_schema: SQL type by column, instead of reading them from the table.
+        scratch: folder for temporary parts; None: the system's.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class Appender:
         known_schema: Mapping[str, str] | None = None,
         scratch: Path | None = None,
     ) -> None:
-        table.paths.append_log(0, writer)  # raises UsageError for a name that cannot be
+        table.paths.append_log(0, writer)  # raises UsageError for an invalid name
         self._table = table
         self._writer = writer
         self._scratch = scratch
         self.columns = KnownColumns(table, known_schema)
-        """What is known of the table's columns."""
+        """Known columns of the table."""
         self._seq = 0
         self._born = False
         self._said: tuple[int, bool, Properties | None] | None = None
-        """Transaction, birth record, and what they say of the table's properties."""
+        """Transaction, birth record flag, and the table's properties as of them."""
         self._last_t = 0
         self._looked: int | None = None
-        """``Clock.elapsed_ms`` from before the last look at the history."""
+        """``Clock.elapsed_ms`` from before the history was last listed."""
         self._store_time = StoreTime()
 
     def append(
@@ -105,31 +105,31 @@ class Appender:
         Memory: ``append.buffer`` for rows, and twice the part that is being sorted.
 
         Args:
-            data: rows; their columns in any order, new ones welcome, missing ones are null.
+            data: rows; columns in any order, new ones are added, missing ones are null.
             partition: path of all rows, only for a table without ``partition_by``.
             metadata: more key-value pairs for the footers of the parts.
 
         Raises:
-            UsageError: partition, columns or settings do not go with the table.
+            UsageError: partition, columns or settings do not match the table.
             PartSchemaError: columns or values that a part cannot hold.
             SchemaConflictError: a column has another type in the table.
             LogLostError: log files of the table are gone.
             AppendExpiredError: it took longer than ``append.ttl``.
-            ClockAheadError: this machine's clock is ahead of the store's, as far as is known.
-            CommitUnknownError: nobody can say whether the rows are in the table.
-            StoreError, ScratchFullError: as they say.
+            ClockAheadError: this machine's clock is known to be ahead of the store's.
+            CommitUnknownError: it is not known whether the rows are in the table.
+            StoreError, ScratchFullError: the store or the scratch folder failed.
 
-        After any error but CommitUnknownError the table is as it was and no part stays. Of an
-        interrupt (KeyboardInterrupt, SystemExit) ``commit.outputs`` says what stays.
+            After any error but CommitUnknownError the table is unchanged and no part stays. For an
+            interrupt (KeyboardInterrupt, SystemExit) ``commit.outputs`` defines what stays.
         """
         before = self._table.store.counters.as_dict()
         extra = _own_metadata(metadata or {})
         origin, known = self.knowing()
         table = self._table.under(origin.properties)
         where = check_partition(table, partition)
-        anew = partial(self.columns.look_again, origin.q)
+        read_again = partial(self.columns.look_again, origin.q)
         with scratch_folder(self._scratch) as folder:
-            run = AppendRun(table, origin, known, where, folder, extra, anew)
+            run = AppendRun(table, origin, known, where, folder, extra, read_again)
             log_key, t = self._execute(run, data)
         if log_key is not None:
             self.columns.published(log_key, run.columns)
@@ -148,27 +148,27 @@ class Appender:
     def append_files(self, paths: Sequence[Path], partition: str | None = None) -> AppendResult:
         """Append Parquet files as one append, in bounded memory.
 
-        All footers are looked at before anything is written.
+        All footers are checked before anything is written.
 
         Raises:
-            PartUnreadableError: a file that is not there, cut, encrypted, or no Parquet.
-            PartSchemaError, SchemaConflictError: a file whose columns do not fit; names it.
+            PartUnreadableError: a file is missing, truncated, encrypted, or not Parquet.
+            PartSchemaError, SchemaConflictError: columns of a file do not fit; names the file.
             others: as ``append``.
         """
         check_files(paths, self.columns.read())
         return self.append(read_files(paths), partition)
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
-        """Write and publish; (key of the log file, its time), (None, 0) without rows."""
+        """Write and publish; return key and time of the log file, or (None, 0) without rows."""
         with run.new:
             for rows in gather(tables_of(data), run.buffer.chunk_bytes):
                 run.add(rows)
             run.flush()
             if not run.parts:
                 return None, 0
-            # Right before the log file: an as-of read must not change its answer later.
+            # Right before the log file: a later as-of read must not change its answer.
             now = self._table.clock.now_ms()
-            # A clock that was set right meanwhile counts from now on.
+            # A clock that was corrected meanwhile counts from now on.
             t = max(now, self._last_t + 1) if self._last_t <= now + dated.FAR_MS else now
             self._store_time.refuse_ahead(t, self._table.clock.elapsed_ms())
             log_key = run.publish(t)
@@ -178,9 +178,10 @@ class Appender:
         return log_key, t
 
     def knowing(self) -> tuple[Origin, SchemaUnion]:
-        """The beginning, and columns that are neither older nor newer than its transaction.
+        """Return the origin, and columns that are neither older nor newer than its transaction.
 
-        By that alone anybody can tell which column a name meant that a transaction has changed.
+        Only so is it clear which column a name meant, if a transaction has changed that column.
+        Nothing is written yet, so the append may as well begin a little later.
         Nothing is written yet, so an append may as well begin a little later.
 
         Requests: 1 LIST, and those of ``columns``. Raises as ``KnownColumns.read``.
@@ -195,7 +196,7 @@ class Appender:
         return origin, known
 
     def _begin(self) -> Origin:
-        """Read the newest transaction from the history and give the append its names."""
+        """Read the newest transaction from the history and assign the append's id and name."""
         table = self._table
         began = table.clock.elapsed_ms()
         # Not from _log/, where a committed transaction may not be published yet.
@@ -221,14 +222,14 @@ class Appender:
         )
 
     def _properties(self) -> Properties | None:
-        """Of the newest transaction that was seen; 1 GET when it is another than before."""
+        """Return the properties as of the newest transaction seen; 1 GET if it is a new one."""
         if self._said is None or self._said[:2] != (self._seq, self._born):
             found = birth.said(self._table, self._seq, born=self._born)
             self._said = (self._seq, self._born, found)
         return self._said[2]
 
     def in_force(self) -> TableSettings:
-        """Return the settings as the table has them; requests as ``knowing`` the first time.
+        """Return the settings in force for the table; requests as ``knowing`` the first time.
 
         Raises PropertiesDifferError, SettingsError.
         """
@@ -238,7 +239,7 @@ class Appender:
 
 
 def check_partition(table: Table, partition: str | None) -> str:
-    """The path that rows go to; empty where the settings place each row. Raises UsageError."""
+    """Return the path of the rows; empty if the settings place each row. Raises UsageError."""
     settings, paths = table.settings, table.paths
     if settings.partition_by:
         if partition is not None:
@@ -251,8 +252,8 @@ def check_partition(table: Table, partition: str | None) -> str:
     path = partition or ""
     if settings.partition is not None and not re.fullmatch(settings.partition, path):
         raise UsageError(
-            f"partition {path!r} is none of table {settings.name}, whose partitions match "
-            f"{settings.partition}",
+            f"partition {path!r} is not a partition of table {settings.name}, whose partitions "
+            f"match {settings.partition}",
             next_step="name a partition of this form",
         )
     try:
@@ -268,12 +269,12 @@ def check_partition(table: Table, partition: str | None) -> str:
 
 @contextmanager
 def scratch_folder(parent: Path | None) -> Iterator[Path]:
-    """A folder for parts on their way, deleted at the end. Raises ScratchFullError."""
+    """Create a folder for temporary parts, deleted at the end. Raises ScratchFullError."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="firnline-", dir=parent)
     except OSError as error:
         raise ScratchFullError(
-            f"no folder for parts can be made in {parent or tempfile.gettempdir()}: "
+            f"no folder for parts can be created in {parent or tempfile.gettempdir()}: "
             f"{error.strerror}",
             next_step="give a folder with space that this user can write to (TMPDIR)",
         ) from None
@@ -285,6 +286,6 @@ def _own_metadata(metadata: Mapping[str, str]) -> Mapping[str, str]:
     for name in metadata:
         if name.startswith("firnline."):
             raise UsageError(
-                f"footer metadata {name!r} is firnline's own", next_step="choose another name"
+                f"footer metadata {name!r} is reserved", next_step="choose another name"
             )
     return metadata

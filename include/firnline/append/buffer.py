@@ -1,4 +1,4 @@
-"""Rows that an Appender holds: one open buffer, and what becomes of it."""
+"""Rows that an Appender holds, and the future that acknowledges them."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -15,13 +15,13 @@ from firnline.append.append import AppendResult
 from firnline.types.arrow import to_arrow
 
 CHUNK_ROWS = 8_192
-"""Rows given as dictionaries become Arrow, which is a tenth of their size, so many at a time."""
+"""Number of dictionaries that are converted to Arrow, a tenth of their size, at once."""
 
 Row = Mapping[str, Any]
 
 
 class Ack(Future[AppendResult]):
-    """When, and whether, rows are in the table: a future shared by all rows of one flush.
+    """Acknowledgement of rows: a future shared by all rows of one flush.
 
     It cannot be cancelled: other callers' rows are in the same flush.
     """
@@ -29,46 +29,46 @@ class Ack(Future[AppendResult]):
     def __init__(self) -> None:
         super().__init__()
         self.set_running_or_notify_cancel()
-        self.told = False
-        """Whether somebody was given its error."""
+        self.reported = False
+        """True if a caller has received its error."""
 
     def result(self, timeout: float | None = None) -> AppendResult:
-        """What the flush did, once its rows are visible to every reader.
+        """Return the result of the flush, once its rows are visible to every reader.
 
         Args:
-            timeout: seconds to wait; None: as long as it takes.
+            timeout: seconds to wait; None: no limit.
 
-        Raises what kept the rows from being written, as ``append.Appender.append`` does;
-        TimeoutError when it is not known yet.
+            Raises the error that kept the rows from being written, as ``append.Appender.append``
+            does; TimeoutError if the result is not known in time.
         """
         try:
             return super().result(timeout)
         except BaseException:
-            self.told = self.told or self.done()
+            self.reported = self.reported or self.done()
             raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error of the flush, None when it succeeded; waits like ``result``."""
+        """Return the error of the flush, or None if it succeeded; waits like ``result``."""
         error = super().exception(timeout)
-        self.told = self.told or error is not None
+        self.reported = self.reported or error is not None
         return error
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """When an open buffer is full."""
+    """Limits at which an open buffer is full."""
 
     rows: int
     bytes: int
-    """Of rows as Arrow holds them."""
+    """Bytes of rows, in Arrow's size."""
     age_ms: int
     frozen: int
-    """Buffers that may wait or be under way beside the open one."""
+    """Number of buffers that may wait or be written beside the open one."""
 
 
 @dataclass(slots=True)
 class Buffer:
-    """Rows in the order in which they came; open until it is frozen, then never changed."""
+    """Rows in order of arrival; open until it is frozen, then immutable."""
 
     opened_ms: int
     """``Clock.elapsed_ms`` of its first row."""
@@ -76,15 +76,15 @@ class Buffer:
     rows: int = 0
     bytes: int = 0
     columns: dict[str, str] = field(default_factory=dict)
-    """Column -> SQL type, of all rows so far."""
+    """SQL type by column, of all rows so far."""
     _tables: list[pa.Table] = field(default_factory=list)
     _waiting: list[Row] = field(default_factory=list)
-    """Dictionaries that were looked at and are not Arrow yet."""
+    """Dictionaries that are checked and not converted to Arrow yet."""
     _named: set[str] = field(default_factory=set)
     _types: Mapping[str, str] = field(default_factory=dict)
 
     def add_table(self, rows: pa.Table, columns: Mapping[str, str]) -> None:
-        """Take rows in, in the types of the table."""
+        """Add rows whose types are those of the table."""
         self._convert()
         self._tables.append(rows)
         self.columns.update(columns)
@@ -98,13 +98,13 @@ class Buffer:
         types: Mapping[str, str],
         always: frozenset[str] = frozenset(),
     ) -> None:
-        """Take dictionaries in of which it is known that they fit.
+        """Add dictionaries that were checked.
 
         Args:
-            rows: they must not be changed any more.
-            size: bytes they will have, about.
-            types: column -> SQL type, of all columns that they may name.
-            always: columns that are written also where no row names them.
+            rows: they must not be changed afterwards.
+            size: approximate size in bytes.
+            types: SQL type by column, of all columns that they may name.
+            always: columns that are written even if no row names them.
         """
         if types is not self._types:
             self._convert()
@@ -117,22 +117,22 @@ class Buffer:
             self._convert()
 
     def full(self, bounds: Bounds) -> bool:
-        """Whether it has to be written for its size."""
+        """Return True if the buffer must be written because of its size."""
         return self.rows >= bounds.rows or self.bytes >= bounds.bytes
 
     def due_in(self, bounds: Bounds, elapsed_ms: int) -> int:
-        """Milliseconds until it has to be written for its age; at most 0 when it has to be now."""
+        """Return the milliseconds until it must be written for its age; at most 0 if due now."""
         return self.opened_ms + bounds.age_ms - elapsed_ms
 
     def freeze(self) -> list[pa.Table]:
-        """Its rows, all as Arrow."""
+        """Return its rows, all as Arrow."""
         self._convert()
         return self._tables
 
     def _convert(self) -> None:
         if not self._waiting:
             return
-        # The order of the table's columns: tables of one schema are joined without a copy.
+        # In the order of the table's columns: tables of one schema are joined without a copy.
         columns = {name: kind for name, kind in self._types.items() if name in self._named}
         self._tables.append(pa.Table.from_pylist(self._waiting, schema=to_arrow(columns)))
         self.columns.update(columns)

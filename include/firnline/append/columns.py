@@ -1,4 +1,4 @@
-"""What a writer knows of a table's columns: read once, and again when that can have changed."""
+"""The table's columns as a writer knows them: read once, and again if they may have changed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from firnline.log.schema_changes import line_now, split
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 
-_AGAIN = "run the write again: it takes the columns that are there now; nothing was published"
+_AGAIN = "run the write again: it takes the current columns; nothing was published"
 
 
 class KnownColumns:
     """Columns of one table for its writers, which may be in several threads.
 
-    Requests: none before the first question; then 1 LIST and one ranged GET per log file that no
-    transaction has folded. Looking again costs 1 LIST and a GET per log file that is new. Where a
-    transaction is committed and not published yet, where the log is empty, and where it looks as
-    if a part of it were lost, those of ``take_base`` besides, which publishes or refuses, and 1
-    LIST.
+    Requests: none before the first call; then 1 LIST and one ranged GET per log file that no
+    transaction has folded. Reading again costs 1 LIST and a GET per new log file. If a transaction
+    is committed and not published yet, if the log is empty, or if a part of it seems to be lost,
+    those of ``take_base`` in addition, which publishes or refuses, and 1 LIST.
 
     Args:
         table: the table.
-        given: column -> SQL type, instead of reading them.
+        given: SQL type by column, instead of reading them.
     """
 
     def __init__(self, table: Table, given: Mapping[str, str] | None = None) -> None:
@@ -36,21 +35,21 @@ class KnownColumns:
         self._union: SchemaUnion | None = None
         self._given = given is not None
         self.seq = 0
-        """Newest transaction whose columns are known, once they were read."""
+        """Newest transaction whose columns are known, once they have been read."""
         self.version = 0
-        """Grows whenever the columns may be others than before."""
+        """Incremented whenever the columns may have changed."""
         if given is not None:
             self._union = SchemaUnion()
             self._union.add("the schema given", given)
 
     def read(self, newest: int = 0) -> SchemaUnion:
-        """The columns, a union of the caller's own; those that were given stay.
+        """Return the columns, as a copy that the caller may change; given ones are never replaced.
 
         Args:
-            newest: what this transaction, which is committed, made of them is to be known.
+            newest: a committed transaction whose effect on the columns must be included.
 
         Raises SchemaConflictError, LogCorruptError, SnapshotUnstableError, StoreError; LogLostError
-        for a log that is lost, as far as its columns and ``newest`` tell.
+        if the log is lost, as far as its columns and ``newest`` show.
         """
         with self._lock:
             if self._union is None or (newest > self.seq and not self._given):
@@ -58,22 +57,22 @@ class KnownColumns:
             return self._union.copy()
 
     def look_again(self, newest: int = 0) -> SchemaUnion:
-        """The columns as the log says now; as ``read``."""
+        """Return the columns after reading the log again; as ``read``."""
         with self._lock:
             if self._given and self._union is not None:
                 return self._union.copy()
             return self._read(newest).copy()
 
     def refuse(self, lines: Iterable[Mapping[str, str]], first: int, last: int) -> None:
-        """Refuse an append that would contradict the table as the log says now.
+        """Refuse an append that would contradict the table's current log.
 
         Requests: as ``look_again``.
 
         Args:
-            lines: column -> SQL type, as each of its writers has them.
-            first: the oldest transaction that any of its writers took for the newest: that is the
-                sequence of its parts, and changes since then will apply to them.
-            last: the newest one.
+            lines: SQL type by column, one mapping per writer of the append.
+            first: the oldest transaction that a writer took for the newest: it becomes the sequence
+                of its parts, and changes since then will apply to them.
+            last: the newest such transaction.
 
         Raises SchemaConflictError, and as ``read``.
         """
@@ -84,21 +83,21 @@ class KnownColumns:
         if newer is not None:
             raise SchemaConflictError(
                 f"transaction {newer} changed the table's columns while the rows were written: "
-                "some have the names of before, and some those of now",
+                "some rows have the old names and some the new ones",
                 next_step=_AGAIN,
             )
         for line in lines:
             union.add("the new rows", line_now(changes, line, first), next_step=_AGAIN)
 
     def published(self, log_key: str, columns: Mapping[str, str]) -> None:
-        """Take in what a log file of this writer's own states."""
+        """Add the columns of a log file that this writer published."""
         with self._lock:
             if self._union is None or not columns.items() - self._union.columns.items():
                 return
             try:
                 self._union.add(f"log file {log_key}", columns)
             except SchemaConflictError:
-                # Published it is, and no error of the append: whoever reads next is told.
+                # It is published, so this is not an error of the append: the next reader gets it.
                 self._union = None
             self.version += 1
 
@@ -106,9 +105,9 @@ class KnownColumns:
         union = SchemaUnion()
         lines = self._lines()
         if newest > self.seq or not self._is_whole():
-            # What a writer says that it knows (its ``q``) must not be newer than its columns: a
-            # transaction may have renamed one, committed, and died before it was published. As
-            # whoever commits next, a writer publishes it then; or the log is lost.
+            # The transaction that a writer states as known (its ``q``) must not be newer than its
+            # columns: a transaction may have renamed one, committed, and died before it was
+            # published. A writer then publishes it, like the next committer; or the log is lost.
             take_base(self._table, tolerant=True)
             lines = self._lines()
         for log_file, columns in lines:
@@ -118,14 +117,14 @@ class KnownColumns:
         return union
 
     def _lines(self) -> list[tuple[str, Mapping[str, str]]]:
-        """Schema lines; and what is the newest transaction among the log files that state them."""
+        """Read the schema lines, and the newest transaction among the log files that state them."""
         paths = self._table.paths
         lines = read_schemas(self._table.store, paths, self._heads)
         self.seq = max((paths.parse_log(log_file).seq for log_file, _ in lines), default=0)
         return lines
 
     def _is_whole(self) -> bool:
-        """Return False where the heads say that somebody has to look (``state.health``)."""
+        """Return False if the heads show that the log must be checked (``state.health``)."""
         marks = [head.x for head in self._heads.values() if head.x is not None]
         newest = max(marks, key=lambda mark: mark.seq, default=None)
         standing = newest.standing if newest is not None else None

@@ -1,4 +1,4 @@
-"""What an Appender is given, looked at while its caller waits: a bad row is its caller's error."""
+"""Check the rows given to an Appender while its caller waits: the caller gets the error."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -20,10 +20,10 @@ from firnline.types.schema import SchemaUnion
 from firnline.types.widening import as_known
 
 Given: TypeAlias = Any
-"""One row as a dictionary, a list of them, or whatever ``firnline.append.append.Rows`` allows."""
+"""One row as a dictionary, a list of them, or anything that ``append.source.Rows`` allows."""
 
 _INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
-"""SQL type -> bits."""
+"""Value bits by SQL type."""
 _PLAIN: dict[str, type] = {
     "BOOLEAN": bool,
     "DATE": datetime.date,
@@ -34,11 +34,11 @@ _PLAIN: dict[str, type] = {
 _VALUE_BYTES = 8
 
 
-class Glance:
-    """Tells by a quick look which dictionaries surely fit the table; others need a closer one.
+class FastCheck:
+    """Accepts dictionaries that certainly fit the table; others need the full check.
 
     Args:
-        types: column -> SQL type.
+        types: SQL type by column.
     """
 
     def __init__(self, types: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ class Glance:
         }
 
     def size(self, row: Row) -> int | None:
-        """Bytes of a row as Arrow, about; None for one that needs a closer look."""
+        """Return the approximate bytes of a row in Arrow; None if it needs the full check."""
         if not row:
             return None
         size = 0
@@ -71,20 +71,20 @@ class Glance:
 
 
 def _holds(kind: type, value: Any) -> bool:  # noqa: ANN401 - any value of a row
-    """Whether a value of the right class can surely be written."""
+    """Return True if a value of the right class can certainly be written."""
     if kind is str:
-        return bool(value.isascii())  # others may hold half a character
+        return bool(value.isascii())  # others may contain a lone surrogate
     return kind is not datetime.datetime or value.tzinfo is None
 
 
-class Intake:
-    """Checks rows against the table's columns and those of rows that wait.
+class RowValidator:
+    """Checks rows against the table's columns and those of waiting rows.
 
-    Not for several threads at once.
+    Not thread-safe.
 
     Args:
-        writer: writes them; knows the table's columns and properties.
-        waiting: columns of the buffers that are not written yet.
+        writer: the appender that writes the rows; knows the table's columns and properties.
+        waiting: returns the columns of the buffers that are not written yet.
     """
 
     def __init__(
@@ -97,66 +97,66 @@ class Intake:
         self._waiting = waiting
         self._version = -1
         self._known = SchemaUnion()
-        self._glance = Glance({})
+        self._fast = FastCheck({})
         self._placed_by = frozenset[str]()
 
     def forget(self) -> None:
-        """Rows that named new columns were not written: look at the table's again."""
+        """Read the table's columns again: rows that named new columns were not written."""
         self._version = -1
 
     def look(self, given: Given) -> Callable[[Buffer], None]:
-        """Check rows; returns what puts them into a buffer, which cannot fail any more.
+        """Check rows; return a function that adds them to a buffer and cannot fail.
 
         Raises UsageError, PartSchemaError, SchemaConflictError: as ``append_rows.conform_rows``;
-        and what reading the columns of the table raises.
+        and the errors of reading the columns of the table.
         """
         self._read()
         rows = _dicts(given)
         if rows is None:
-            return self._whole(list(tables_of(given)))
-        glance, sizes = self._glance, 0
+            return self._check_tables(list(tables_of(given)))
+        fast, sizes = self._fast, 0
         for row in rows:
-            size = glance.size(row)
+            size = fast.size(row)
             if size is None:
-                return self._closer(rows)
+                return self._check_slow(rows)
             sizes += size
         kept = [dict(row) for row in rows]  # the caller's own may change
-        return lambda buffer: buffer.add_dicts(kept, sizes, glance.types, self._placed_by)
+        return lambda buffer: buffer.add_dicts(kept, sizes, fast.types, self._placed_by)
 
     def _read(self) -> None:
-        """Know the columns; no request unless it is the first time."""
+        """Read the columns; no request unless it is the first time."""
         if self._version == self._columns.version and self._version >= 0:
             return
         version = self._columns.version
         known = self._columns.read()
         self._placed_by = frozenset(f.column for f in self._writer.in_force().partition_by)
         for columns in self._waiting():
-            # They are cast when they are written, if the table's type has become wider since.
+            # They are cast when they are written, if the table's type has been widened since.
             known.add("rows that wait to be written", as_known(columns, known.columns))
         self._take(known)
         self._version = version
 
     def _take(self, known: SchemaUnion) -> None:
         self._known = known
-        self._glance = Glance(known.columns)
+        self._fast = FastCheck(known.columns)
 
-    def _closer(self, rows: Sequence[Row]) -> Callable[[Buffer], None]:
-        """Rows that name a new column or hold a value that has to be cast."""
+    def _check_slow(self, rows: Sequence[Row]) -> Callable[[Buffer], None]:
+        """Check rows that name a new column or hold a value that must be cast."""
         # A row without a partition column has a null there, whatever rows come with it.
         named = [*(name for row in rows for name in row), *self._placed_by]
         wide = dict.fromkeys(named if any(rows) else ())
         known = self._known.columns
-        # Each column by itself: the error names it, and a new one takes the type of its values.
+        # Each column on its own: the error names it, and a new one takes the type of its values.
         arrays: dict[str, pa.ChunkedArray] = {}
         for name in wide:
             values = [row.get(name) for row in rows]
             arrays[name] = _column(name, values, known.get(name))
-        return self._whole([pa.table(arrays)])
+        return self._check_tables([pa.table(arrays)])
 
-    def _whole(self, tables: list[pa.Table]) -> Callable[[Buffer], None]:
+    def _check_tables(self, tables: list[pa.Table]) -> Callable[[Buffer], None]:
         names = {name for table in tables for name in table.column_names}
         if not names <= self._known.columns.keys():
-            # Another writer may have given the column its type.
+            # Another writer may have added the column with its type.
             self._columns.look_again()
             self._version = -1
             self._read()
@@ -175,14 +175,14 @@ class Intake:
 
 
 def _dicts(given: Given) -> Sequence[Row] | None:
-    """Rows as dictionaries; None when they are given as Arrow or as something else."""
+    """Return rows as dictionaries; None if they are given as Arrow or in another form."""
     if isinstance(given, Mapping):
         return [given]
     if isinstance(given, list) and given and isinstance(given[0], Mapping):
         for row in given:
             if not isinstance(row, Mapping):
                 raise UsageError(
-                    f"a {type(row).__name__} among dictionaries is no row",
+                    f"a {type(row).__name__} among dictionaries is not a row",
                     next_step="pass a list of dictionaries, column to value",
                 )
         return given
@@ -192,7 +192,7 @@ def _dicts(given: Given) -> Sequence[Row] | None:
 def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArray:
     if not isinstance(name, str):
         raise PartSchemaError(
-            f"{name!r} names no column", next_step="use text for the keys of a row"
+            f"{name!r} is not a column name", next_step="use text for the keys of a row"
         )
     try:
         if kind is None:
@@ -211,7 +211,7 @@ def _column(name: object, values: list[Any], kind: str | None) -> pa.ChunkedArra
 
 
 def _would_lose(value: object, kind: pa.DataType) -> bool:
-    """What pyarrow cuts off without a word when it makes arrays of Python's values."""
+    """Return True for values that pyarrow truncates silently when it converts Python values."""
     if isinstance(value, float):
         return bool(pa.types.is_integer(kind)) and not value.is_integer()
     if isinstance(value, datetime.datetime):

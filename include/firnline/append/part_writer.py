@@ -1,4 +1,4 @@
-"""Rows on their way into parts: bounded in memory, one open part per partition."""
+"""Collect rows into parts: bounded in memory, one open part per partition."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -12,19 +12,19 @@ from firnline.parquet.partition import partition_batches
 from firnline.settings.fields import PartitionField
 
 CHUNK_BYTES = 32 * 2**20
-"""Rows are gathered up to this size before they are split: a thousand tiny batches would else
-become a thousand tiny slices per partition."""
+"""Maximum bytes of rows gathered before they are split by partition: a thousand tiny batches would
+otherwise become a thousand tiny slices per partition."""
 
 
 class PartBuffer:
-    """Collects rows per partition and gives them up as they fill a part.
+    """Collects rows per partition and yields them when they fill a part.
 
     Args:
-        fields: partition levels; none: everything goes to ``partition``.
+        fields: partition levels; none: all rows go to ``partition``.
         partition: path for a table without partition fields.
-        part_bytes: size of a Parquet file at which a part is closed.
-        buffer_bytes: rows kept in memory, all partitions together, in Arrow's bytes. While a part
-            is sorted it is there twice.
+        part_bytes: size in bytes of a Parquet file at which a part is closed.
+        buffer_bytes: bytes of rows kept in memory, all partitions together, in Arrow's size. While
+            a part is sorted it is held twice.
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class PartBuffer:
 
     @property
     def chunk_bytes(self) -> int:
-        """Most bytes of rows that ``add`` should be given at once."""
+        """Maximum bytes of rows to pass to one call of ``add``."""
         return max(1, min(CHUNK_BYTES, self._part_bytes, self._buffer_bytes // 4))
 
     @property
     def bytes(self) -> int:
-        """Arrow's bytes of the rows held."""
+        """Size in bytes of the rows held, in Arrow's size."""
         return sum(self._bytes.values())
 
     def add(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """Take rows in; gives up parts that are full, and the largest when memory is.
+        """Add rows; yield parts that are full, and the largest ones while memory is exceeded.
 
         Raises UsageError as ``partition_batches``.
         """
@@ -71,16 +71,16 @@ class PartBuffer:
             yield self._close(max(self._bytes, key=self._bytes.__getitem__))
 
     def drain(self) -> Iterator[tuple[str, pa.Table]]:
-        """Give up what is left, in the order of the paths."""
+        """Yield the remaining rows, sorted by partition path."""
         for partition in sorted(self._open):
             yield self._close(partition)
 
     def written(self, memory_bytes: int, file_bytes: int) -> None:
-        """Learn how much smaller rows become on disk, so that full parts are full there."""
+        """Record the ratio of memory to file size, so that a full part is full on disk."""
         self._ratio = max(1.0, memory_bytes / max(1, file_bytes))
 
     def _close(self, partition: str) -> tuple[str, pa.Table]:
         del self._bytes[partition]
-        # Batches of one stream may differ in their columns: what is missing is null.
+        # Batches of one stream may differ in their columns: missing ones are null.
         pieces = self._open.pop(partition)
         return partition, pa.concat_tables(pieces, promote_options="default")

@@ -1,4 +1,4 @@
-"""Rows in the types of their table: checked before they reach a part."""
+"""Convert rows to the types of their table, and check them before they reach a part."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -23,25 +23,25 @@ _SOURCE = "the rows to append"
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Rows as a part holds them."""
+    """Rows in the form in which a part holds them."""
 
     rows: pa.Table
     columns: dict[str, str]
-    """Their columns, column -> SQL type."""
+    """SQL type by column, of these rows."""
 
 
 def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
-    """Rows in the types of the table; a narrower type that loses nothing is widened.
+    """Convert rows to the types of the table; a narrower type that loses nothing is widened.
 
     Args:
-        rows: as they came.
-        known: the table's columns; grows by those of the rows. After an error it may have grown
-            by some of them.
+        rows: the rows as given.
+        known: columns of the table; extended by those of the rows. After an error it may already
+            contain some of them.
 
     Raises:
-        UsageError: no columns.
+        UsageError: the rows have no columns.
         PartSchemaError: columns or values that a part cannot hold.
-        SchemaConflictError: a column has a type that the table's does not hold exactly.
+        SchemaConflictError: a column has a type that the table's type does not hold exactly.
     """
     if rows.num_columns == 0:
         raise UsageError("the rows have no columns", next_step="append rows with columns")
@@ -56,17 +56,17 @@ def conform_rows(rows: pa.Table, known: SchemaUnion) -> Conformed:
 
 
 def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str | None) -> pa.Table:
-    """Of several rows of one key the largest version, else the last; the others are superseded.
+    """Keep of several rows of one key the largest version, else the last; others are superseded.
 
-    A part is sorted before it is written, and its rows no longer tell which of them came last.
+    A part is sorted before it is written, and its rows no longer show which of them came last.
 
     Args:
-        rows: in the order in which they came.
-        primary_key: columns; none means that all rows stay. One that is missing is null in all.
+        rows: in order of arrival.
+        primary_key: columns; none: all rows stay. A missing column is null in all rows.
         version: column, or None.
 
-    Returns the rows that stay, in their order. Keys of types that pyarrow cannot group, and
-    floating numbers, which it orders in its own way, are left to merges and readers.
+        Returns the rows that stay, in their order. Keys of types that pyarrow cannot group, and
+        floating-point numbers, which it orders differently, are left to merges and readers.
     """
     names = [name for name in primary_key if name in rows.column_names]
     ranked = [version] if version is not None and version in rows.column_names else []
@@ -101,12 +101,12 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
-    """Raise UsageError where the settings name columns that neither table nor rows have."""
+    """Raise UsageError if the settings name columns that neither the table nor the rows have."""
     for name in settings.statistics_columns:
         if name not in columns:
             raise UsageError(
-                f"the settings of table {settings.name} name column {name!r}, "
-                f"and rows and table have {', '.join(columns)}",
+                f"the settings of table {settings.name} name column {name!r}, which is not among "
+                f"the columns of rows and table ({', '.join(columns)})",
                 next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )
 
@@ -114,7 +114,7 @@ def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
 def _checked(
     name: str, column: pa.ChunkedArray, kind: pa.DataType, sql_type: str
 ) -> pa.ChunkedArray:
-    """A column in its part's type; texts that are no UTF-8 would break every reader."""
+    """Convert a column to its part's type; text that is not UTF-8 would break every reader."""
     try:
         conformed = conform(column, kind)
         conformed.validate(full=True)

@@ -1,4 +1,4 @@
-"""One append: checks rows, writes parts, publishes them with one log file or takes them back."""
+"""One append: checks rows, writes parts, publishes them with one log file or deletes them."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -27,7 +27,7 @@ from firnline.types.widening import as_known
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an append began."""
+    """The state of the table and the clocks when an append began."""
 
     id: str
     """UUIDv7 of the append."""
@@ -40,9 +40,9 @@ class Origin:
     time_ms: int
     """Wall clock when it began, unix milliseconds."""
     properties: Properties | None = None
-    """Of the table at ``q``; None: it says nothing of itself."""
+    """The table's properties as of ``q``; None: it has none of its own."""
     begins: bool = False
-    """There was nothing at all under ``_txn/``: the birth record is to be written."""
+    """Nothing existed under ``_txn/``: the birth record must be written."""
 
 
 @dataclass(slots=True)
@@ -51,14 +51,14 @@ class AppendRun:
 
     Args:
         table: the table.
-        origin: where it began.
-        known: the table's columns; grows by those of the rows.
-        partition: of all rows, when the table has no partition fields.
-        scratch: folder for files on their way.
+        origin: the beginning of the append.
+        known: the table's columns; extended by those of the rows.
+        partition: path of all rows, for a table without partition fields.
+        scratch: folder for temporary files.
         metadata: more key-value pairs for the footers.
-        look_again: gives the table's columns as they are now, for rows with a column that is not
-            known: another writer may have named it since.
-        check: called with rows in their columns' types before they are taken in; may refuse them.
+        look_again: returns the table's current columns, for rows with an unknown column: another
+            writer may have added it since.
+        check: called with rows in their columns' types before they are taken; may refuse them.
     """
 
     table: Table
@@ -70,17 +70,17 @@ class AppendRun:
     look_again: Callable[[], SchemaUnion] | None = None
     check: Callable[[pa.Table], None] | None = None
     records: tuple[bytes, ...] = ()
-    """Extension records of the log file, beside the markers."""
+    """Extension records of the log file, in addition to the markers."""
     columns: dict[str, str] = field(default_factory=dict)
-    """Columns of the rows so far, column -> SQL type."""
+    """SQL type by column, of the rows so far."""
     parts: list[WrittenPart] = field(default_factory=list)
     born: bool = False
-    """It has written the table's birth record."""
+    """True if it has written the table's birth record."""
     buffer: PartBuffer = field(init=False)
     new: Outputs = field(init=False)
-    """Every part of which an upload was begun; whoever adds rows does so within it."""
+    """All parts whose upload was started; rows must be added within this context manager."""
     _named_ms: int = 0
-    """Time in the name of the last part."""
+    """Timestamp in the name of the last part, unix ms."""
 
     def __post_init__(self) -> None:
         settings = self.table.settings
@@ -93,7 +93,7 @@ class AppendRun:
         )
 
     def add(self, rows: pa.Table) -> None:
-        """Check rows and take them in; may write parts.
+        """Check and add rows; may write parts.
 
         Raises:
             PartSchemaError, SchemaConflictError, UsageError: they do not fit the table.
@@ -113,7 +113,7 @@ class AppendRun:
             self._write(partition, piece)
 
     def publish(self, t: int) -> str:
-        """Make all parts visible at once; returns the key of the log file.
+        """Make all parts visible at once; return the key of the log file.
 
         Args:
             t: time of the log file, unix milliseconds.
@@ -149,7 +149,7 @@ class AppendRun:
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         if self.look_again is not None and not set(rows.column_names) <= self.known.columns.keys():
-            self.known, self.look_again = _with_names_of_then(self.look_again(), self.known), None
+            self.known, self.look_again = _with_old_names(self.look_again(), self.known), None
         conformed = conform_rows(rows, self.known)
         first = not self.columns
         self.columns |= conformed.columns
@@ -159,7 +159,7 @@ class AppendRun:
 
     def _write(self, partition: str, rows: pa.Table) -> None:
         table, origin, policy = self.table, self.origin, self.table.settings.merge
-        # Parts of one append are at one time, and then their names tell which came later.
+        # Parts of one append have one time; among them only the names show which came later.
         self._named_ms = max(table.clock.now_ms(), self._named_ms + 1)
         name = table.ids.uuid7(self._named_ms)
         key = table.paths.data_part(partition, name)
@@ -170,7 +170,7 @@ class AppendRun:
             writer=origin.writer,
             append=origin.id,
             q=origin.q,
-            # The log file's own time is not known yet; its order among appends is this one's
+            # The log file's own time is not known yet; the order among appends is that of this time
             # unless they overlapped.
             o=(origin.time_ms, origin.time_ms),
             rows=rows.num_rows,
@@ -199,10 +199,10 @@ class AppendRun:
         )
 
 
-def _with_names_of_then(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
-    """Columns of when the append began, in types that are wider by now, and new ones of now.
+def _with_old_names(known: SchemaUnion, then: SchemaUnion) -> SchemaUnion:
+    """Return the original columns, in types widened since, together with columns added since.
 
-    A name of then stands for the column of then, also where another one has got that name since.
+    An original name stands for the original column, even if another column has that name now.
     """
     names = {fold_name(name) for name in then.columns}
     new = {c: kind for c, kind in known.columns.items() if fold_name(c) not in names}

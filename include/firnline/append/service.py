@@ -1,9 +1,9 @@
-"""Appends for services: rows come one by one or in batches, and are written as parts in between.
+"""Appends for services: rows arrive one by one or in batches, and are written as parts in between.
 
 An open buffer takes rows until it has enough of them, or until its first row has waited long
 enough. It is then frozen, sorted and persisted by one background thread: parts first, then one log
-file that makes all its partitions visible at once. That log file is what acknowledges its rows; a
-process that dies loses only rows that were not acknowledged, and never writes one twice.
+file that makes all its partitions visible at once. That log file acknowledges its rows; a process
+that dies loses only unacknowledged rows, and never writes one twice.
 
     with Appender("flights") as appender:
         ack = appender.append({"id": 1, "carrier": "UA"})
@@ -11,9 +11,9 @@ process that dies loses only rows that were not acknowledged, and never writes o
         ack.result()      # the row is in the table, for every reader
 
 An append begins when its buffer is frozen: the newest transaction (``q``) is read then and not when
-the first row came. A delete that commits while rows wait does not hide them: they were not in the
-table yet, and a caller who saw the delete succeed may have given them since. So no buffer is ever
-too old for ``append.ttl``.
+the first row arrived. A delete that commits while rows wait does not hide them: they were not in
+the table yet, and a caller who saw the delete succeed may have added them since. So no buffer is
+ever too old for ``append.ttl``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Self
 from firnline.append import append as appends
 from firnline.append.append import AppendResult
 from firnline.append.buffer import Ack, Bounds, Buffer
-from firnline.append.intake import Given, Intake
+from firnline.append.intake import Given, RowValidator
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
 from firnline.settings.load import find_table
 from firnline.table import Table, open_table
@@ -41,27 +41,27 @@ class Appender:
     """Takes rows from any number of threads and writes them in the background.
 
     Every call of ``append`` is atomic: its rows are in one log file. The order of the calls is the
-    order of insertion. Bounds that are not given are those of the settings (``append.service``).
+    order of insertion. Limits that are not given are those of the settings (``append.service``).
 
     Memory: ``max_bytes`` times (``max_frozen`` + 1), and twice the part that is being sorted; rows
-    given as dictionaries need about ten times their size until 8,192 of them are together.
+    given as dictionaries need about ten times their size until 8,192 of them are collected.
 
-    Requests per flush: 1 LIST, a PUT per part, 1 PUT for the log file; besides, once and after a
-    transaction or a new column, those of ``append_columns.KnownColumns``.
+    Requests per flush: 1 LIST, a PUT per part, 1 PUT for the log file; in addition, once and after
+    a transaction or a new column, those of ``append_columns.KnownColumns``.
 
     Args:
-        target: name of a table in the settings, its root URL, or an open table (with credentials
-            of its own, say: ``firnline.table.open_table``).
-        max_rows: rows of the open buffer.
-        max_bytes: bytes of the open buffer, as Arrow holds them.
-        max_age_ms: milliseconds that the first row of the open buffer waits.
-        max_frozen: buffers that wait or are being written.
-        max_wait_ms: milliseconds that ``append`` waits for room when there are so many; 0 refuses
-            at once, None waits as long as it takes. Time is that of the machine.
-        writer: beginning of the name in the log files' keys; letters, digits, ``.`` and ``-``.
+        target: name of a table in the settings, its root URL, or an open table (for example one
+            with credentials of its own: ``firnline.table.open_table``).
+        max_rows: maximum rows of the open buffer.
+        max_bytes: maximum bytes of the open buffer, in Arrow's size.
+        max_age_ms: milliseconds that the first row of the open buffer waits at most.
+        max_frozen: maximum number of buffers that wait or are being written.
+        max_wait_ms: milliseconds that ``append`` waits for room when that many exist; 0 refuses at
+            once, None waits without a limit. Measured by this machine's clock.
+        writer: prefix of the name in the log files' keys; letters, digits, ``.`` and ``-``.
         partition: path of all rows, only for a table without ``partition_by``.
 
-    Raises UsageError, SettingsError, StoreAccessError for what cannot be a table.
+    Raises UsageError, SettingsError, StoreAccessError for an invalid table.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Appender:
         self._writer = appends.Appender(table, writer=writer)
         appends.check_partition(table, partition)
         self._partition = partition
-        self._intake = Intake(self._writer, self._waiting_columns)
+        self._validator = RowValidator(self._writer, self._waiting_columns)
         self._changed = threading.Condition()
         self._open: Buffer | None = None
         self._frozen: deque[Buffer] = deque()
-        """The first is the one that is being written."""
+        """The first one is being written."""
         self._failed: list[Ack] = []
         self._closed = False
         self._process = os.getpid()
@@ -96,7 +96,7 @@ class Appender:
         self._thread.start()
 
     def append(self, rows: Given) -> Ack:
-        """Take rows in; they are written later.
+        """Add rows; they are written later.
 
         Args:
             rows: one dictionary (column -> value), a list of them, a pyarrow RecordBatch or Table,
@@ -104,20 +104,20 @@ class Appender:
                 new, or be missing (null).
 
         Returns:
-            A future that holds once these rows are visible to every reader.
+            A future that is done once these rows are visible to every reader.
 
         Raises:
             PartSchemaError, SchemaConflictError, UsageError: these rows do not fit; none of them
-                was taken, and other callers' rows are not concerned.
+                was taken, and rows of other callers are not affected.
             AppenderFullError: no room within ``max_wait_ms``.
-            FlushFailedError: rows of an earlier call were not written, and nobody has been told
-                yet; none of these was taken.
+            FlushFailedError: rows of an earlier call were not written, and no caller has received
+                that error yet; none of these rows was taken.
         """
         with self._changed:
             self._usable()
-            self._tell()
+            self._raise_unreported()
             self._make_room(self._max_wait_ms)
-            put = self._intake.look(rows)
+            put = self._validator.look(rows)
             if self._open is None:
                 self._open = Buffer(self._table.clock.elapsed_ms())
                 self._changed.notify_all()
@@ -128,12 +128,12 @@ class Appender:
             return buffer.ack
 
     def flush(self) -> tuple[AppendResult, ...]:
-        """Write everything that was taken before this call, and wait for it.
+        """Write all rows taken before this call, and wait for it.
 
-        Returns what the flushes did that it waited for.
+        Returns the results of the flushes that it waited for.
 
         Raises:
-            FlushFailedError: some of it was not written; its cause says why.
+            FlushFailedError: some rows were not written; its cause is the reason.
         """
         with self._changed:
             self._usable()
@@ -143,11 +143,11 @@ class Appender:
             acks = [buffer.ack for buffer in self._frozen]
         wait(acks)
         with self._changed:
-            self._tell()
+            self._raise_unreported()
         return tuple(ack.result() for ack in acks)
 
     def close(self) -> None:
-        """Write what is left and end; a second call does nothing. Raises as ``flush``."""
+        """Write the remaining rows and close; a second call does nothing. Raises as ``flush``."""
         with self._changed:
             if self._closed:
                 return
@@ -174,21 +174,21 @@ class Appender:
     def _usable(self) -> None:
         if self._process != os.getpid():
             raise UsageError(
-                "this Appender was made before the process forked, and its thread stayed behind",
+                "this Appender was made before the process forked, and its thread is in the parent",
                 next_step="make an Appender in each process",
             )
         if self._closed:
             raise UsageError("this Appender is closed", next_step="make a new one")
 
-    def _tell(self) -> None:
-        """Raise the first failure that nobody has been told."""
-        failed, self._failed = [ack for ack in self._failed if not ack.told], []
+    def _raise_unreported(self) -> None:
+        """Raise the first failure that no caller has received."""
+        failed, self._failed = [ack for ack in self._failed if not ack.reported], []
         if not failed:
             return
         causes = [ack.exception() for ack in failed]
         said, step = repr(causes[0]), "append them again"
-        if not isinstance(causes[0], Exception):  # who ends a thread does not ask what it does
-            step = "look which of them are in the table before you append them again"
+        if not isinstance(causes[0], Exception):  # an interrupt: it is not known what was written
+            step = "check which of them are in the table before you append them again"
         if isinstance(causes[0], FirnlineError):
             said, step = causes[0].message, causes[0].next_step
         flushes = "a flush" if len(failed) == 1 else f"{len(failed)} flushes"
@@ -197,7 +197,7 @@ class Appender:
         ) from causes[0]
 
     def _make_room(self, wait_ms: int | None, *, anything: bool = False) -> None:
-        """Wait until the open buffer takes rows, or (``anything``) until it can be frozen."""
+        """Wait until the open buffer accepts rows, or (``anything``) until it can be frozen."""
         began = self._table.clock.elapsed_ms()
         while self._open is not None and (anything or self._open.full(self._bounds)):
             if len(self._frozen) < self._bounds.frozen:
@@ -209,7 +209,7 @@ class Appender:
                 raise AppenderFullError(
                     f"{len(self._frozen)} buffers of table {self._table.settings.name} are being "
                     "written, and the open one is full",
-                    next_step="try again later, or give more max_frozen or max_wait_ms",
+                    next_step="try again later, or increase max_frozen or max_wait_ms",
                 )
             self._changed.wait(None if left is None else left / 1000)
             self._usable()
@@ -225,11 +225,11 @@ class Appender:
             yield buffer.columns
 
     def _work(self) -> None:
-        """The background thread: one buffer after the other."""
+        """Write one buffer after another; run by the background thread."""
         while (buffer := self._next()) is not None:
             try:
                 result = self._writer.append(_batches(buffer), self._partition)
-            except BaseException as error:  # noqa: BLE001 - every error is the callers' to know
+            except BaseException as error:  # noqa: BLE001 - the callers receive every error
                 self._end(buffer, error)
                 buffer.ack.set_exception(error)
             else:
@@ -240,12 +240,12 @@ class Appender:
         with self._changed:
             if error is not None:
                 self._failed.append(buffer.ack)
-                self._intake.forget()
+                self._validator.forget()
             self._frozen.popleft()
             self._changed.notify_all()
 
     def _next(self) -> Buffer | None:
-        """The next buffer to write, once there is one; None when it is over."""
+        """Wait for the next buffer to write and return it; None after ``close``."""
         with self._changed:
             while True:
                 if self._frozen:
@@ -254,7 +254,7 @@ class Appender:
                     return None
                 left = None
                 if self._open is not None:
-                    # Full already when all places were taken at its last row.
+                    # It was full before if all places were taken at its last row.
                     left = self._open.due_in(self._bounds, self._table.clock.elapsed_ms())
                     if left <= 0 or self._open.full(self._bounds):
                         self._freeze()

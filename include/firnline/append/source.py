@@ -1,4 +1,4 @@
-"""Where the rows of an append come from: tables, streams, Parquet files."""
+"""Sources of the rows of an append: tables, streams, Parquet files."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -18,19 +18,19 @@ from firnline.types.schema import SchemaUnion
 from firnline.types.widening import as_known
 
 Rows: TypeAlias = Any
-"""A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or anything with
-``__arrow_c_stream__``: a data frame, a DuckDB relation."""
+"""A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or any object with
+``__arrow_c_stream__``, such as a data frame or a DuckDB relation."""
 
 BATCH_ROWS = 65_536
-"""Rows read from a file at once."""
+"""Number of rows read from a file at once."""
 CAST = "cast the column to the type the table has, or append to another table"
 
 
 def tables_of(data: Rows) -> Iterator[pa.Table]:
-    """The rows, piece by piece; an empty piece first where the columns are known beforehand.
+    """Yield the rows in pieces; first an empty piece if the columns are known beforehand.
 
     Raises:
-        UsageError: ``data`` is nothing that holds rows.
+        UsageError: ``data`` does not hold rows.
     """
     if isinstance(data, pa.Table):
         yield data
@@ -59,7 +59,7 @@ def _not_rows(data: object) -> UsageError:
 
 
 def gather(tables: Iterable[pa.Table], chunk_bytes: int) -> Iterator[pa.Table]:
-    """Small tables of one schema joined, and large ones cut, to about ``chunk_bytes`` each."""
+    """Join small tables of one schema and cut large ones, to about ``chunk_bytes`` each."""
     held: list[pa.Table] = []
     size = 0
     for table in tables:
@@ -83,12 +83,12 @@ def _cut(table: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
 
 
 def check_files(paths: Sequence[Path], known: SchemaUnion) -> int:
-    """Look at all footers before anything is written; returns the number of rows.
+    """Check all footers before anything is written; return the number of rows.
 
     Raises:
         UsageError: no files.
-        PartUnreadableError: a file that is not there, cut, encrypted, or no Parquet.
-        PartSchemaError, SchemaConflictError: a file whose columns do not fit; names the file.
+        PartUnreadableError: a file is missing, truncated, encrypted, or not Parquet.
+        PartSchemaError, SchemaConflictError: columns of a file do not fit; names the file.
     """
     if not paths:
         raise UsageError("no files to append", next_step="name at least one Parquet file")
@@ -114,18 +114,18 @@ def _file_schema(path: Path) -> pa.Schema:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    # Streamed: a row group of any size is read a buffer at a time. Old Spark and Hive write their
-    # times as INT96, which has no unit of its own; DuckDB reads microseconds.
+    # Streamed: a row group of any size is read one buffer at a time. Old Spark and Hive write
+    # timestamps as INT96, which has no unit; DuckDB reads microseconds.
     return pq.ParquetFile(
         path, pre_buffer=False, buffer_size=2**20, coerce_int96_timestamp_unit="us"
     )
 
 
 def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """Rows of Parquet files, one file after another, a batch at a time.
+    """Yield the rows of Parquet files, one file after another, in batches.
 
     Raises:
-        PartUnreadableError: names the file; its footer may have been good.
+        PartUnreadableError: names the file, even if its footer was readable.
     """
     for path in paths:
         try:
@@ -140,5 +140,5 @@ def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
         if rows != stated:
             raise PartUnreadableError(
                 f"{path} states {stated} rows and has {rows}",
-                next_step="get the file anew and try again, or leave it out",
+                next_step="get the file again and retry, or leave it out",
             )

@@ -1,9 +1,9 @@
-"""What a writer can know of the store's clock without a request of its own.
+"""An upper bound of the store's clock, without a request of its own.
 
-An object that was not in one listing and is in the next was written between the two. Its
+An object that is missing in one listing and present in the next was written between the two. Its
 last-modified time is therefore no earlier than the store's clock was when the first listing began,
-and from then on this machine counts itself. So a writer that looks at ``_txn/`` again and again, as
-every append does, knows how late it can be by the store's clock at most. A single look proves
+and from then on this machine measures the time itself. So a writer that lists ``_txn/`` repeatedly,
+as every append does, knows how late it can be at most by the store's clock. A single listing proves
 nothing: what it shows may be years old.
 """
 
@@ -15,7 +15,7 @@ from firnline.errors import ClockAheadError
 from firnline.log import dated
 
 _VALID_MS = 86_400_000
-"""A machine's count of time drifts: by seconds a day, and minutes are what matters."""
+"""Validity of a bound in ms. A machine's clock drifts by seconds a day, and minutes matter."""
 
 
 @dataclass(slots=True)
@@ -23,12 +23,12 @@ class StoreTime:
     """An upper bound of the store's clock."""
 
     _then: int | None = None
-    """The store's clock was no later than this, unix ms, …"""
+    """Upper bound of the store's clock, unix ms, at ``_elapsed``."""
     _elapsed: int = 0
-    """… when ``Clock.elapsed_ms`` was this."""
+    """``Clock.elapsed_ms`` to which ``_then`` belongs."""
 
     def appeared(self, modified_ms: int, absent_ms: int) -> None:
-        """Take note of an object that a listing shows and the one before it did not.
+        """Record an object that a listing shows and the previous one did not.
 
         Args:
             modified_ms: its last-modified time.
@@ -37,7 +37,7 @@ class StoreTime:
         self._then, self._elapsed = modified_ms, absent_ms
 
     def refuse_ahead(self, t: int, elapsed_ms: int) -> None:
-        """Raise ClockAheadError when ``t`` (unix ms) surely is ahead of the store's clock.
+        """Raise ClockAheadError if ``t`` (unix ms) is certainly ahead of the store's clock.
 
         Every later transaction would have to be dated after it. A clock that is right, or behind,
         is never refused.

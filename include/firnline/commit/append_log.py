@@ -1,4 +1,4 @@
-"""Publishes rows that no transaction brings: the one put of an append or an import."""
+"""Publish rows without a transaction: the one put of an append or an import."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def publish_append(
     *,
     begins: bool,
 ) -> bool:
-    """Make parts visible, all at once; returns True if it has written the table's birth record.
+    """Make parts visible, all at once; return True if the table's birth record was written.
 
-    Requests: 1 PUT; of one that begins a table 1 LIST and 1 PUT more.
+    Requests: 1 PUT; for an append that begins a table 1 LIST and 1 PUT more.
 
     Args:
         table: the table.
-        key: of the log file.
-        content: of the log file.
+        key: key of the log file.
+        content: content of the log file.
         began_ms: ``Clock.elapsed_ms`` from before the append read its sequence.
-        attempt: says afterwards whether the log file may stand there.
-        what: the word for it in errors.
-        begins: there was nothing under ``_txn/`` when it began: it states the table's properties,
-            looks for rivals first, which may have given it others, and puts right after that.
+        attempt: records whether the log file may exist.
+        what: the operation, for errors.
+        begins: nothing existed under ``_txn/`` when it began: it states the table's properties, and
+            checks right before the put for rivals, which may have given the table others.
 
     Raises:
         PropertiesDifferError: see ``birth.look_again``; nothing is visible.
-        AppendExpiredError: more than ``append.ttl`` since then; nothing is visible.
-        CommitUnknownError: nobody can say whether it is visible.
-        StoreError: the store refused it in clear words; nothing is visible.
+        AppendExpiredError: more than ``append.ttl`` has passed since; nothing is visible.
+        CommitUnknownError: it is not known whether it is visible.
+        StoreError: the store refused it explicitly; nothing is visible.
     """
     if begins:
         own = birth.record(table.settings, content.t)
@@ -52,12 +52,12 @@ def publish_append(
     ttl, latest = _latest_ms(table, began_ms, begins=begins)
     age = table.clock.elapsed_ms() - began_ms
     if age > ttl:
-        # A delete record may be gone by now that has to hide some of these rows.
+        # The delete records that hide some of these rows may be gone by now.
         raise AppendExpiredError(
             f"the {what} took {age // 1000} s, longer than append.ttl ({ttl // 1000} s)",
             next_step=f"{what} less at once, or raise append.ttl; nothing was published",
         )
-    # Once it was there it may have been folded and deleted after the grace, and must not come back.
+    # Once it was visible it may be folded and deleted after the grace, and must not come back.
     latest = min(latest, table.clock.elapsed_ms() + put_within(table.settings))
     try:
         found = create(
@@ -70,22 +70,22 @@ def publish_append(
     except Exception as error:
         if not attempt.may_stand:
             raise
-        # Also when the last answer was a clear one: an earlier put may still take effect.
+        # Also if the last answer was definite: an earlier put may still take effect.
         said = error.message if isinstance(error, StoreError) else repr(error)
         raise CommitUnknownError(
-            f"nobody can say whether the {what} was published ({said})",
+            f"it is not known whether the {what} was published ({said})",
             next_step=f"{what} again only if {key} does not appear; nothing was deleted",
         ) from error
     if found is not None:
         raise TransactionError(
-            f"log file {key} exists and is somebody else's",
-            next_step="look for a source of ids that repeats itself; nothing was published",
+            f"log file {key} exists and was not written by this {what}",
+            next_step="look for a source of ids that repeats ids; nothing was published",
         )
     return begins and birth.write(table, key, content.t)
 
 
 def _latest_ms(table: Table, began_ms: int, *, begins: bool) -> tuple[int, int]:
-    """``append.ttl`` in ms, and until when the log file may be put by ``Clock.elapsed_ms``."""
+    """Return ``append.ttl`` in ms, and the latest ``Clock.elapsed_ms`` to put the log file."""
     ttl = table.settings.append.ttl
     if not begins:
         return ttl, began_ms + ttl

@@ -1,4 +1,4 @@
-"""The base of a transaction: the newest state, with everything published that is committed.
+"""The base of a transaction: the newest state, after publishing any unpublished transaction.
 
 (docs/format.md, "Transactions", steps 1 and 5; the order of the requests is the argument, keep it.)
 """
@@ -21,26 +21,26 @@ from firnline.table import Table
 HEADER_BYTES = 64 * 1024
 """First bytes of a transaction's file; a header that names 1,000 partitions fits."""
 ATTEMPTS = 20
-"""How often a commit is rebased, or a base taken again, before it gives up."""
+"""Maximum number of times that a commit is rebased, or a base read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a transaction is planned and committed on."""
+    """The state and properties on which a transaction is planned and committed."""
 
     snapshot: Snapshot
     began_ms: int
     """``Clock.elapsed_ms`` from before the operation's first snapshot; rebasing keeps it."""
     table: Table
-    """With the settings in force: what the table says itself stands in place of theirs."""
+    """The table with the settings in force: its own properties override the settings."""
     properties: Properties | None
-    """What the table says itself; None: nothing yet, the first commit writes them down."""
+    """The table's own properties; None: none yet, the first commit records them."""
     born: bool = False
-    """A table without transactions has a birth record."""
+    """True if a table without transactions has a birth record."""
 
     @property
     def seq(self) -> int:
-        """The newest transaction of the snapshot."""
+        """Sequence number of the newest transaction of the snapshot."""
         return self.snapshot.seq
 
 
@@ -52,10 +52,10 @@ def take_base(
     tolerant: bool = False,
     may_hold_objects: bool = False,
 ) -> Base:
-    """Read the newest state, publishing a committed transaction that nobody published yet.
+    """Read the newest state, and publish a transaction that is committed but not yet published.
 
     Requests: those of ``read_snapshot``, 1 LIST of ``_txn/`` among them; per unpublished
-    transaction one PUT besides, and both lists anew. Of a table without a log file 1 LIST of
+    transaction 1 PUT more, and both lists again. For a table without a log file 1 LIST of
     ``_data/``.
 
     Args:
@@ -63,12 +63,12 @@ def take_base(
         began_ms: ``Clock.elapsed_ms`` of the operation's first snapshot, when rebasing.
         everything: see ``read_log``.
         tolerant: see ``snapshot.build``.
-        may_hold_objects: objects without a log are none of a table that was lost: an import takes
-            them in where they lie.
+        may_hold_objects: do not take objects without a log for those of a lost table: an import
+            adopts them where they are.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
-        LogLostError: log files are lost.
+        SnapshotUnstableError: rivals committed during every attempt.
         SchemaConflictError: unless ``tolerant``; a committed repair of it is published first.
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
@@ -80,7 +80,7 @@ def take_base(
         )
         newest = watch.health.unpublished
         if newest is not None:
-            # Only the newest transaction can be unpublished, and only on what it was committed on.
+            # Only the newest transaction can be unpublished, and only on the log that was its base.
             publish(table, newest.header, newest.log_file, started)
             continue
         if not snapshot.listing and not may_hold_objects:
@@ -93,21 +93,21 @@ def take_base(
     raise SnapshotUnstableError(
         f"transactions under {table.paths.txn_dir} were committed during each of {ATTEMPTS} "
         "attempts to read the table",
-        next_step="try again when fewer runs maintain this table at once",
+        next_step="try again when fewer runs maintain this table at the same time",
     )
 
 
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
-    """Return the properties in force; None for a table that says nothing of itself yet.
+    """Return the properties in force; None for a table without properties of its own yet.
 
-    Requests: none where the log says them. Where it does not, as after a downgrade or where a
-    client of version 1 has folded the record away, and where appends that began the table at once
-    disagree, one GET: of the newest transaction's header, or of the birth record.
+    Requests: none if the log states them. If not (after a downgrade, or if a client of version 1
+    has folded the record away), or if appends that began the table at the same time disagree, one
+    GET: of the newest transaction's header, or of the birth record.
 
     Args:
         table: the table.
         snapshot: its newest state.
-        born: there is a birth record; for a table with transactions it is looked for.
+        born: there is a birth record; a table with transactions is checked for one.
 
     Raises LogCorruptError.
     """
@@ -119,15 +119,15 @@ def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None
 
 
 def of_history(table: Table, seq: int) -> Properties | None:
-    """Return what ``_txn/`` says of the properties as of a transaction; 0: the birth record.
+    """Return the properties that ``_txn/`` states as of a transaction; 0: the birth record.
 
-    Requests: 1 ranged GET. None where nothing says any. Raises LogCorruptError.
+    Requests: 1 ranged GET. None if nothing states any. Raises LogCorruptError.
     """
     key = table.paths.txn(seq)
     try:
         head = table.store.get_range(key, 0, HEADER_BYTES)
     except ObjectNotFoundError:
-        # A downgrade leaves nothing of the history but a birth record.
+        # A downgrade leaves only a birth record of the history.
         return of_history(table, 0) if seq else None
     if not seq:
         return birth.decode(key, head).properties
@@ -136,11 +136,12 @@ def of_history(table: Table, seq: int) -> Properties | None:
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
-    """Create the log file of a committed transaction; True when it stands there afterwards.
+    """Create the log file of a committed transaction; return True if it exists afterwards.
 
-    A publisher later than half the grace after it read the transaction leaves it to others: the
-    log file may have been published, folded and deleted since, and must not come back. The grace is
-    the table's, by which clean-up goes: whoever comes for the first time knows it from the header.
+    After half the grace since the transaction was read, publishing is left to others: the log file
+    may have been published, folded and deleted since, and must not come back. The grace is the
+    table's, as for clean-up: a client that opens the table for the first time reads it from the
+    header.
     """
     said = header.properties
     half = put_within(table.settings, None if said is None else said.grace)

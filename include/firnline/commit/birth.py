@@ -1,7 +1,7 @@
-"""What an append does beside others when it begins a table: rechecks, and the birth record.
+"""The first append of a table: recheck for rivals, and write the birth record.
 
-Appends that begin a table at once know nothing of each other, and nothing of the table's
-properties. The birth record (``_txn/`` number 0) decides which it has (docs/format.md).
+Appends that begin a table at the same time do not know of each other, nor of the table's
+properties. The birth record (``_txn/`` number 0) decides which properties it has (docs/format.md).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from firnline.table import Table
 _LOG = logging.getLogger(__name__)
 
 LONGEST_MS = 23 * 3_600_000
-"""How old an append may be that knows nothing of the table's ``append.ttl``: younger than anything
-that a sweep by whatever settings deletes (``plan.sweep.FLOOR_MS``)."""
+"""Maximum age in ms of an append that does not know the table's ``append.ttl``: less than the age
+of anything that a sweep may delete, whatever the settings (``plan.sweep.FLOOR_MS``)."""
 FRESH_MS = 30_000
-"""Between the look at ``_txn/`` and the put: shorter than any ``append.ttl``."""
+"""Longest time in ms from listing ``_txn/`` to the put: shorter than any ``append.ttl``."""
 
 
 def said(table: Table, seq: int, *, born: bool) -> Properties | None:
-    """Return what the history says of the table's properties at a transaction.
+    """Return the table's properties as of a transaction, according to its history.
 
-    Requests: 1 ranged GET, none for a table without history. Raises LogCorruptError.
+    Requests: 1 ranged GET; none for a table without history. Raises LogCorruptError.
     """
     return of_history(table, seq) if seq or born else None
 
 
 def begins(table: Table, seq: int, *, born: bool) -> bool:
-    """Return True if an append of this table has to write the birth record.
+    """Return True if an append of this table must write the birth record.
 
-    A store that ignores the condition of a create-only put would keep several of them.
+    Not on a store that ignores the condition of a create-only put: it would keep several of them.
     """
     return not seq and not born and table.settings.locking == "fenced"
 
 
 def look_again(table: Table) -> Properties | None:
-    """Return the properties that somebody has given the table since the append began.
+    """Return the properties that the table was given since the append began; None without any.
 
-    Requests: 1 LIST, and where there is something 1 ranged GET.
+    Requests: 1 LIST, and 1 ranged GET if there is a transaction or birth record.
 
-    Raises PropertiesDifferError for another key or layout: the parts were written by ours.
+    Raises PropertiesDifferError for another key or layout: the parts were written by this one's.
     """
     found = [table.paths.parse_txn(meta.key) for meta in table.store.list(table.paths.txn_dir)]
     properties = said(table, max(found, default=0), born=bool(found))
@@ -57,22 +57,22 @@ def look_again(table: Table) -> Properties | None:
     for name in (*IDENTITY, "partition_by", "partition"):
         if getattr(own, name) != getattr(properties, name):
             raise PropertiesDifferError(
-                f"somebody began table {table.settings.name} meanwhile, with another {name} than "
-                "the settings of this append say",
+                f"another writer created table {table.settings.name} meanwhile, with another "
+                f"{name} than in the settings of this append",
                 next_step="correct the settings and append again; nothing was published",
             )
     return properties
 
 
 def record(settings: TableSettings, t: int) -> PropertiesRecord:
-    """Return what the log file of such an append says of the table."""
+    """Return the properties record for the log file of such an append."""
     return PropertiesRecord(0, t, from_settings(settings))
 
 
 def write(table: Table, log_key: str, t: int) -> bool:
-    """Write the birth record once the append is visible; whoever was first stays.
+    """Write the birth record once the append is visible; the first writer's record stays.
 
-    Requests: 1 PUT. A failure is none of the append: the next one writes it.
+    Requests: 1 PUT. A failure does not fail the append: the next one writes the record.
 
     Returns True if the record is this append's own.
     """

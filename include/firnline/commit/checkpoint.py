@@ -1,4 +1,4 @@
-"""Write checkpoints, and delete those that nobody needs; ``state.checkpoint`` finds them."""
+"""Write checkpoints, and delete superfluous ones; ``state.checkpoint`` finds them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
 KEPT = 2
-"""Newest usable checkpoints that stay: a reader whose listing is older than the newest needs the
-one before it."""
+"""Number of newest usable checkpoints to keep: a reader whose listing is older than the newest one
+needs the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of writing a checkpoint."""
+    """The result of writing a checkpoint."""
 
     key: str | None = None
     deleted: int = 0
-    """Older ones that were deleted."""
+    """Number of older checkpoints deleted."""
     warning: str = ""
-    """Why it failed, or an older one stayed; empty when nothing went wrong."""
+    """Reason for a failure, or for an older one that was not deleted; empty without either."""
 
 
 def write_when_due(table: Table, snapshot: Snapshot) -> Written:
-    """Write a checkpoint of a state when enough has changed since the last.
+    """Write a checkpoint of a state if enough has changed since the last one.
 
     Requests: none for a table of at most ``checkpoint.min_parts`` parts, dead ones included; else
-    1 LIST, and 1 PUT when log files with more than that many markers are younger than the newest.
+    1 LIST, and 1 PUT if log files with more markers than that are younger than the newest one.
 
-    Never raises FirnlineError: a table is none the worse for the lack of one.
+    Never raises FirnlineError: a table works without a checkpoint.
     """
     least = table.settings.checkpoint.min_parts
     if least is None or len(snapshot.parts) <= least or snapshot.conflict is not None:
@@ -55,13 +55,13 @@ def write_when_due(table: Table, snapshot: Snapshot) -> Written:
 
 
 def renew(table: Table, snapshot: Snapshot) -> Written:
-    """Write a checkpoint, and delete those that nobody needs any more; of a clean-up.
+    """Write a checkpoint, and delete superfluous ones; for clean-up.
 
-    Whatever has changed: log files that the newest one covers may be gone now. The newest usable
-    two stay, and what a later version of firnline wrote since the older of them.
+    It is always written: log files that the newest one covers may be gone now. The newest two
+    usable ones are kept, and those that a later version of firnline wrote since the older of them.
 
     Requests: none for a table of at most ``checkpoint.min_parts`` parts; else 1 LIST, 1 PUT, a GET
-    for each checkpoint down to the second usable one, and 1 batch delete when any is to go.
+    for each checkpoint down to the second usable one, and 1 batch delete if any is to be deleted.
 
     Never raises FirnlineError.
     """
@@ -77,14 +77,14 @@ def renew(table: Table, snapshot: Snapshot) -> Written:
     except FirnlineError as error:
         what = "older checkpoints stay" if key else "no checkpoint was written"
         return Written(key, warning=f"{what}: {error}")
-    told = f"checkpoint {failed[0].key} stays: {failed[0].error}" if failed else ""
-    return Written(key, len(gone) - len(failed), told)
+    warning = f"checkpoint {failed[0].key} stays: {failed[0].error}" if failed else ""
+    return Written(key, len(gone) - len(failed), warning)
 
 
 def _superfluous(
     table: Table, old: Sequence[ObjectMeta], listing: Mapping[str, LogObject]
 ) -> Iterator[str]:
-    """Those of ``old`` (newest first) that may go, now that there is a newer one."""
+    """Yield those of ``old`` (newest first) that may be deleted, now that there is a newer one."""
     kept = 1
     for meta in old:
         if kept >= KEPT:
@@ -104,7 +104,7 @@ def _superfluous(
 
 
 def write(table: Table, snapshot: Snapshot) -> str:
-    """Write a checkpoint of a state whose log files were all read; returns its key.
+    """Write a checkpoint of a state whose log files were all read; return its key.
 
     Requests: 1 PUT. Raises CheckpointError, StoreError.
     """
@@ -116,10 +116,10 @@ def write(table: Table, snapshot: Snapshot) -> str:
 
 
 def head_of(snapshot: Snapshot) -> CheckpointHead:
-    """What a checkpoint says besides the parts.
+    """Return the content of a checkpoint besides the parts.
 
-    It covers those log files that no transaction of ours has folded: folded ones are deleted
-    first, and a checkpoint that covered them would be of no use from then on.
+    It covers the log files that no transaction has folded: folded ones are deleted first, and a
+    checkpoint that covered them would become unusable then.
     """
     log = LogRead(snapshot.listing, snapshot.contents)
     keys = standing(log)
@@ -143,7 +143,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
 
 
 def _folded_by_others(snapshot: Snapshot) -> set[str]:
-    """Log files that only clients of version 1 have folded: their folds are not trusted."""
+    """Return the log files that only clients of version 1 have folded: not trusted."""
     ours: set[str] = set()
     theirs: set[str] = set()
     for key, content in snapshot.contents.items():

@@ -1,8 +1,8 @@
-"""What a transaction's log file holds besides its own changes (docs/format.md, "Folding").
+"""Content of a transaction's log file besides its own changes (docs/format.md, "Folding").
 
-Folding is for size, never for correctness: it gathers small log files into one, each marker in
-its state of the snapshot and not of the file (for v1 readers, who go by file order, a stale alive
-copy would win). Pure functions.
+Folding limits the size of the log and never matters for correctness: it gathers small log files
+into one, each marker in its state in the snapshot and not in the file (for v1 readers, who go by
+file order, a stale alive copy would win). Pure functions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from firnline.log.sinks import without_superseded
 from firnline.state.snapshot import Snapshot, standing
 
 TIER = 2
-"""A merged log file is folded while it is no larger than this many times what is gathered."""
+"""Factor: a merged log file is folded if it is at most this many times what is gathered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a transaction's log file takes over from others."""
+    """Content that a transaction's log file takes over from others."""
 
     keys: tuple[str, ...]
     markers: tuple[Marker, ...]
@@ -32,38 +32,38 @@ class Folded:
     deletes: tuple[Delete, ...]
     other: tuple[bytes, ...]
     standing: tuple[int, ...]
-    """Transactions of the base whose log files nobody has folded then: readers miss none."""
+    """Transactions of the base whose log files stay unfolded: readers check that all exist."""
 
 
 def choose(
     snapshot: Snapshot, own_bytes: int, purged: int = 0, head_bytes: int = 0
 ) -> tuple[str, ...]:
-    """Which log files to fold: appends, what v1 clients folded, merged ones by size tiers, emptied.
+    """Choose log files to fold: appends, what v1 clients folded, merged ones by size, emptied.
 
     With tiers a commit rewrites O(change x log N) of the log, and a table of N parts keeps
     O(log N) merged log files. A file of which at least half may be left out is folded whatever
-    its size: what goes pays for what is written again, and nobody else would ever get rid of it.
+    its size: the space saved pays for the rewriting, and nothing else would ever remove it.
 
     Args:
         snapshot: the base of the transaction.
-        own_bytes: size of what the transaction writes anyway.
+        own_bytes: bytes that the transaction writes in any case.
         purged: purge horizon of the transaction.
-        head_bytes: of what every log file has besides, as the ones to fold have it.
+        head_bytes: bytes of the content common to every log file, counted also in those to fold.
     """
     unfolded = [snapshot.listing[key] for key in standing(_log(snapshot))]
     kept = {
         item.name.key: item.size
         for item in unfolded
-        # A client of version 1 carries no extension records: what it alone has folded is folded
-        # again, with them, before a tombstone of ours says that nobody need read it.
+        # A client of version 1 carries no extension records: what only it has folded is folded
+        # again, with them, before our tombstone says that no reader needs it.
         if item.name.kind == "append" or item.name.key in snapshot.log_tombstones
     }
     kept |= _emptied(snapshot, unfolded, purged)
     gathered = head_bytes + own_bytes + sum(kept.values())
     merged = [item for item in unfolded if item.name.key not in kept]
     for item in sorted(merged, key=lambda item: (item.size, item.name.key)):
-        # A log file with nothing at all behind its head would end in a newline, at which clients
-        # of version 1 stumble: one is folded in any case.
+        # A log file with nothing behind its head would end in a newline, on which clients of
+        # version 1 fail: so at least one is folded.
         if item.size > TIER * gathered and (kept or own_bytes):
             break
         kept[item.name.key] = item.size
@@ -72,7 +72,7 @@ def choose(
 
 
 def _emptied(snapshot: Snapshot, items: Iterable[LogObject], purged: int) -> dict[str, int]:
-    """Log files at least half of whose markers may be left out -> about the bytes that stay."""
+    """Return the log files with half their markers removable, and the approximate bytes left."""
     gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb <= purged}
     gone -= _listed_alive(snapshot, gone)
     found: dict[str, int] = {}
@@ -94,7 +94,7 @@ def fold(
     delete_cutoff: int,
     stone_cutoff: int,
 ) -> Folded:
-    """Gather the content of log files in its state of the snapshot.
+    """Gather the content of log files, each marker in its state in the snapshot.
 
     Args:
         snapshot: the base of the transaction.
@@ -104,18 +104,18 @@ def fold(
         purged: purge horizon of the transaction.
         delete_cutoff: a delete visible since before this time (unix ms) may be dropped.
         stone_cutoff: a log file that is not listed and was folded before this time (unix ms) is
-            gone: before the listing was begun, by a clock that is ahead by at most the grace.
+            gone: before the listing began, by a clock that is ahead by at most the grace.
     """
     carried = _carried(snapshot, keys, own, purged)
     open_still = {*standing(_log(snapshot))}.difference(keys)
-    stones = dict.fromkeys(keys, t) | _stones(snapshot, keys, open_still, stone_cutoff)
+    tombstones = dict.fromkeys(keys, t) | _log_tombstones(snapshot, keys, open_still, stone_cutoff)
     deletes = {d.id: d for key in keys for d in snapshot.contents[key].deletes}
     stay = frozenset(open_still)
     other = without_superseded(line for key in keys for line in snapshot.contents[key].other)
     return Folded(
         keys=keys,
         markers=tuple(carried),
-        tombstones=tuple(LogTombstone(p, at) for p, at in sorted(stones.items())),
+        tombstones=tuple(LogTombstone(p, at) for p, at in sorted(tombstones.items())),
         deletes=tuple(
             delete
             for delete in deletes.values()
@@ -127,33 +127,33 @@ def fold(
 
 
 def _needed(snapshot: Snapshot, lines: Sequence[bytes], purged: int) -> Iterator[bytes]:
-    """Without dates that are over; all parts count, not only those that are folded."""
+    """Leave out dates that are over; all parts count, not only the folded ones."""
     best = dated.recorded(lines)
     used = snapshot.dates_used() if best else frozenset()
     kept = (line for line in lines if not dated.is_corrected(line, best))
     return (line for line in kept if not dated.is_over(line, purged, used))
 
 
-def _stones(
+def _log_tombstones(
     snapshot: Snapshot, keys: Iterable[str], open_still: set[str], cutoff: int
 ) -> dict[str, int]:
-    """Return the log tombstones to carry on: log file -> when it was first folded, unix ms.
+    """Return the log tombstones to carry on: log file -> time of its first folding, unix ms.
 
-    One for a log file that is gone has done its work. But a listing of several pages is not of one
-    moment: a log file may land on a page that was read already, and who has folded it on one that
-    was not. That transaction is then younger than the base, and so than the cutoff.
+    The tombstone of a deleted log file is no longer needed. But a listing of several pages is not
+    atomic: a log file may land on a page that was read already, and the transaction that folded it
+    on a page that was not. That transaction is then younger than the base, and so than the cutoff.
     """
-    # The clock of who has folded it may have been behind: then the store says when that was. One
-    # that is dated years ahead took effect when it was there.
+    # The clock of the folding transaction may have been behind: then the store's time counts.
+    # One that is dated years ahead took effect when it was written.
     written = {i.name.t: i.modified_ms for i in snapshot.listing.values() if i.name.seq}
     found: dict[str, int] = {}
-    for stone in (stone for key in keys for stone in snapshot.contents[key].tombstones):
-        at = snapshot.log_tombstones[stone.p]
+    for tombstone in (item for key in keys for item in snapshot.contents[key].tombstones):
+        at = snapshot.log_tombstones[tombstone.p]
         folded = max(snapshot.effective(at), written.get(at, 0))
-        there = stone.p in snapshot.listing or folded > cutoff
-        # One of a v1 client's, for a file that nobody else has folded, is not taken over.
-        if there and stone.p not in open_still:
-            found[stone.p] = at
+        there = tombstone.p in snapshot.listing or folded > cutoff
+        # The tombstone of a v1 client for a file that nothing else has folded is not taken over.
+        if there and tombstone.p not in open_still:
+            found[tombstone.p] = at
     return found
 
 
@@ -173,9 +173,9 @@ def _carried(
 
 
 def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
-    """Which parts some existing log file, folded or not, still lists alive."""
+    """Return the parts that some existing log file, folded or not, still lists alive."""
     if snapshot.skipped:
-        # What stands in a file that was not read is not known: keep every marker.
+        # The content of an unread file is unknown: keep every marker.
         return set(paths)
     return {
         m.p
@@ -186,10 +186,10 @@ def _listed_alive(snapshot: Snapshot, paths: set[str]) -> set[str]:
 
 
 def with_sequence(snapshot: Snapshot, marker: Marker) -> Marker:
-    """Return the marker as a transaction writes it again: with the sequence of its part.
+    """Return the marker as a transaction rewrites it: with the sequence of its part.
 
-    That of a foreign part follows from the names of transactions that may be folded and gone by
-    the time somebody reads this copy: what is known now is written down.
+    The sequence of a foreign part follows from the names of transactions that may be folded and
+    gone by the time this copy is read, so it is written down now.
     """
     if marker.q is not None or not snapshot.times:
         return marker
@@ -203,18 +203,18 @@ def delete_is_over(
     purged: int,
     stay: frozenset[str] | None = None,
 ) -> bool:
-    """No append that began before the delete can still land, and no part needs it.
+    """Return True if no pending append can still land before the delete, and no part needs it.
 
-    The record may also be a change of the schema: that is needed by every part that does not show
-    it, whenever a reader asks for it, and by schema lines that would say something else without.
+    The record may also be a change of the schema: every part without that change needs it, and so
+    do schema lines that would mean something else without it.
 
-    A dead part needs it as long as a reader may ask for a time at which the part was live and the
-    delete was there: without the record its rows would come back in that past.
+    A dead part needs a delete as long as a reader may ask for a time at which the part was live and
+    the delete in effect: without the record its rows would come back in that past.
 
     Args:
         snapshot: the state.
         delete: the record.
-        cutoff: it must have been visible since before this time, unix ms.
+        cutoff: unix ms; the record must have been visible since before this time.
         purged: purge horizon from then on.
         stay: log files whose schema lines count from then on; None: those that count now.
     """
@@ -246,11 +246,11 @@ def _change_is_over(
 
 
 def visible_since(snapshot: Snapshot, delete_id: str) -> int:
-    """Oldest last-modified time among the existing log files that carry a delete, unix ms.
+    """Return the oldest last-modified time of the log files that carry a delete, unix ms.
 
     Not the delete's own ``t``: a committer may have died between commit and publication. Log
-    files that were not read can only make this earlier than said, so the answer errs on the
-    side of keeping the record.
+    files that were not read could only make the result earlier, so it errs on the side of keeping
+    the record.
     """
     return min(
         snapshot.listing[key].modified_ms

@@ -1,7 +1,7 @@
 """Predicates that hold for every log file before it is committed.
 
-Each docstring names the failure it prevents. They repeat, from the outside, what building the
-file had to get right; a mistake there becomes an error here and not a damaged table.
+Each docstring names the failure that the predicate prevents. They check the finished file
+independently; a mistake in building it becomes an error here instead of a damaged table.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Candidate:
     base: Snapshot
     content: LogContent
     replaces: frozenset[str]
-    """Parts it tombstones."""
+    """Parts that it tombstones."""
     adds: frozenset[str]
-    """Parts it brings."""
+    """Parts that it adds."""
     folds: frozenset[str]
-    """Log files it carries."""
+    """Log files that it folds."""
     gone: frozenset[str] = frozenset()
-    """Columns that it takes out of the schema, by ``fold_name``."""
+    """Columns that it removes from the schema, by ``fold_name``."""
 
     @property
     def after(self) -> Snapshot:
-        """The base with the changes of the schema that will be known afterwards."""
+        """The base with the schema changes that will be known after the commit."""
         base, carried = self.base, list(self.content.deletes)
         for key in standing(LogRead(base.listing, base.contents)):
             carried += base.contents[key].deletes if key not in self.folds else ()
@@ -45,13 +45,13 @@ class Candidate:
 
     @property
     def meanwhile(self) -> Snapshot:
-        """The base with the changes that are known before or afterwards: one may be forgotten."""
+        """The base with the schema changes known before or after the commit: one may be dropped."""
         carried = [*self.base.records.values(), *self.content.deletes]
         return replace(self.base, changes=split(carried)[1])
 
 
 def rows_are_accounted_for(counts: Counts) -> None:
-    """Rows in and added are rows out + deleted + de-duplicated + removed: else rows are lost.
+    """Check that rows in + added = rows out + deleted + de-duplicated + removed: none is lost.
 
     Raises RowCountMismatchError.
     """
@@ -67,35 +67,35 @@ def rows_are_accounted_for(counts: Counts) -> None:
 
 
 def replaced_parts_are_live(c: Candidate) -> bool:
-    """Else two operations replaced the same part and its rows are doubled."""
+    """Prevent two operations from replacing the same part, which doubles its rows."""
     return all(p in c.base.live for p in c.replaces)
 
 
 def new_parts_are_new(c: Candidate) -> bool:
-    """Else a name is used twice and a dead part comes back."""
+    """Prevent a name from being used twice, which revives a dead part."""
     return not any(p in c.base.parts for p in c.adds)
 
 
 def new_parts_are_alive_replaced_ones_dead(c: Candidate) -> bool:
-    """Else rows of the output are missing or rows of the inputs stay."""
+    """Prevent rows of the output from being missing, and rows of the inputs from staying."""
     dead = {m.p for m in c.content.markers if m.tmb is not None}
     named = {m.p for m in c.content.markers}
     return c.adds <= named - dead and c.replaces <= dead
 
 
 def each_part_stands_once(c: Candidate) -> bool:
-    """Else a v1 reader takes whichever line comes last."""
+    """Prevent two lines for a part, of which a v1 reader takes the last."""
     return len({m.p for m in c.content.markers}) == len(c.content.markers)
 
 
 def time_is_after_every_log_file(c: Candidate) -> bool:
-    """Else a v1 reader, who goes by file order, revives the parts that this one buries."""
+    """Prevent a v1 reader, who goes by file order, from reviving the parts marked dead here."""
     t = c.content.t
     return all(item.name.t < t for item in c.base.listing.values())
 
 
 def dead_parts_stay_dead(c: Candidate) -> bool:
-    """Else a dropped part comes back when the log file that buried it is cleaned up."""
+    """Prevent a dropped part from coming back when the log file that marked it dead is deleted."""
     for marker in c.content.markers:
         known = c.base.parts.get(marker.p)
         if known is not None and known.tmb is not None and marker.tmb != known.tmb:
@@ -104,7 +104,7 @@ def dead_parts_stay_dead(c: Candidate) -> bool:
 
 
 def folded_markers_are_carried(c: Candidate) -> bool:
-    """Else a live part is lost with the log file that named it, or a dead one is revived."""
+    """Prevent the loss of a live part, or the revival of a dead one, with a folded log file."""
     carried = {m.p for m in c.content.markers}
     purged = c.content.x.purged if c.content.x is not None else 0
     for key in c.folds:
@@ -118,32 +118,32 @@ def folded_markers_are_carried(c: Candidate) -> bool:
 
 
 def log_tombstones_name_own_log_files(c: Candidate) -> bool:
-    """Else clean-up deletes a log file that nobody carries."""
+    """Prevent clean-up from deleting a log file whose content is not carried on."""
     return all(
-        stone.p in c.folds or stone.p in c.base.log_tombstones for stone in c.content.tombstones
-    ) and c.folds <= {stone.p for stone in c.content.tombstones}
+        item.p in c.folds or item.p in c.base.log_tombstones for item in c.content.tombstones
+    ) and c.folds <= {item.p for item in c.content.tombstones}
 
 
 def folded_log_files_were_read(c: Candidate) -> bool:
-    """Else the content of a log file vanishes with it."""
+    """Prevent the content of an unread log file from vanishing with it."""
     return all(key in c.base.contents for key in c.folds)
 
 
 def folded_columns_are_carried(c: Candidate) -> bool:
-    """Else a column is lost with the log file that named it."""
+    """Prevent the loss of a column with the log file that named it."""
     carried, base = {fold_name(name) for name in c.content.schema}, c.meanwhile
     named = {name for key in c.folds for name in base.line(key)}
     return {fold_name(name) for name in named} - c.gone <= carried - c.gone
 
 
 def properties_are_said(c: Candidate) -> bool:
-    """Else they are gone with the log files that said them, and settings decide what is deleted."""
-    said = {record.seq for record in c.content.properties}
-    return bool(said) and max(said) >= max((r.seq for r in c.base.properties), default=0)
+    """Prevent the loss of the properties, which would let settings decide what is deleted."""
+    stated = {record.seq for record in c.content.properties}
+    return bool(stated) and max(stated) >= max((r.seq for r in c.base.properties), default=0)
 
 
 def schema_lines_go_together(c: Candidate) -> bool:
-    """Else nobody can read the table any more; a repair may leave a conflict that was there."""
+    """Prevent an unreadable table; a repair may leave a conflict that existed before."""
     if c.base.conflict is not None:
         return True
     stay = [k for k in standing(LogRead(c.base.listing, c.base.contents)) if k not in c.folds]
@@ -172,7 +172,7 @@ INVARIANTS: tuple[Callable[[Candidate], bool], ...] = (
 
 
 def check(candidate: Candidate, paths: TablePaths) -> None:
-    """Raise InvariantError that names the broken rule; ForeignPathError for a foreign key."""
+    """Raise InvariantError, naming the broken rule, or ForeignPathError for a foreign key."""
     for key in candidate.adds:
         paths.check_part(key)
     for invariant in INVARIANTS:

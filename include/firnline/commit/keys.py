@@ -1,8 +1,8 @@
-"""What a primary key asks of those who replace parts: pure rules (docs/format.md, "Primary keys").
+"""Rules of primary keys for operations that replace parts (docs/format.md, "Primary keys").
 
-A reader sees of every key, in its partition, the row that wins: the largest version, else the last
-inserted. Whoever takes that row away must not let an older one come back, and whoever puts parts
-together must not change which one wins.
+For every key of a partition a reader sees the row that wins: the largest version, else the last
+inserted one. An operation that removes that row must not let an older one come back, and one that
+combines parts must not change which row wins. Pure functions.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from firnline.types.sql import fold_name
 from firnline.types.values import Scalar, Stats, bound_key, canonical
 
 Place = tuple[int, int, str]
-"""First and last insertion time of a part, unix ms, and its key: where its rows come in order."""
+"""First and last insertion time of a part (unix ms) and its key: its place in the order."""
 _COMPARED = 200
-"""Parts whose bounds are compared with those of one part; beyond that it is taken to meet them."""
+"""Number of parts whose bounds are compared with one part's; more are assumed to overlap it."""
 
 
 def place(marker: Marker) -> Place:
-    """Where a part stands in the order of insertion."""
+    """Return the place of a part in the order of insertion."""
     return (*marker.order(), marker.p)
 
 
 def outside_key(settings: TableSettings, columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns in which two rows of one key may differ; none for a table without primary key.
+    """Return columns in which two rows of one key may differ; none without a primary key.
 
-    Rows of one key agree in the columns of the key, and those of one partition in the columns that
-    partition_by takes as they are.
+    Rows of one key agree in the columns of the key, and rows of one partition in the columns that
+    partition_by takes unchanged.
     """
     if not settings.primary_key:
         return ()
@@ -47,13 +47,13 @@ def outside_key(settings: TableSettings, columns: Iterable[str]) -> tuple[str, .
 def refuse_outside_key(
     settings: TableSettings, columns: Iterable[str], what: str, *, next_step: str
 ) -> None:
-    """Raise UsageError when an operation hides rows by columns that differ between versions.
+    """Raise UsageError if an operation hides rows by columns that differ between versions.
 
     Args:
-        settings: of the table.
-        columns: that decide which rows are hidden.
-        what: the operation, as the sentence begins: "a lazy delete".
-        next_step: what to do instead.
+        settings: settings of the table.
+        columns: columns that decide which rows are hidden.
+        what: the operation, as the beginning of a sentence: "a lazy delete".
+        next_step: the alternative to suggest.
     """
     other = outside_key(settings, columns)
     if other:
@@ -66,7 +66,7 @@ def refuse_outside_key(
 
 
 def check_deleted(settings: TableSettings, schema: Mapping[str, str]) -> None:
-    """Raise UsageError when the column of key tombstones is not there or no BOOLEAN."""
+    """Raise UsageError if the column of key tombstones is missing or not BOOLEAN."""
     column = settings.deleted
     if column is None or not schema:
         return
@@ -74,15 +74,15 @@ def check_deleted(settings: TableSettings, schema: Mapping[str, str]) -> None:
     if kind is None or normalise(kind) != "BOOLEAN":
         raise UsageError(
             f"column {column!r} of table {settings.name} (setting deleted) is "
-            f"{'not there' if kind is None else kind}",
+            f"{'missing' if kind is None else kind}",
             next_step="name a BOOLEAN column, which is true in rows that delete their key",
         )
 
 
 def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
-    """Parts in order of insertion, those together that were inserted at one time.
+    """Yield parts in order of insertion, grouped by insertion time.
 
-    Only their names tell which of them came later, and whatever replaces a part has another name.
+    Within a group only their names tell which came later, and a replacement has another name.
     """
     unit: list[Marker] = []
     for marker in sorted(parts, key=place):
@@ -95,10 +95,10 @@ def units(parts: Sequence[Marker]) -> Iterator[list[Marker]]:
 
 
 def ranks(parts: Iterable[Marker]) -> dict[str, int]:
-    """Return the place of each part among those of its partition that were inserted at one time.
+    """Return the rank of each part among those of its partition with the same insertion time.
 
-    What replaces parts one by one needs names in the order of the old ones: a name whose time is a
-    base and this number of milliseconds.
+    To replace parts one by one, new names must sort like the old ones: their time is a base plus
+    this number of milliseconds.
     """
     folders: dict[str, list[Marker]] = {}
     for marker in parts:
@@ -112,7 +112,7 @@ def ranks(parts: Iterable[Marker]) -> dict[str, int]:
 
 
 def stretches(parts: Sequence[Marker], ready: frozenset[str]) -> Iterator[list[list[Marker]]]:
-    """Runs of neighbouring units of which every part may be merged."""
+    """Yield runs of neighbouring groups (``units``) of which every part may be merged."""
     stretch: list[list[Marker]] = []
     for unit in units(parts):
         if all(m.p in ready for m in unit):
@@ -132,17 +132,17 @@ def refuse_between(
     replaces: frozenset[str],
     adds: Iterable[Marker],
 ) -> None:
-    """Raise CommitConflictError when a part stands between those that a new part is made of.
+    """Raise CommitConflictError if a part lies between those that a new part is made of.
 
-    An append may land late, with a time before that of parts that were merged meanwhile: what is
-    made of them would come before it as a whole, and rows that came after it would lose to it. Of
-    parts of one millisecond only the names tell which came last, and that of a new part is later
-    than any: one that landed there meanwhile would lose its place, too.
+    An append may land late, with a time before that of parts that were merged meanwhile: the merged
+    part would come before it as a whole, and later rows would lose to it. Among parts of one
+    millisecond only the names tell which came last, and the name of a new part is later than any:
+    one that landed there meanwhile would lose its place, too.
 
     Args:
-        snapshot: what is about to be committed on.
-        settings: of the table.
-        planned: what the change was planned on.
+        snapshot: the state to commit on.
+        settings: settings of the table.
+        planned: the state on which the change was planned.
         replaces: parts that are replaced.
         adds: new parts.
     """
@@ -160,15 +160,15 @@ def refuse_between(
         if found is not None:
             raise CommitConflictError(
                 f"part {found} was inserted between the parts of a group meanwhile",
-                next_step="run it again: it plans on what is there now",
+                next_step="run it again: it is planned on the current state",
             )
 
 
 def _within(parts: Sequence[Marker], spans: set[tuple[int, int]], planned: Snapshot) -> str | None:
-    """A part that lies in one of the spans."""
+    """Return a part that lies in one of the spans, if any."""
     for marker in parts:
-        # Several new parts of one group have the same span, and no key in common. What was there
-        # and stays, as beside one that could not be read, to plan again would not move.
+        # Several new parts of one group have the same span, and no key in common. A part that was
+        # known and stays, as beside an unreadable one, would not move in a new plan either.
         if marker.order() in spans and marker.p not in planned.parts:
             return marker.p
     wide = [span for span in spans if span[0] < span[1]]
@@ -182,16 +182,16 @@ def _within(parts: Sequence[Marker], spans: set[tuple[int, int]], planned: Snaps
 def refuse_beneath(
     snapshot: Snapshot, settings: TableSettings, planned: Snapshot, replaces: Iterable[str]
 ) -> None:
-    """Raise CommitConflictError when an older row of a key came beneath what its winner was in.
+    """Raise CommitConflictError if an older row of a key came in below the part of its winner.
 
-    Whoever replaces the first parts of a partition may leave key tombstones and winners out, for
-    there is nothing that they hide. A restore that commits meanwhile brings older parts back, whose
-    rows nothing would hide any more. (An append cannot: see ``forgettable``.)
+    An operation that replaces the first parts of a partition may drop key tombstones and winners,
+    since they hide nothing. A restore that commits meanwhile brings back older parts, whose rows
+    nothing would hide any more. (An append cannot: see ``forgettable``.)
 
     Args:
-        snapshot: what is about to be committed on.
-        settings: of the table.
-        planned: what the change was planned on.
+        snapshot: the state to commit on.
+        settings: settings of the table.
+        planned: the state on which the change was planned.
         replaces: parts that are replaced.
     """
     since = snapshot.times_after(planned.seq)
@@ -207,14 +207,14 @@ def refuse_beneath(
             if below and marker.t in since and marker.p not in planned.parts:
                 raise CommitConflictError(
                     f"part {marker.p} was restored beneath parts of a group meanwhile",
-                    next_step="run it again: it plans on what is there now",
+                    next_step="run it again: it is planned on the current state",
                 )
 
 
 def _last_of_head(
     parts: Sequence[Marker], gone: frozenset[str], settings: TableSettings
 ) -> Place | None:
-    """The end of what is replaced from the beginning of a partition on without a gap."""
+    """Return the end of the gapless run of replaced parts at the beginning of a partition."""
     head = list(takewhile(lambda m: m.p in gone, sorted(parts, key=place)))
     if not head or (settings.version is not None and len(head) < len(parts)):
         return None
@@ -228,10 +228,10 @@ def forgettable(
     parts: Sequence[Marker],
     now_ms: int,
 ) -> frozenset[str]:
-    """Parts of a group whose key tombstones have nothing left to hide.
+    """Return the parts of a group whose key tombstones have nothing left to hide.
 
-    No older row of their keys is outside the group, and none can land any more: an append does not
-    publish later than ``append.ttl``, and clocks are taken to differ by less than the grace.
+    No older row of their keys is outside the group, and none can land any more: an append is not
+    published later than ``append.ttl``, and clocks are assumed to differ by less than the grace.
     """
     if settings.deleted is None:
         return frozenset()
@@ -246,7 +246,7 @@ def forgettable(
         return frozenset()
     else:
         age = max(age, settings.deleted_keep)
-    # A place in the order may be years ahead: the rows were there when their part was.
+    # A place in the order may be years ahead: the rows existed when their part did.
     rows = ((m, min(m.order()[1], snapshot.effective(m.t))) for m in parts)
     return frozenset(m.p for m, inserted in rows if inserted <= now_ms - age)
 
@@ -254,7 +254,7 @@ def forgettable(
 def may_go(
     snapshot: Snapshot, settings: TableSettings, partition: str, gone: Sequence[Marker]
 ) -> list[Marker]:
-    """Of parts that are to go as a whole those after which no older row of a key comes back."""
+    """Return the parts to remove after whose removal no older row of a key comes back."""
     if not settings.primary_key:
         return list(gone)
     left = sorted(gone, key=place)
@@ -271,7 +271,7 @@ def may_go(
 def _reveals(
     snapshot: Snapshot, settings: TableSettings, part: Marker, stays: Sequence[Marker]
 ) -> bool:
-    """Whether a row of a part that stays may win once ``part`` is gone."""
+    """Return True if a row of a part that stays may win once ``part`` is gone."""
     version = settings.version
     if version is None:
         stays = [m for m in stays if place(m) < place(part)]
@@ -289,7 +289,7 @@ def _reveals(
 
 
 def _bounds(stats: Stats, column: str, schema: Mapping[str, str]) -> tuple[Any, Any] | None:
-    """Comparable bounds of a column without nulls; None when they are not known."""
+    """Return comparable bounds of a column without nulls; None if they are unknown."""
     known, kind = stats.get(column), normalise(schema.get(column, ""))
     key = bound_key(kind)
     if known is None or key is None or known[2] or known[0] is None or known[1] is None:
@@ -301,16 +301,16 @@ def _bounds(stats: Stats, column: str, schema: Mapping[str, str]) -> tuple[Any, 
     try:
         return comparable(known[0]), comparable(known[1])
     except (ValueError, TypeError):
-        return None  # bounds of another type, as a foreign writer may leave them
+        return None  # bounds of another type, which a foreign writer may leave
 
 
 def _apart(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
-    """Whether two parts surely share no value of a column."""
+    """Return True if two parts certainly share no value of a column."""
     one, two = _bounds(a, column, schema), _bounds(b, column, schema)
     return one is not None and two is not None and (one[1] < two[0] or two[1] < one[0])
 
 
 def _above(a: Stats, b: Stats, column: str, schema: Mapping[str, str]) -> bool:
-    """Whether all values of the first part are surely larger than those of the second."""
+    """Return True if all values of the first part are certainly larger than those of the second."""
     one, two = _bounds(a, column, schema), _bounds(b, column, schema)
     return one is not None and two is not None and bool(one[0] > two[1])

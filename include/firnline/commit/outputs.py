@@ -1,13 +1,13 @@
-"""The one rule of when new objects may be deleted after a failure.
+"""The rule that decides when new objects may be deleted after a failure.
 
 New parts are uploaded first and named by one create-only put afterwards: a transaction, or the log
-file of an append or import. Until that put is sent nobody can know of them, and whatever ends the
-run may delete them: an error, Ctrl-C, a signal, a lack of memory, a cancelled thread. From the
-moment it may have been sent they may be live parts. They are then deleted only where it is certain
-that the put had no effect (a rival's object stands under its key, the store refused it in clear
-words); everything else leaves them alone, and the orphan sweep decides once it can be known.
+file of an append or import. Until that put is sent no other process can know of them, and any
+failure of the run may delete them: an error, Ctrl-C, a signal, lack of memory, a cancelled thread.
+Once the put may have been sent they may be live parts. They are then deleted only if the put
+certainly had no effect (another object exists under its key, or the store refused it explicitly);
+in all other cases they stay, and the orphan sweep decides once it can be known.
 
-That is not asked of the exception, of which a list would never be complete, but of the put:
+The decision depends on the put, not on the exception, since a list of exceptions is never complete:
 ``store.create.Attempt`` is set before the put is sent.
 """
 
@@ -34,15 +34,15 @@ class Outputs:
 
     Args:
         table: the table.
-        keys: of the objects, whether they are uploaded already or not.
-        attempt: of a put that names other objects, too; None: a new one.
+        keys: keys of the objects, uploaded already or not.
+        attempt: attempt of a put that names other objects too; None: a new one.
     """
 
     def __init__(
         self, table: Table, keys: Iterable[str] = (), attempt: Attempt | None = None
     ) -> None:
         self.attempt = attempt or Attempt()
-        """What to hand to the put: whether it may have taken effect."""
+        """To be passed to the put; records whether it may have taken effect."""
         self._table = table
         self._keys = dict.fromkeys(keys)
 
@@ -59,28 +59,28 @@ class Outputs:
             self._abandon(error)
 
     def add(self, *keys: str) -> None:
-        """Take objects in."""
+        """Add objects."""
         self._keys.update(dict.fromkeys(keys))
 
     def release(self, keys: Iterable[str]) -> None:
-        """Leave objects to somebody else."""
+        """Stop tracking objects: another owner is responsible for them."""
         for key in keys:
             self._keys.pop(key, None)
 
     def committed(self, keys: Iterable[str]) -> None:
-        """Objects are parts of the table; the others wait for another put."""
+        """Stop tracking objects that are now parts; the others wait for another put."""
         self.release(keys)
         self.attempt.may_stand = False
 
     def delete(self, keys: Iterable[str] | None = None) -> None:
-        """Delete objects (None: all of them) that no put has named, and none will.
+        """Delete objects (None: all of them) that no put has named or will name.
 
-        What cannot be deleted is left to the orphan sweep, with a warning. Requests: 1 DELETE per
-        1,000 objects, none without an object.
+        Objects that cannot be deleted are left to the orphan sweep, with a warning. Requests: 1
+        DELETE per 1,000 objects; none without objects.
         """
         if self.attempt.may_stand:
             raise InvariantError(
-                f"objects of table {self._table.settings.name} were to be deleted that may be live",
+                f"objects of table {self._table.settings.name} that may be live were to be deleted",
                 next_step="report this with the log of the run; none was deleted",
             )
         gone = list(self._keys if keys is None else keys)
@@ -91,17 +91,17 @@ class Outputs:
             for answer in self._table.store.delete_many(gone):
                 if answer.error is not None:
                     _LOG.warning("%s is left to the orphan sweep: %s", answer.key, answer.error)
-        except Exception as error:  # noqa: BLE001 - what ended the run says more than this
+        except Exception as error:  # noqa: BLE001 - the error that ended the run matters more
             _LOG.warning("up to %d new objects are left to the orphan sweep: %r", len(gone), error)
 
     def _abandon(self, error: BaseException) -> None:
         if not self.attempt.may_stand:
             self.delete()
         elif self._keys:
-            # FirnlineErrors say what to do next themselves.
+            # A FirnlineError states the next step itself.
             step = "" if isinstance(error, FirnlineError) else f"; {_STEP}"
             _LOG.warning(
-                "%d new objects of table %s stay (%s, for one): nobody can say whether they are "
+                "%d new objects of table %s stay (%s, for one): it is not known whether they are "
                 "committed (%s)%s",
                 len(self._keys),
                 self._table.settings.name,
@@ -112,6 +112,6 @@ class Outputs:
 
 
 _STEP = (
-    "look with `firnline parts` or `firnline history` before running it again; if they are not, "
+    "check with `firnline parts` or `firnline history` before running it again; if they are not, "
     "the orphan sweep deletes them"
 )

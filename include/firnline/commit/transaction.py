@@ -1,8 +1,8 @@
 """Maintenance transactions: the only writer of ``_txn/`` and of merged log files.
 
-The create-only put of ``_txn/{n+1}`` is the commit: atomic, and exclusive without any lock. The
+The create-only put of ``_txn/{n+1}`` is the commit: atomic, and exclusive without a lock. The
 Airflow pool only keeps two runs from doing the same work twice; a killed worker may leave its
-Spark driver alive beside the retry, and then this is what makes one of them lose.
+Spark driver running beside the retry, and then this put makes one of them lose.
 (docs/format.md, "Transactions"; the order of the steps is the argument, keep it.)
 """
 
@@ -27,7 +27,7 @@ from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.properties.in_force import current, disagree, from_settings, needed, waits
 from firnline.properties.record import Properties, PropertiesRecord, record_line
 from firnline.settings.load import TableSettings
-from firnline.state.snapshot import Snapshot, bury
+from firnline.state.snapshot import Snapshot, mark_dead
 from firnline.store.create import Attempt, create
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -38,7 +38,7 @@ __all__ = ["Change", "Committed", "Mended", "commit", "commit_whole"]
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
 PLANNED_BY = ("primary_key", "version", "deleted", "partition_by", "cluster_by")
-"""Properties that decide what the new parts of a change hold."""
+"""Properties that determine the content of the new parts of a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Committed:
 
     header: TxnHeader
     base: Base | None
-    """The state right after it; None when somebody else has to publish it first."""
+    """The state right after it; None if another process has to publish it first."""
     checkpoint: str | None = None
     """Key of the checkpoint that was written after it."""
     warning: str = ""
-    """Why there is no checkpoint although one was due; the commit is none the worse for it."""
+    """Reason that a due checkpoint was not written; the commit is valid without it."""
 
     @property
     def published(self) -> bool:
-        """Whether its log file stands under ``_log/`` already."""
+        """True if its log file exists under ``_log/`` already."""
         return self.base is not None
 
 
@@ -69,30 +69,30 @@ class _Draft:
 def commit(
     table: Table, base: Base, change: Change, run: RunIdentity, attempt: Attempt | None = None
 ) -> Committed:
-    """Commit a change on a base, rebasing where others committed meanwhile.
+    """Commit a change on a base; rebase if others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. Of a table of more than
-    ``checkpoint.min_parts`` parts one LIST besides, and one PUT when a checkpoint is due.
+    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. For a table of more than
+    ``checkpoint.min_parts`` parts one LIST more, and one PUT if a checkpoint is due.
 
     Args:
         table: the table.
-        base: what the change was planned on.
-        change: what to do.
-        run: who does it, for the history.
-        attempt: says, whatever ends this, whether ``change.adds`` may be live
+        base: the base on which the change was planned.
+        change: the change.
+        run: identity of the run, for the history.
+        attempt: records, however this ends, whether ``change.adds`` may be live
             (``commit.outputs``).
 
     Raises:
         CommitConflictError: a part of ``change.replaces`` is no longer live: plan again.
-        CommitExpiredError: more than ``commit_ttl`` since the first snapshot.
-        CommitUnknownError: nobody can say whether it took effect.
-        StoreError: the store refused the first put in clear words; nothing was committed.
+        CommitExpiredError: more than ``commit_ttl`` has passed since the first snapshot.
+        CommitUnknownError: it is not known whether it took effect.
+        StoreError: the store refused the first put explicitly; nothing was committed.
         SchemaConflictError: log files contradict each other by now; nothing was committed.
         RowCountMismatchError, InvariantError: a defect; nothing was committed.
 
-    Raises what ``change.refuse`` raises besides; then nothing was committed.
+        Also raises what ``change.refuse`` raises; then nothing was committed.
     """
-    told = attempt or Attempt()
+    attempt = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
     planned, planned_by = base.snapshot, base.properties or from_settings(base.table.settings)
     txn = table.ids.uuid7(table.clock.now_ms())
@@ -107,39 +107,39 @@ def commit(
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
         read_at = _refuse_when_late(table, base.began_ms, change.op)
-        if _create_transaction(table, base.began_ms, draft.header, data, told):
+        if _create_transaction(table, base.began_ms, draft.header, data, attempt):
             return _checkpointed(table, _committed(table, base, draft, read_at), change)
         base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
-        next_step="run it again when fewer runs maintain this table at once",
+        next_step="run it again when fewer runs maintain this table at the same time",
     )
 
 
 def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int) -> bool:
-    """Commit a log file that stands for the whole table; True when it stands under ``_log/``.
+    """Commit a log file that replaces the whole log; return True if it exists under ``_log/``.
 
-    Of a rebuild or a downgrade, which rebase on nothing: their log file says all there is.
+    For a rebuild or a downgrade, which are never rebased: their log file is the whole state.
 
     Requests: 2 PUT.
 
     Args:
         table: the table.
-        header: of the transaction; its number is the newest one's plus 1.
-        log_file: what it publishes.
+        header: header of the transaction; its number is the newest one's plus 1.
+        log_file: the log file to publish.
         began_ms: ``Clock.elapsed_ms`` from before the table was read.
 
     Raises:
-        CommitExpiredError: more than ``commit_ttl`` since then; nothing was committed.
+        CommitExpiredError: more than ``commit_ttl`` has passed since; nothing was committed.
         CommitConflictError: a rival has the number; nothing was committed.
-        CommitUnknownError: nobody can say whether it took effect.
-        StoreError: the store refused the first put in clear words; nothing was committed.
+        CommitUnknownError: it is not known whether it took effect.
+        StoreError: the store refused the first put explicitly; nothing was committed.
     """
     data = txn_file.encode(header, log_file)
     read_at = _refuse_when_late(table, began_ms, header.op)
     if not _create_transaction(table, began_ms, header, data, Attempt()):
         raise CommitConflictError(
-            f"somebody else committed transaction {table.paths.txn(header.seq)} meanwhile",
+            f"another process committed transaction {table.paths.txn(header.seq)} meanwhile",
             next_step="stop the table's other runs and run it again",
         )
     return _published(table, header, log_file, read_at)
@@ -148,7 +148,7 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
 def _create_transaction(
     table: Table, began_ms: int, header: TxnHeader, data: bytes, attempt: Attempt
 ) -> bool:
-    """True when the object is ours, False when a rival has the number."""
+    """Return True if the object is this process's own, False if a rival has the number."""
     key, ttl = table.paths.txn(header.seq), table.settings.commit_ttl
     try:
         rival = create(
@@ -163,18 +163,18 @@ def _create_transaction(
             raise
         said = error.message if isinstance(error, StoreError) else repr(error)
         raise CommitUnknownError(
-            f"nobody can say whether transaction {key} was written ({said})",
-            next_step="run it again: it sees what became of this one; nothing was deleted",
+            f"it is not known whether transaction {key} was written ({said})",
+            next_step="run it again: it finds out what became of this one; nothing was deleted",
         ) from error
     return rival is None
 
 
 def _published(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:
-    """Whether the log file of a committed transaction stands under ``_log/`` now."""
+    """Return True if the log file of a committed transaction exists under ``_log/`` now."""
     try:
         return publish(table, header, log_file, read_at_ms)
     except Exception as error:  # noqa: BLE001 - whatever it is, the transaction is committed
-        # No error may make the caller believe otherwise: whoever takes the next base publishes it.
+        # No error may make the caller believe otherwise: the next base publishes it.
         _LOG.warning("transaction %d is committed but not published yet: %r", header.seq, error)
         return False
 
@@ -184,7 +184,7 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
     if not _published(table, header, draft.log_file, read_at_ms):
         return Committed(header, None)
     name = table.paths.parse_log(header.log)
-    # When the store wrote it, only a listing says; this machine's clock may be behind.
+    # Only a listing shows when the store wrote it; this machine's clock may be behind.
     item = LogObject(name, len(draft.log_file), max(header.t, table.clock.now_ms()))
     after = replace(
         base,
@@ -196,7 +196,7 @@ def _committed(table: Table, base: Base, draft: _Draft, read_at_ms: int) -> Comm
 
 
 def _checkpointed(table: Table, committed: Committed, change: Change) -> Committed:
-    """Write a checkpoint when one is due; its failure is told of and nothing else."""
+    """Write a checkpoint if one is due; a failure only becomes a warning."""
     least = table.settings.checkpoint.min_parts
     base = committed.base
     if base is None or not change.checkpoint or least is None or len(base.snapshot.parts) <= least:
@@ -214,7 +214,7 @@ def _age_ms(table: Table, began_ms: int) -> int:
 
 
 def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
-    """Raise CommitExpiredError past ``commit_ttl``; returns ``Clock.elapsed_ms`` of now."""
+    """Raise CommitExpiredError after ``commit_ttl``; return the current ``Clock.elapsed_ms``."""
     age, ttl = _age_ms(table, began_ms), table.settings.commit_ttl
     if age > ttl:
         raise CommitExpiredError(
@@ -227,9 +227,9 @@ def _refuse_when_late(table: Table, began_ms: int, op: str) -> int:
 
 
 def _refuse_other_properties(base: Base, planned_by: Properties, change: Change) -> None:
-    """Raise CommitConflictError when a change was planned by another key or layout.
+    """Raise CommitConflictError if a change was planned with another key or layout.
 
-    ``planned_by`` are the settings' where the table said nothing then: a rival may have stated one.
+    ``planned_by`` is from the settings if the table had no properties: a rival may have set some.
     """
     found = base.properties
     if found is None:
@@ -239,7 +239,7 @@ def _refuse_other_properties(base: Base, planned_by: Properties, change: Change)
         raise CommitConflictError(
             f"the table's properties were changed while this {change.op} ran "
             f"({', '.join(changed)})",
-            next_step="run it again: it plans by those that are in force now",
+            next_step="run it again: it is planned with the properties now in force",
         )
 
 
@@ -247,15 +247,15 @@ def _refuse_conflict(
     snapshot: Snapshot, settings: TableSettings, change: Change, planned: Snapshot
 ) -> None:
     if snapshot.conflict is not None and change.mend is None:
-        raise snapshot.conflict  # no one schema line could state what the folded ones do
-    # Against the snapshot that is committed on: looking at the transactions in between instead
-    # leaves a race with the one that comes after them.
+        raise snapshot.conflict  # no single schema line could replace the contradictory ones
+    # Checked against the snapshot to commit on: a check of the transactions in between would
+    # leave a race with the one that comes after them.
     lost = [p for p in change.replaces if p not in snapshot.live]
     if lost:
         raise CommitConflictError(
             f"{len(lost)} of the {len(change.replaces)} parts that this {change.op} replaces "
-            f"were replaced by somebody else, {lost[0]} among them",
-            next_step="run it again: it plans on what is there now",
+            f"were replaced by another process, {lost[0]} among them",
+            next_step="run it again: it is planned on the current state",
         )
     refuse_between(snapshot, settings, planned, frozenset(change.replaces), change.adds)
     if change.planned is not None:
@@ -263,10 +263,10 @@ def _refuse_conflict(
 
 
 def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
-    """As ``refuse_between``, for appends that landed since the base was read.
+    """Check as ``refuse_between``, for appends that landed since the base was read.
 
-    They conflict with nothing else, so nobody has looked. One LIST, and only where the order of
-    insertion counts and rows of before get a new part.
+    Appends conflict with nothing else, so no other check covers them. One LIST, and only if the
+    order of insertion matters and existing rows get a new part.
     """
     spans = [m.order() for m in change.adds if m.o is not None]
     if not table.settings.primary_key or not spans:
@@ -278,8 +278,8 @@ def _refuse_late_append(table: Table, base: Base, change: Change) -> None:
         if any(first <= at <= last for first, last in spans):
             raise CommitConflictError(
                 f"append {key} landed late, with a time at or between those of parts that "
-                f"this {change.op} puts together",
-                next_step="run it again: it plans on what is there now",
+                f"this {change.op} combines",
+                next_step="run it again: it is planned on the current state",
             )
 
 
@@ -290,9 +290,9 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     properties = change.properties or base.properties or from_settings(table.settings)
-    said = _said(base, change, properties, seq, t, now)
-    mended = _folds(snapshot, change, (*own, *said), purged)
-    keys = mended.folds
+    records = _properties_records(base, change, properties, seq, t, now)
+    repair = _folds(snapshot, change, (*own, *records), purged)
+    keys = repair.folds
     others = waits(snapshot.properties, table.settings, now)
     folded = fold.fold(
         snapshot,
@@ -305,15 +305,15 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     )
     content = LogContent(
         t=t,
-        schema=dict(mended.line),
+        schema=dict(repair.line),
         markers=[*own, *folded.markers],
         tombstones=list(folded.tombstones),
         deletes=_records(change, folded.deletes, seq, t),
-        properties=said,
+        properties=records,
         other=[*folded.other, *_dates(snapshot, now, t)],
         x=TxnMark(seq, txn, change.op, purged, folded.standing),
     )
-    _check(table, base, change, content, mended)
+    _check(table, base, change, content, repair)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
     header = _header(table, base, change, run, counts, content)
     return _Draft(header, content, codec.encode(content))
@@ -339,12 +339,12 @@ def _header(
     )
 
 
-def _said(
+def _properties_records(
     base: Base, change: Change, properties: Properties, seq: int, t: int, now: int
 ) -> list[PropertiesRecord]:
-    """What the log file says of the table: all that is needed, whatever it folds.
+    """Return the properties records for the log file: all that are needed, whatever it folds.
 
-    So the newest log file alone says it, also where a client of version 1 has folded the others.
+    So the newest log file alone states them, even if a client of version 1 has folded the others.
     """
     known = base.snapshot.properties
     if change.properties is None and current(known) == properties and not disagree(known):
@@ -356,10 +356,10 @@ def _said(
 
 
 def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
-    """Return when log files took effect that are dated far ahead and of which no record says it.
+    """Return the records of when log files dated far ahead took effect, where there is none yet.
 
-    The transaction itself is among them: it took effect after everything that it is dated after,
-    also where this machine's clock is behind.
+    The transaction itself is included: it took effect after everything that it is dated after,
+    even if this machine's clock is behind.
     """
     known = dated.recorded(snapshot.other)
     found = {at: seen for at, seen in snapshot.dated.items() if known.get(at) != seen}
@@ -376,7 +376,7 @@ def _dates(snapshot: Snapshot, now: int, t: int) -> list[bytes]:
 
 
 def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list[Delete]:
-    """The change's own, then those of folded log files and those that it keeps, each once."""
+    """Return the records of the change, of folded log files, and those it keeps, each once."""
     own = [msgspec.structs.replace(delete, seq=seq, t=t) for delete in change.deletes]
     return list({d.id: d for d in (*own, *folded, *change.keeps)}.values())
 
@@ -384,7 +384,7 @@ def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list
 def _folds(
     snapshot: Snapshot, change: Change, own: Iterable[Marker | PropertiesRecord], purged: int
 ) -> Mended:
-    """Which log files to fold, and the schema line that stands for theirs."""
+    """Choose the log files to fold, and the schema line that replaces theirs."""
     if change.mend is not None:
         return change.mend(snapshot)
     own_bytes = sum(len(marker_json(m)) for m in own if isinstance(m, Marker))
@@ -394,18 +394,18 @@ def _folds(
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
     if change.columns is None:
-        # Of a change of the schema it is the first line that shows it.
+        # For a change of the schema this is the first line that shows it.
         return line_now(split(change.deletes)[1], snapshot.schema, -1)
     known = SchemaUnion()
     known.add("the table", snapshot.schema)
-    step = "run it again: it looks at the rows anew"  # an append was quicker to name the column
+    step = "run it again: it checks the rows again"  # an append added the column first
     columns = as_known(change.columns, known.columns)
     known.add(f"the rows of this {change.op}", columns, next_step=step)
     return known.columns
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:
-    """The new parts, alive, and the replaced ones, dead."""
+    """Return the markers of the new parts, alive, and of the replaced ones, dead."""
     new = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
     applied = {d.id for d in change.deletes}
     clean = [
@@ -415,16 +415,16 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
         for m in (snapshot.live[p] for p in change.clean if p in snapshot.live)
     ]
     gone = (fold.with_sequence(snapshot, snapshot.parts[p]) for p in change.replaces)
-    return [*new, *clean, *(bury(marker, t) for marker in gone)]
+    return [*new, *clean, *(mark_dead(marker, t) for marker in gone)]
 
 
-def _check(table: Table, base: Base, change: Change, content: LogContent, mended: Mended) -> None:
+def _check(table: Table, base: Base, change: Change, content: LogContent, repair: Mended) -> None:
     candidate = invariants.Candidate(
         base=base.snapshot,
         content=content,
         replaces=frozenset(change.replaces),
         adds=frozenset(m.p for m in change.adds),
-        folds=frozenset(mended.folds),
-        gone=mended.gone,
+        folds=frozenset(repair.folds),
+        gone=repair.gone,
     )
     invariants.check(candidate, table.paths)

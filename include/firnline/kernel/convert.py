@@ -1,4 +1,4 @@
-"""Checks of values: that they survive a conversion to another type, that they meet a condition."""
+"""Checks of values: that they survive a conversion to another type, or meet a condition."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _WHOLE = {
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
 }
 _SHOWN = 60
-"""Characters of a sample value."""
+"""Maximum characters of a sample value."""
 
 
 def check_values(
     connection: duckdb.DuckDBPyConnection, inputs: Inputs, keys: Mapping[str, str]
 ) -> None:
-    """Look at every value that is converted.
+    """Check every value that is converted.
 
     Args:
         connection: the task's database.
         inputs: its staged files.
-        keys: path of a staged file -> key of the input.
+        keys: key of the input by path of a staged file.
 
     Raises:
         InputError: a value that the wanted type cannot hold exactly (PartSchemaError); names the
-            part, the column, how many and one of them.
+            part, the column, the number of such values and one of them.
     """
     for group in inputs.staged:
         for made in group.converted.values():
@@ -68,17 +68,17 @@ def _check(
 
 
 def _changed(made: Converted) -> str:
-    """A condition that is true for values ``v`` that would not be the same in the other type."""
+    """Return a condition that is true for values ``v`` that the other type would change."""
     new = f"TRY_CAST(v AS {made.wanted})"
     if made.stored != "VARCHAR":
-        # There and back: rounding, overflow, a time of day that is cut off.
+        # There and back: finds rounding, overflow, and a time of day that is cut off.
         return f"{new} IS NULL OR TRY_CAST({new} AS {made.stored}) IS DISTINCT FROM v"
-    # A text may spell a value in many ways ('01', '1.0', '2013-1-5'): only what is read counts.
+    # A text may spell a value in many ways ('01', '1.0', '2013-1-5'): only the parsed value counts.
     wanted = parse_sql_type(made.wanted)
     kind = "" if wanted is None else wanted.name
     wider: tuple[str, ...] = ()
     if kind in _WHOLE or kind == "DECIMAL":
-        # Exact to nine places, and as near as a float beyond.
+        # Exact to nine places, and to the precision of a float beyond.
         wider = ("DECIMAL(38,9)", "DOUBLE")
     elif kind == "DATE":
         wider = ("TIMESTAMP",)
@@ -99,7 +99,7 @@ _ROWS = "_rows"
 
 
 class RowCheck:
-    """Asks of Arrow tables, one after the other, which rows break a condition."""
+    """Finds rows of Arrow tables that violate a condition."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -107,15 +107,15 @@ class RowCheck:
     def breaking(
         self, rows: pa.Table, condition: str, columns: Sequence[str]
     ) -> tuple[int, tuple[object, ...]]:
-        """How many rows the condition is not true for, and what one of them has.
+        """Return the number of rows for which the condition is not true, and the values of one.
 
         Args:
-            rows: in the types of a part.
-            condition: as ``predicate.to_sql`` makes it; false and null both break it.
-            columns: of ``rows``, whose values are wanted.
+            rows: rows in the types of a part.
+            condition: as ``predicate.to_sql`` makes it; false and null both violate it.
+            columns: columns of ``rows`` whose values are returned.
 
         Returns:
-            number of rows; values of ``columns`` of the first of them, () without one.
+            Number of rows; values of ``columns`` of the first of them, () without one.
         """
         shown = ", ".join(quote_name(column) for column in columns)
         self._connection.register(_ROWS, rows)
@@ -133,6 +133,6 @@ class RowCheck:
 
 @contextmanager
 def row_check(scratch: Path) -> Iterator[RowCheck]:
-    """A database for checks. ``scratch``: a folder of the caller's."""
+    """Open a database for checks. ``scratch``: a folder of the caller's."""
     with open_duckdb(scratch, _MEMORY, 1) as connection:
         yield RowCheck(connection)

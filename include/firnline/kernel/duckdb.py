@@ -1,4 +1,4 @@
-"""DuckDB as a library in one task: set up, closed in, and within its memory."""
+"""DuckDB as a library in one task: set up, confined, and within its memory."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pathlib import Path
 import duckdb
 
 MEMORY_SHARE = 0.75
-"""DuckDB's ``memory_limit`` as a part of ``kernel_memory``.
+"""DuckDB's ``memory_limit`` as a fraction of ``kernel_memory``.
 
-Beside it stand the pages of DuckDB's own code (30 MiB), what its allocator keeps for a second after
-it was given back (10 to 45 MiB) and the C library's heap (staging, compression; 20 to 60 MiB):
-measured, 70 to 130 MiB in all. They hardly depend on ``kernel_memory``. Still the least
+The rest is for the pages of DuckDB's own code (30 MiB), memory that its allocator keeps for a
+second after it was freed (10 to 45 MiB) and the C library's heap (staging, compression; 20 to 60
+MiB): measured, 70 to 130 MiB in all. They hardly depend on ``kernel_memory``. Still the smallest
 ``kernel_memory``, 128 MiB, gets its 96 MiB: with 80 a sort of 300 MiB of Parquet failed.
 """
 _ROW_GROUP_SHARES = (1 / 16, 1 / 64)
-"""Bytes of one row group in memory, as a part of ``kernel_memory`` and shared by the threads: first
-this, then, when memory did not suffice, that."""
+"""Bytes of one row group in memory, as fractions of ``kernel_memory`` and shared by the threads: at
+the first attempt, and at the second if memory did not suffice."""
 _DICTIONARY_SHARE = 1 / 4
-"""The same of the dictionaries of ``merge.bloom_filters.max_distinct``, at first."""
+"""The same for the dictionaries of ``merge.bloom_filters.max_distinct``, at the first attempt."""
 _MIN_LIMIT = 48 * 2**20
-"""Below this DuckDB cannot hold the pages of a single sort."""
+"""Bytes below which DuckDB cannot hold the pages of a single sort."""
 
 
 @contextmanager
 def open_duckdb(
     scratch: Path, memory: int, threads: int, spill: str = "spill"
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory that may spill to and read ``scratch`` and nothing else.
+    """Open an in-memory database that can access only ``scratch``, for spilling and reading.
 
     Args:
         scratch: the task's folder.
         memory: ``kernel_memory``, bytes.
         threads: worker threads.
-        spill: folder in ``scratch`` where it spills; each database needs its own.
+        spill: folder in ``scratch`` for spilled data; each database needs its own.
     """
     spill_folder = scratch / spill
     spill_folder.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def open_duckdb(
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
-            "python_enable_replacements": False,  # a table's name is no variable of this process
+            "python_enable_replacements": False,  # a table name is not a Python variable
         }
     )
     try:
@@ -67,23 +67,23 @@ def open_duckdb(
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How frugally an output is written."""
+    """Resource limits of one attempt to write an output."""
 
     threads: int
     row_group_bytes: int
-    """The most bytes (in memory, not in the file) a row group may have: rows of a kilobyte would
-    otherwise make row groups of a gigabyte."""
+    """Maximum bytes (in memory, not in the file) of a row group: rows of a kilobyte would otherwise
+    make row groups of a gigabyte."""
     dictionary_bytes: int
-    """The most bytes for the dictionaries of one row group, when they are to be larger than
-    DuckDB's own limit; 0: they are not to."""
+    """Maximum bytes for the dictionaries of one row group, if they may exceed DuckDB's own limit;
+    0: they may not."""
 
 
 def tries(memory: int, threads: int) -> tuple[Try, Try]:
-    """The way to write, and the way when memory did not suffice for the first.
+    """Return the limits of the first attempt, and of the second if memory did not suffice.
 
-    A sort on disk keeps 2,048 rows of each run in memory, for every thread, and leaves the writer
-    what remains, which needs twice a row group. Measured: rows of 2 KB, 1.9 GiB, ``kernel_memory``
-    512 MiB take the second way.
+    A sort on disk keeps 2,048 rows of each run in memory, for every thread, and leaves the rest to
+    the writer, which needs twice a row group. Measured: rows of 2 KB, 1.9 GiB, ``kernel_memory``
+    512 MiB need the second attempt.
     """
     large, small = _ROW_GROUP_SHARES
     return (
@@ -97,21 +97,21 @@ def tries(memory: int, threads: int) -> tuple[Try, Try]:
 
 
 def quote_text(text: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quote_list(paths: list[Path]) -> str:
-    """A list of file names as SQL."""
+    """Return a list of file names as SQL."""
     return "[" + ", ".join(quote_text(str(path)) for path in paths) + "]"
 
 
 _POLL_S = 0.2
-"""How often a running query looks whether it shall stop."""
+"""Interval in seconds at which a running query checks if it must stop."""
 
 
 def never() -> bool:
-    """For callers who never ask a kernel to stop."""
+    """Return False, for callers that never stop a kernel."""
     return False
 
 
@@ -119,7 +119,7 @@ def never() -> bool:
 def interrupted_when(
     stopped: Callable[[], bool], connection: duckdb.DuckDBPyConnection
 ) -> Iterator[None]:
-    """Interrupt what runs on the connection as soon as ``stopped`` says so."""
+    """Interrupt the connection as soon as ``stopped`` returns True."""
     if stopped is never:
         yield
         return

@@ -1,4 +1,4 @@
-"""What runs merge kernels: this process, a Spark application, a simulation."""
+"""Interface of the engines that run merge kernels: this process, Spark, a simulation."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from firnline.kernel.task import KernelResult, KernelTask
 
 
 class Engine(Protocol):
-    """Distributes groups over whatever it has."""
+    """Distributes groups over its workers."""
 
     @property
     def application_id(self) -> str:
-        """What the cluster calls this run, for the history; empty without a cluster."""
+        """The cluster's id of this run, for the history; empty without a cluster."""
         ...
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
-        """Results as groups complete, in any order, one per task.
+        """Yield results as groups complete, in any order, one per task.
 
-        None at least once a second while nothing completes: the caller commits what is done so
-        far by the clock, and must not wait for the slowest group to do so. A group that fails is
-        a result with an error; the others go on. Closing the iterator cancels what still runs.
+        None at least once a second while nothing completes: the caller commits finished groups by
+        the clock, and must not wait for the slowest group to do so. A group that fails is a result
+        with an error; the others continue. Closing the iterator cancels unfinished groups.
         """
         ...
 
 
 @contextmanager
 def running(engine: Engine, tasks: Sequence[KernelTask]) -> Iterator[Iterator[KernelResult | None]]:
-    """Give ``Engine.run`` of these tasks; what still runs at the end, or at an error, is stopped.
+    """Yield the iterator of ``Engine.run``; unfinished groups are stopped at the end or on error.
 
-    By then: an iterator that is only dropped is closed once nobody holds the error any more.
+    Closed explicitly: an iterator that is only dropped lives as long as the error refers to it.
     """
     results = engine.run(tasks)
     try:

@@ -1,4 +1,4 @@
-"""What DuckDB and the operating system raise, in the terms of the one tree of errors."""
+"""Translate errors of DuckDB and the operating system into firnline's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 from firnline.errors import FirnlineError, KernelError, PartUnreadableError, ScratchFullError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# DuckDB gives the system's text and no number; the last two are its own limit on spilled bytes.
+# DuckDB gives the system's text but no number; the last two are its own limit on spilled bytes.
 _NO_SPACE_TEXTS = (
     "no space left on device",
     "disk quota exceeded",
@@ -21,7 +21,7 @@ _NO_SPACE_TEXTS = (
 
 
 def scratch_full(folder: Path, error: BaseException) -> ScratchFullError | None:
-    """The error for a full disk when ``error`` says that, else None."""
+    """Return the error for a full disk if ``error`` means that, else None."""
     full = isinstance(error, OSError) and error.errno in _NO_SPACE
     if not full and isinstance(error, duckdb.Error):
         full = any(text in str(error).lower() for text in _NO_SPACE_TEXTS)
@@ -29,7 +29,7 @@ def scratch_full(folder: Path, error: BaseException) -> ScratchFullError | None:
 
 
 def disk_full(folder: Path) -> ScratchFullError:
-    """The error for a scratch folder without space."""
+    """Return the error for a scratch folder without space."""
     return ScratchFullError(
         f"the scratch folder {folder} is full",
         next_step="free space there or point --scratch (or spark.local.dir) at a larger disk; a "
@@ -38,19 +38,19 @@ def disk_full(folder: Path) -> ScratchFullError:
 
 
 def unreadable(key: str, error: BaseException) -> PartUnreadableError:
-    """The error for an input that Parquet readers do not accept."""
+    """Return the error for an input that Parquet readers do not accept."""
     reason = first_line(error)
     return PartUnreadableError(
-        f"part {key} does not read as Parquet ({reason})",
+        f"part {key} is not readable as Parquet ({reason})",
         next_step="restore the object from a backup or a version of the bucket, or drop the part",
     )
 
 
 def kernel_fault(what: str, error: BaseException) -> FirnlineError:
-    """The error for anything that is no fault of the input or the disk; names the cause."""
+    """Return the error for a fault of neither input nor disk; names the cause."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return KernelError(
-            f"{what} does not fit the memory of its kernel ({first_line(error)})",
+            f"{what} does not fit into the memory of its kernel ({first_line(error)})",
             next_step="raise merge.kernel_memory (and the executor's memory with it)",
         )
     return KernelError(
@@ -60,7 +60,7 @@ def kernel_fault(what: str, error: BaseException) -> FirnlineError:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without DuckDB's prefix: users read sentences."""
+    """Return the first line of an error's text, without DuckDB's prefix."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     head, _, tail = lines[0].partition(" Error: ")
     return (tail if tail and len(head) < 24 else lines[0]).rstrip(".")

@@ -1,4 +1,4 @@
-"""What the staged files hold, from their footers, and whether it fits the table."""
+"""Read the footers of staged files, and check that their columns fit the table."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Staged:
 
     paths: tuple[Path, ...]
     columns: frozenset[str]
-    """Those of the table that the files have, by ``fold_name``."""
+    """Columns of the table that the files have, by ``fold_name``."""
     where_hidden: str | None
     converted: Mapping[str, Converted]
-    """``fold_name`` of a column of the table -> of what it is made; they are among ``columns``."""
+    """Their conversions, by ``fold_name`` of a column of the table; all are among ``columns``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Inputs:
 
     staged: tuple[Staged, ...]
     rows_of: Mapping[Path, int]
-    """By the footers."""
+    """Number of rows by file, from the footers."""
     left_out: tuple[str, ...]
     """Columns of files that only their path has (``fit.not_data``)."""
     stored: Mapping[str, tuple[str, str]]
-    """fold_name -> (column, type that Parquet gives back for the table's type)."""
+    """fold_name -> (column, type that Parquet returns for the table's type)."""
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Number of rows of all files."""
         return sum(self.rows_of.values())
 
     def only(self, wanted: Collection[Path]) -> Inputs:
-        """Those of some files."""
+        """Return the inputs of some of the files."""
         staged = (
             replace(group, paths=tuple(path for path in group.paths if path in wanted))
             for group in self.staged
@@ -73,7 +73,7 @@ def read_footers(
     without regard to the case of ASCII letters.
 
     Raises:
-        InputError: a file is no Parquet (PartUnreadableError), or has a column twice, of another
+        InputError: a file is not Parquet (PartUnreadableError), or has a column twice, of another
             type than the table's, or that the table does not have (PartSchemaError).
     """
     keys = {str(path): source.key for path, source in zip(paths, task.inputs, strict=True)}
@@ -83,7 +83,7 @@ def read_footers(
         ).fetchall()
         shapes = _shapes(connection, paths)
     except duckdb.Error as error:
-        raise culprit(keys, error, connection) from error
+        raise attribute_error(keys, error, connection) from error
     path = paths[0].parent / "types.parquet"
     wanted = stored_types(connection, task.columns, path)
     path.unlink()
@@ -112,9 +112,9 @@ def check_keys(
     """Compare the columns of the key file with the table's.
 
     Raises:
-        InputError: the file is no Parquet (PartUnreadableError), or a column is missing or of
-            another type than the table's (PartSchemaError): values that are changed to fit might
-            equal other rows than were meant.
+        InputError: the file is not Parquet (PartUnreadableError), or a column is missing or of
+            another type than the table's (PartSchemaError): values converted to fit might equal
+            other rows than intended.
     """
     if task.keys is None:
         return
@@ -137,7 +137,7 @@ def check_keys(
 
 
 def _shapes(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, _Shape]:
-    """A value per file that is equal where names and types are."""
+    """Return a value per file; files with the same names and types have equal values."""
     shapes: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for path, *element in connection.execute(
         "SELECT file_name, name, type, type_length, repetition_type, num_children, converted_type,"
@@ -148,7 +148,7 @@ def _shapes(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[st
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, path: Path, key: str) -> list[tuple[str, str]]:
-    """Names (as the file has them) and types (as DuckDB reads them) of a file's columns."""
+    """Return names (as in the file) and types (as DuckDB reads them) of a file's columns."""
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {scan([path])}").fetchall()
         # DESCRIBE renames the second of two columns with one name.
@@ -156,12 +156,12 @@ def _describe(connection: duckdb.DuckDBPyConnection, path: Path, key: str) -> li
             "SELECT name, num_children FROM parquet_schema(" + quote_text(str(path)) + ")"
         ).fetchall()
     except duckdb.Error as error:
-        raise culprit({str(path): key}, error, connection) from error
+        raise attribute_error({str(path): key}, error, connection) from error
     return list(zip(_top_level(names), (row[1] for row in described), strict=True))
 
 
 def _top_level(rows: list[tuple[str, int | None]]) -> list[str]:
-    """The columns among a schema's elements, which are listed depth first after the root."""
+    """Return the top-level columns of a schema, whose elements are listed depth first."""
     names, skip = [], 0
     for name, children in rows[1:]:
         if skip == 0:
@@ -175,10 +175,10 @@ def _top_level(rows: list[tuple[str, int | None]]) -> list[str]:
 def stored_types(
     connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[str, str]], path: Path
 ) -> dict[str, tuple[str, str]]:
-    """fold_name -> (column, type that Parquet gives back for the table's type).
+    """Return fold_name -> (column, type that Parquet returns for the table's type).
 
-    Parquet does not know every type: an ENUM comes back as VARCHAR, a HUGEINT as DOUBLE. Writing
-    a file of no rows to ``path`` and reading its types says so without a list of our own.
+    Parquet does not have every type: an ENUM is read as VARCHAR, a HUGEINT as DOUBLE. Writing a
+    file without rows to ``path`` and reading its types avoids a list of our own.
     """
     nulls = ", ".join(
         f"CAST(NULL AS {sql_type(connection, name, kind)}) AS {quote_name(name)}"
@@ -193,7 +193,7 @@ def stored_types(
 
 
 def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -> str:
-    """A table function that reads files of one schema, and columns from nothing but the files.
+    """Return a table function that reads files of one schema, with columns from the files only.
 
     Args:
         paths: files.
@@ -204,42 +204,42 @@ def scan(paths: list[Path] | tuple[Path, ...], name_column: str | None = None) -
 
 
 _REWRITE = (
-    "see with `firnline verify --deep` whether other parts are like it; `firnline schema fix` with "
-    "--all-parts mends a column, `firnline drop` drops the partition"
+    "check with `firnline verify --deep` if other parts are like it; `firnline schema fix` with "
+    "--all-parts repairs a column, `firnline drop` drops the partition"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A column of files that becomes one of another type or name."""
+    """A column of files that is converted to another type or name."""
 
     column: str
-    """As the table called it before, or the files do."""
+    """Its earlier name in the table, or its name in the files."""
     value: str
     """Its value in a row of the files, as SQL."""
     stored: str
-    """Its type there."""
+    """Its type in the files."""
     wanted: str
-    """The type it gets, as DuckDB spells it."""
+    """The target type, as DuckDB spells it."""
     exact: bool = False
-    """Whether the type is wider: no value can be lost."""
+    """True if the target type is wider: no value can be lost."""
 
     @property
     def sql(self) -> str:
-        """The new value of a row."""
+        """The converted value of a row, as SQL."""
         return f"CAST({self.value} AS {self.wanted})"
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A column of a file by the name that the table has for it."""
+    """A column of a file under the name that the table has for it."""
 
     name: str
     kind: str
     value: str
-    """In a row of the file, as SQL."""
+    """Its value in a row of the file, as SQL."""
     moved: bool
-    """Whether it has another name in the file."""
+    """True if it has another name in the file."""
 
 
 def fit(
@@ -252,19 +252,19 @@ def fit(
 ) -> tuple[frozenset[str], dict[str, Converted]]:
     """Compare the columns of a file with the table's.
 
-    A narrower type than the table's is taken in all the same: it loses nothing, and an append that
-    had not heard of a wider one yet may have written it.
+    A narrower type than the table's is accepted: it loses nothing, and an append that did not know
+    of a wider one yet may have written it.
 
     Args:
         connection: the task's database.
         task: the group.
-        key: of the part, for errors.
+        key: key of the part, for errors.
         described: (name, type as DuckDB reads it) of the file's columns.
-        sources: which of them go by other names in the table.
+        sources: columns that have other names in the table.
         wanted: see ``inputs.stored_types``.
 
     Returns:
-        the table's columns that the file has, by ``fold_name``, and of what those are made that
+        The table's columns that the file has, by ``fold_name``, and the conversions of those that
         are not found under their own name and type.
 
     Raises:
@@ -293,7 +293,7 @@ def fit(
 
 
 def not_data(task: KernelTask, described: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the columns of a file that its path has and the table does not: they are left out."""
+    """Return columns of a file that its path has and the table does not; they are left out."""
     known = {fold_name(name) for name, _ in task.columns}
     known |= {fold_name(each.column) for each in task.conversions}
     path = {fold_name(name) for name in path_columns(task.partition)} - known
@@ -320,7 +320,7 @@ def _problem(
 
 
 def _held(described: Sequence[tuple[str, str]], sources: Sequence[Source]) -> list[_Held]:
-    """The columns of a file that the table sees, under its names."""
+    """Return the columns of a file that the table knows, under the table's names."""
     hidden = {fold_name(source.column) for source in sources}
     hidden |= {fold_name(name) for source in sources for name in source.names}
     found = [
@@ -341,7 +341,7 @@ def _held(described: Sequence[tuple[str, str]], sources: Sequence[Source]) -> li
 
 
 def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> str:
-    """DuckDB's own spelling of a type from a log file, which is text that anybody may write.
+    """Return DuckDB's spelling of a type from a log file, which may contain any text.
 
     Raises:
         PartSchemaError: it is not a type.
@@ -352,7 +352,7 @@ def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> s
         raise PartSchemaError(
             f"column {column!r} has the type {kind!r} in the table's schema, which DuckDB "
             f"{duckdb.__version__} does not know",
-            next_step="see `firnline schema show` for what the table has, and give the column "
+            next_step="see `firnline schema show` for the table's columns, and give this column "
             "another type with `firnline schema fix --all-parts`",
         ) from error
 
@@ -360,18 +360,18 @@ def sql_type(connection: duckdb.DuckDBPyConnection, column: str, kind: str) -> s
 _ROWS = 10_000
 
 
-def culprit(
+def attribute_error(
     keys: Mapping[str, str], error: duckdb.Error, connection: duckdb.DuckDBPyConnection
 ) -> InputError | duckdb.Error:
-    """The input at fault, or the error itself when none is.
+    """Attribute an error to an input: return an InputError, or the error if no input caused it.
 
-    DuckDB names the file in every error about one, but for damage that its Parquet reader did not
-    expect, which is a bare ``Error``: then each file is read by itself.
+    DuckDB names the file in every error about one, except for damage that its Parquet reader did
+    not expect, which is a bare ``Error``: then each file is read separately.
 
     Args:
-        keys: staged file -> key.
-        error: what a statement over these files ended with.
-        connection: where it ran; nothing runs there now.
+        keys: key by staged file.
+        error: the error of a statement over these files.
+        connection: the connection on which it ran; it must be idle.
     """
     found = next((path for path in keys if path in str(error)), None)
     if found is None and type(error) is duckdb.Error:
@@ -388,7 +388,7 @@ def culprit(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.Error | None:
-    """What reading all of a file ends with."""
+    """Read all of a file; return the error, if any."""
     try:
         rows = connection.execute(f"FROM read_parquet({quote_text(path)})")
         while rows.fetchmany(_ROWS):
@@ -399,6 +399,6 @@ def _read(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.Error | No
 
 
 def _without(path: str, key: str, error: duckdb.Error) -> Exception:
-    """The same text without the scratch path, which would tell the user nothing."""
+    """Return the text without the scratch path, which means nothing to the user."""
     text = str(error).replace(f'Failed to read file "{path}": ', "").replace(path, key)
     return RuntimeError(text)

@@ -1,4 +1,4 @@
-"""Groups merged by threads of this process: the command line without Spark, and small tables."""
+"""Merge groups in threads of this process: the command line without Spark, and small tables."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.store.base import Store
 
 TICK_S = 1.0
-"""How long the caller waits in vain before it is told so (``Engine.run``)."""
+"""Seconds without a result after which the caller gets None (``Engine.run``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
-    """Runs kernels in threads; DuckDB does its work outside Python's lock.
+    """Runs kernels in threads; DuckDB works outside Python's lock.
 
     Args:
-        open_store: makes a store of its own for every task, so that requests are counted by task.
+        open_store: opens a separate store for every task, so that requests are counted by task.
         scratch: local folder for staging and spilling.
-        ids: names outputs.
-        clock: dates and measures.
-        parallel: tasks at a time; memory is ``parallel`` x ``kernel_memory``.
+        ids: source of the outputs' names.
+        clock: source of dates and durations.
+        parallel: number of concurrent tasks; memory is ``parallel`` x ``kernel_memory``.
     """
 
     open_store: Callable[[], Store]
@@ -38,11 +38,11 @@ class LocalEngine:
 
     @property
     def application_id(self) -> str:
-        """No cluster, no name."""
+        """Return an empty string: there is no cluster."""
         return ""
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
-        """See ``Engine.run``. Leaving the iterator early stops what still runs."""
+        """Run the tasks; see ``Engine.run``. Closing the iterator early stops running tasks."""
         stop = threading.Event()
 
         def one(task: KernelTask) -> KernelResult:

@@ -1,9 +1,9 @@
-"""One group becomes one part, or a clustered few: stage, check, produce, upload.
+"""Merge one group into one part, or several clustered ones: stage, check, produce, upload.
 
-Memory: the process grows by at most 1.3 times ``kernel_memory`` (64 MiB more than it, where that is
+Memory: the process grows by at most 1.3 times ``kernel_memory`` (or 64 MiB more than it, if that is
 more) over what it had when the task began, whatever the size of the group (figures in
-docs/operations.md). A sort that is larger goes to disk; scratch then holds the inputs, the spilled
-rows and the output, about three times the inputs.
+docs/operations.md). A larger sort spills to disk; scratch then holds the inputs, the spilled rows
+and the output, about three times the inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from firnline.ids import Ids
 from firnline.kernel.convert import check_values
 from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
-from firnline.kernel.inputs import check_keys, culprit, read_footers
+from firnline.kernel.inputs import attribute_error, check_keys, read_footers
 from firnline.kernel.outputs import Produced, Producer, Written
 from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
 from firnline.kernel.task import KernelResult, KernelTask
@@ -31,7 +31,7 @@ from firnline.store.base import Store
 from firnline.types.sql import fold_name
 
 _RESERVED = ("filename", "file_row_number")
-"""DuckDB's own columns of a scan, which say what was inserted last."""
+"""DuckDB's own columns of a scan, which show what was inserted last."""
 
 
 def merge_group(
@@ -42,18 +42,18 @@ def merge_group(
     clock: Clock,
     should_stop: Callable[[], bool] | None = None,
 ) -> KernelResult:
-    """Merge the parts of one group into one new part (or several that are clustered), or none.
+    """Merge the parts of one group into one new part (or several clustered ones), or none.
 
-    The inputs are read with one GET each and stay; the output is uploaded under a name that is made
-    here, so that two attempts at one task never write one object. Nothing is left on disk.
+    The inputs are read with one GET each and stay; the output is uploaded under a new name, so
+    that two attempts at one task never write one object. Nothing is left on disk.
 
     Args:
         task: the group; see KernelTask.
-        store: where the parts are; its counters are those of this task while it runs.
-        scratch: local folder for this and other tasks; made when missing.
-        ids: names the output.
-        clock: dates its name and measures the duration.
-        should_stop: asked now and then; once it says True the task ends with an error.
+        store: store of the parts; its counters are those of this task while it runs.
+        scratch: local folder for this and other tasks; created if missing.
+        ids: source of the output's name.
+        clock: source of its date, and of the duration.
+        should_stop: called from time to time; if it returns True the task ends with an error.
 
     Returns:
         The new parts and the row counts, each counted on its own (``rows_in`` by the footers,
@@ -71,8 +71,8 @@ def merge_group(
     except FirnlineError as error:
         result = _failed(task, error, None)
     except ImportError:
-        raise  # what this machine lacks is the fault of no group
-    except Exception as error:  # noqa: BLE001 -- named in the result; one group never stops others
+        raise  # a missing module on this machine is not the fault of a group
+    except Exception as error:  # noqa: BLE001 -- named in the result; a group never stops others
         result = _failed(task, kernel_fault(_name(task), error), None)
     return _with_costs(result, before, store.counters.as_dict(), clock.elapsed_ms() - began)
 
@@ -127,7 +127,7 @@ class _Merge:
     def _faults(
         self, keys: dict[str, str], connection: duckdb.DuckDBPyConnection
     ) -> Iterator[None]:
-        """Tell a broken input and a full disk from everything else that a query can fail of."""
+        """Separate errors of a broken input and a full disk from other failures of a query."""
         try:
             yield
         except duckdb.InterruptException as error:
@@ -137,7 +137,7 @@ class _Merge:
             if full is not None:
                 raise full from error
             if isinstance(error, duckdb.Error):
-                raise culprit(keys, error, connection) from error
+                raise attribute_error(keys, error, connection) from error
             raise
 
     def _stop_if_asked(self) -> None:
@@ -159,8 +159,8 @@ def _result(
     )
     if not task.only_touched:
         return result
-    untouched = tuple(source.key for source in task.inputs if source.key not in hidden)
-    return msgspec.structs.replace(result, untouched=untouched, rows_hidden=hidden)
+    unchanged = tuple(source.key for source in task.inputs if source.key not in hidden)
+    return msgspec.structs.replace(result, untouched=unchanged, rows_hidden=hidden)
 
 
 def _check_task(task: KernelTask) -> None:
@@ -185,7 +185,7 @@ def _check_task(task: KernelTask) -> None:
     if task.primary_key and known.intersection(_RESERVED):
         raise PartSchemaError(
             f"a table with a primary key has a column named {' or '.join(_RESERVED)}, which "
-            "DuckDB needs to tell what was inserted last",
+            "DuckDB needs to find out what was inserted last",
             next_step="rename the column",
         )
 

@@ -1,4 +1,4 @@
-"""Write the files that replace checked inputs; count all rows, and describe what was written."""
+"""Write the files that replace checked inputs; count all rows, and describe the outputs."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ class Written:
     path: Path
     bytes: int
     rows: int
-    """By its own footer, not by what was meant to be written."""
+    """From its own footer, not from the number of rows to write."""
     stats: Stats
 
 
 def describe(
     connection: duckdb.DuckDBPyConnection, path: Path, stats_columns: Sequence[str]
 ) -> Written:
-    """Rows and statistics of an output, from its footer and where that is silent by a query."""
+    """Return rows and statistics of an output, from its footer or else by a query."""
     footer = pq.read_metadata(path)
     stats = from_footer(footer, stats_columns)
-    silent = [name for name in stats_columns if name not in stats]
-    if silent:
-        stats |= _queried(connection, path, silent)
+    unknown = [name for name in stats_columns if name not in stats]
+    if unknown:
+        stats |= _queried(connection, path, unknown)
     return Written(path, path.stat().st_size, footer.num_rows, stats)
 
 
 def _queried(connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str]) -> Stats:
-    """Floats (a footer does not say whether there are NaNs) and texts too long for a footer.
+    """Query statistics of floats (a footer does not record NaNs) and texts too long for a footer.
 
-    The extremes go through the same code as the rows of an append: one place knows which bounds
-    have a form in the log. NaN is DuckDB's greatest float, so an extreme shows it.
+    The extremes use the same code as the rows of an append: one place knows which bounds have a
+    form in the log. NaN is DuckDB's greatest float, so an extreme shows it.
     """
     stats: Stats = {}
     for name in columns:
@@ -78,35 +78,35 @@ def _queried(connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What became of the rows of the touched files (all of them without ``only_touched``)."""
+    """Row counts and outputs of the rewritten files (all files without ``only_touched``)."""
 
     rows_in: int
     deleted: int
     deduplicated: int
     removed: int
     outputs: tuple[Written, ...]
-    """None when no row is left; more than one only of a clustered group."""
+    """Empty if no row is left; more than one only for a clustered group."""
     hidden: dict[Path, int]
-    """Of ``only_touched``: rows hidden in or removed from each touched file."""
+    """With ``only_touched``: rows hidden in or removed from each rewritten file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One task's work in its database."""
+    """Produces the outputs of one task in its database."""
 
     task: KernelTask
     connection: duckdb.DuckDBPyConnection
     folder: Path
     stopped: Callable[[], bool]
     stop_if_asked: Callable[[], None]
-    """Raises when the task was told to stop."""
+    """Raises if the task was told to stop."""
 
     def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
-        """Count what goes, write what stays.
+        """Count the rows that are removed, write those that stay.
 
         Args:
             paths: staged files, in the order of the task's inputs.
-            inputs: what they hold, checked.
+            inputs: their content, checked.
             keys: the staged key file.
         """
         types = dict(inputs.stored.values())
@@ -145,7 +145,7 @@ class Producer:
             yield self._output(number, each, metadata)
 
     def _losing(self, query: str | None) -> tuple[int, int]:
-        """Winners of their key that go: key tombstones, rows that ``keep`` takes away."""
+        """Count winning rows that are removed: key tombstones, and rows that ``keep`` removes."""
         if query is None:
             return 0, 0
         tombstones, removed = self.connection.execute(query).fetchall()[0]
@@ -154,7 +154,7 @@ class Producer:
     def _with_all_of_their_keys(
         self, inputs: Inputs, types: dict[str, str], keys: Path | None, hidden: dict[Path, int]
     ) -> dict[Path, int]:
-        """With a primary key all files are touched once one of them is."""
+        """With a primary key, rewrite all files if one of them is rewritten."""
         if not self.task.primary_key:
             return hidden
         if not hidden and self.task.keep_winners:
@@ -164,7 +164,7 @@ class Producer:
         return hidden and {path: hidden.get(path, 0) for path in inputs.rows_of}
 
     def _vanishing(self, query: str | None) -> tuple[Counter[str], dict[Path, int]]:
-        """Rows by what takes them away, and by file."""
+        """Count removed rows by cause, and by file."""
         which: Counter[str] = Counter()
         files: Counter[Path] = Counter()
         for name, path, count in self.connection.execute(query).fetchall() if query else ():
@@ -177,13 +177,13 @@ class Producer:
         return int(self.connection.execute(query).fetchall()[0][0])
 
     def _query(self, rows: str, inputs: Sequence[Path]) -> tuple[str, int]:
-        """Run the user's query once, into a file; returns its rows and their number.
+        """Run the user's query once, into a file; return its rows and their number.
 
-        Once, because it may call random() or now(); into a file, because the number has to be
-        known when the output is begun.
+        Once, because it may call random() or now(); into a file, because the number must be known
+        before the output is started.
         """
         task = self.task
-        # Named anew: the query may spell a name in other letters.
+        # Aliased: the query may spell a name in another case.
         columns = ", ".join(f"{quote_name(n)} AS {quote_name(n)}" for n, _ in task.columns)
         path = self.folder / "made.parquet"
         result = f"SELECT {columns} FROM {in_brackets(str(task.query))}"
@@ -236,13 +236,13 @@ class Producer:
         checked = self.task.query is not None or self.task.cluster is not None
         if checked and written.rows != count:
             raise KernelError(
-                f"{count} rows were made and {written.rows} of them were written",
+                f"{count} rows were to be written, and {written.rows} were written",
                 next_step="nothing was changed; report this with the log of the run",
             )
         return written
 
     def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
-        """Write rows to a file, more frugally when memory did not suffice; returns their number."""
+        """Write rows to a file, with less memory if it did not suffice; return their number."""
         first, last = tries(self.task.memory, self.task.threads)
         with suppress(duckdb.OutOfMemoryException):
             return self._count(copy_to(path, rows, self.task, metadata, first))
@@ -255,14 +255,14 @@ class Producer:
 
 
 def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:
-    """The task's metadata with ``replaces`` and ``o`` of the inputs that are taken.
+    """Return the task's metadata with ``replaces`` and ``o`` of the inputs that are rewritten.
 
-    Whoever rebuilds the log drops every part that another one replaces: an input that stays as it
-    is must not be among those.
+    A rebuild of the log drops every part that another one replaces: an input that stays unchanged
+    must not be listed there.
 
     Args:
         task: the group.
-        taken: for every input whether it goes into the output.
+        taken: for every input, True if it goes into the output.
     """
     if all(taken):
         return dict(task.metadata)
@@ -271,7 +271,7 @@ def metadata_of(task: KernelTask, taken: Sequence[bool]) -> dict[str, str]:
     orders = [source.order for source in compress(task.inputs, taken)]
     if known is None or None in orders or len(known.replaces) != len(task.inputs):
         raise KernelError(
-            f"group {task.group} does not say what its output is made from",
+            f"group {task.group} does not state which parts its output is made from",
             next_step="report this with the log of the run",
         )
     spans = [order for order in orders if order is not None]

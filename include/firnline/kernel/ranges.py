@@ -1,10 +1,10 @@
-"""Cut the rows of a group into key ranges, one output each, and bring them there (``cluster_by``).
+"""Split the rows of a group into key ranges, one output each (``cluster_by``).
 
 Cut points are quantiles of a sample of the keys. Every row is in exactly one range whatever the
 cut points are: a range is the number of the first cut point that the row is below, nulls being
 above everything. Rows are read once and written once, into one file per range; memory stays within
-the task's however large the group is, because every range is sorted by itself and the rows on their
-way are on disk.
+the task's however large the group is, because every range is sorted separately and intermediate
+rows are on disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from firnline.types.sql import fold_name, quote_name
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows of one output."""
+    """The rows of one output."""
 
     rows: str
     """Query for the columns of the table, in the order in which they are written."""
@@ -36,7 +36,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Spreader:
-    """One task's ranges in its database."""
+    """Splits the rows of one task into ranges, in its database."""
 
     task: KernelTask
     cluster: Cluster
@@ -45,15 +45,15 @@ class Spreader:
     stop_if_asked: Callable[[], None]
 
     def run(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range]:
-        """The ranges of a query's rows, in the order of their keys; none without a row.
+        """Return the ranges of a query's rows, in the order of their keys; none without rows.
 
         Args:
             rows: the rows that stay.
-            count: how many they are.
-            staged: files that are read no more once the rows are spread.
+            count: their number.
+            staged: files that are not needed any more once the rows are split.
 
         Raises:
-            KernelError: rows were lost or doubled on the way.
+            KernelError: rows were lost or doubled.
         """
         self.connection.execute(take_sample(self.cluster.columns, rows))
         keys = self._keys()
@@ -74,7 +74,7 @@ class Spreader:
             found = self._by_passes(keys, with_keys, number, len(cuts) + 1)
         if sum(each.count for each in found) != count:
             raise KernelError(
-                f"{count} rows were to be cut into ranges, and these have "
+                f"{count} rows were to be split into ranges, and these have "
                 f"{sum(each.count for each in found)}",
                 next_step="nothing was changed; report this with the log of the run",
             )
@@ -99,7 +99,7 @@ class Spreader:
         return distinct(self._fetch(cut_points(names, rows, count)))
 
     def _by_files(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
-        """One pass over the rows, which writes each range to a folder of its own."""
+        """Split the rows in one pass, which writes each range to a folder of its own."""
         place, name = self.folder / "ranges", free_name(self.task, "range_number")
         first, last = tries(self.task.memory, self.task.threads)
         query = f"SELECT *, {number} AS {quote_name(name)} FROM ({rows})"
@@ -131,7 +131,7 @@ class Spreader:
         )
 
     def _by_passes(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
-        """As many passes as ranges: rows too wide to be kept apart in memory."""
+        """Split the rows in one pass per range: for rows too wide to keep the ranges in memory."""
         found: list[Range] = []
         for index in range(count):
             one = f"SELECT * FROM ({rows}) WHERE {number} = {index}"
@@ -140,10 +140,10 @@ class Spreader:
         return found
 
     def _ordered(self, keys: Keys, rows: str) -> str:
-        """The table's own order within a part comes first; else that of the clusters."""
+        """Sort rows by the table's own order if it has one, else by the cluster keys."""
         columns = ", ".join(quote_name(name) for name, _ in self.task.columns)
         order = keys.order
-        if self.cluster.method == "hash":  # equal values side by side compress best
+        if self.cluster.method == "hash":  # equal values next to each other compress best
             order = ", ".join(f"{quote_name(c)} ASC NULLS LAST" for c in self.cluster.columns)
         if self.task.sort_by:
             order = ", ".join(
@@ -157,10 +157,10 @@ class Spreader:
 
 
 SAMPLE_ROWS = 20_000
-"""Keys a cut is decided on: the error of a range's share is about 1 %."""
+"""Number of sampled keys: the error of a range's share is about 1 %."""
 RANK_BITS = 6
-"""Per column of a z-order: 64 ranks, so that 2 columns tell 4,096 cells apart. More would cost
-DuckDB more time in planning than they save in reading."""
+"""Bits per column of a z-order: 64 ranks, so that 2 columns distinguish 4,096 cells. More would
+cost DuckDB more time in planning than they save in reading."""
 
 SAMPLE = "firnline_sample"
 
@@ -170,28 +170,28 @@ Cut = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What rows are clustered by."""
+    """The keys by which rows are clustered."""
 
     names: tuple[str, ...]
-    """Of the key columns."""
+    """Names of the key columns."""
     types: tuple[str, ...]
     made: str | None = None
-    """Expression that makes the one key column; None: they are columns of the table."""
+    """Expression of the single key column; None: they are columns of the table."""
 
     def rows(self, rows: str) -> str:
-        """Rows with their key columns."""
+        """Return rows with their key columns."""
         if self.made is None:
             return rows
         return f"SELECT *, {self.made} AS {quote_name(self.names[0])} FROM ({rows})"
 
     @property
     def order(self) -> str:
-        """What stands behind ORDER BY."""
+        """The expressions for ORDER BY."""
         return ", ".join(f"{quote_name(name)} ASC NULLS LAST" for name in self.names)
 
 
 def free_name(task: KernelTask, wish: str) -> str:
-    """A column name that the table does not have."""
+    """Return a column name that the table does not have."""
     taken = {fold_name(name) for name, _ in task.columns}
     while wish in taken:
         wish += "_"
@@ -199,7 +199,7 @@ def free_name(task: KernelTask, wish: str) -> str:
 
 
 def take_sample(columns: Sequence[str], rows: str) -> str:
-    """Statement that keeps some rows of a query, by chance, as the table ``SAMPLE``."""
+    """Return the statement that stores a random sample of a query's rows as table ``SAMPLE``."""
     listed = ", ".join(map(quote_name, columns))
     return (
         f"CREATE TEMP TABLE {SAMPLE} AS SELECT {listed} FROM ({rows})"
@@ -208,12 +208,12 @@ def take_sample(columns: Sequence[str], rows: str) -> str:
 
 
 def cut_points(names: Sequence[str], rows: str, count: int) -> str:
-    """Query for the ``count - 1`` cut points that make ``count`` equal shares of a sample.
+    """Return the query for the ``count - 1`` cut points of ``count`` equal shares of a sample.
 
     Args:
         names: key columns.
         rows: the sample, with these columns.
-        count: ranges.
+        count: number of ranges.
     """
     keys = ", ".join(map(quote_name, names))
     order = ", ".join(f"{quote_name(name)} ASC NULLS LAST" for name in names)
@@ -228,12 +228,12 @@ def cut_points(names: Sequence[str], rows: str, count: int) -> str:
 
 
 def distinct(cuts: Sequence[Cut]) -> list[Cut]:
-    """Cut points without those that repeat the one before: no row would lie between."""
+    """Return cut points without repetitions: no row would lie between equal ones."""
     return list(dict.fromkeys(cuts))
 
 
 def range_number(keys: Keys, cuts: Sequence[Cut]) -> str:
-    """Expression for the range of a row, 0 to ``len(cuts)``."""
+    """Return the expression for the range of a row, 0 to ``len(cuts)``."""
     cases = " ".join(
         f"WHEN NOT {_at_or_above(keys.names, keys.types, cut)} THEN {number}"
         for number, cut in enumerate(cuts)
@@ -242,7 +242,7 @@ def range_number(keys: Keys, cuts: Sequence[Cut]) -> str:
 
 
 def z_order(columns: Sequence[tuple[str, str]], cuts: Sequence[Sequence[Cut]]) -> str:
-    """Expression that interleaves the bits of the columns' ranks, the first column's on top.
+    """Return an expression that interleaves the bits of the columns' ranks, the first on top.
 
     Args:
         columns: (name, type) of each.
@@ -257,7 +257,7 @@ def z_order(columns: Sequence[tuple[str, str]], cuts: Sequence[Sequence[Cut]]) -
 
 
 def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> str:
-    """The spread bits of a value's rank: a binary search among the cut points."""
+    """Return an expression for the spread bits of a rank: a binary search in the cut points."""
     top = (1 << RANK_BITS) - 1
 
     def leaf(rank: int) -> int:
@@ -279,7 +279,7 @@ def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> 
 
 
 def _at_or_above(names: Sequence[str], types: Sequence[str], cut: Cut) -> str:
-    """Whether a row's key is at or above a cut point; true or false, never null."""
+    """Return a condition that a row's key is at or above a cut point; true or false, never null."""
     if not names:
         return "true"
     column, rest = quote_name(names[0]), _at_or_above(names[1:], types[1:], cut[1:])
@@ -290,8 +290,8 @@ def _at_or_above(names: Sequence[str], types: Sequence[str], cut: Cut) -> str:
 
 
 def literal(text: str, kind: str) -> str:
-    """A value from its text."""
-    # A NUL ends the statement for DuckDB's parser.
+    """Return a value as a literal, from its text."""
+    # A NUL character ends the statement for DuckDB's parser.
     pieces = ["'" + piece.replace("'", "''") + "'" for piece in text.split("\0")]
     return f"CAST(({' || chr(0) || '.join(pieces)}) AS {kind})"
 

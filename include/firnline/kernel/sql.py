@@ -1,4 +1,4 @@
-"""The statements of a merge: text only, nothing runs here."""
+"""Builds the SQL statements of a merge: text only, nothing is executed here."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from firnline.types.sql import fold_name, quote_name
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """One merge as SQL."""
+    """The SQL statements of one merge."""
 
     vanishing: str | None
-    """Counts the rows that deletes and keys hide (``deleted``) and that the filter takes away
-    (``removed``): rows of (which, path, count). None when nothing of the kind applies. The path is
-    empty unless the task is ``only_touched``."""
+    """Counts the rows hidden by deletes and keys (``deleted``) and removed by the filter
+    (``removed``): rows of (which, path, count). None if neither applies. The path is empty unless
+    the task is ``only_touched``."""
     primary_keys: str | None
-    """Counts the distinct primary keys of the rows that stay; None without a primary key."""
+    """Counts the distinct primary keys of the remaining rows; None without a primary key."""
     rows: str
-    """The rows that stay, one per primary key, in the order of their insertion."""
+    """The remaining rows, one per primary key, in the order of their insertion."""
     losing: str | None = None
-    """Counts of the rows that win their key those that go all the same: key tombstones, then rows
-    that ``keep`` takes away. None when none of that applies."""
+    """Counts the winning rows that are removed nevertheless: key tombstones, then rows that
+    ``keep`` removes. None if neither applies."""
 
 
 def statements(
     task: KernelTask, inputs: Inputs, types: dict[str, str], keys: Path | None = None
 ) -> Statements:
-    """The SQL of one task.
+    """Return the SQL statements of one task.
 
     Args:
         task: the group.
         inputs: its checked inputs.
-        types: column -> DuckDB's spelling of its type, for columns that a file lacks.
+        types: DuckDB's spelling of its type by column, for columns missing in a file.
         keys: the staged key file.
     """
     names = [name for name, _ in task.columns]
@@ -73,9 +73,9 @@ def _select(
     place: tuple[str, str] | None,
     path: str | None = None,
 ) -> str:
-    """All columns of the table from one scan, nulls for those the files lack."""
+    """Select all columns of the table in one scan, null for those that the files lack."""
     columns = [_column(name, types[name], group) for name in names]
-    # A file may spell a column in other letters than the table.
+    # A file may spell a column in another case than the table.
     selected = [
         f"{column} AS {quote_name(name)}" for column, name in zip(columns, names, strict=True)
     ]
@@ -97,7 +97,7 @@ def _column(name: str, kind: str, group: Staged) -> str:
 
 
 def _key_rows(task: KernelTask, path: Path | None) -> tuple[str, str] | None:
-    """The rows of the key file as ``k`` with a condition that joins them to rows named ``r``."""
+    """Return the key file's rows as ``k``, with a condition that joins them to rows named ``r``."""
     if task.keys is None or path is None:
         return None
     names = list(map(quote_name, task.keys.columns))
@@ -107,7 +107,7 @@ def _key_rows(task: KernelTask, path: Path | None) -> tuple[str, str] | None:
 
 
 def _visible(rows: str, group: Staged, keys: tuple[str, str] | None) -> str:
-    """Rows that neither a delete nor a key hides."""
+    """Select rows that neither a delete nor a key hides."""
     if group.where_hidden:
         rows = f"SELECT * FROM ({rows}) WHERE {stays(group.where_hidden)}"
     if keys:
@@ -124,7 +124,7 @@ def _staying(task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] |
 def _gone(
     task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None, path: str | None
 ) -> Iterator[str]:
-    """Counts of what ``_staying`` leaves out, asked the other way round."""
+    """Yield counts of the rows that ``_staying`` leaves out, with inverted conditions."""
     place = "''" if path is None else quote_name(path)
 
     def count(which: str, of: str) -> str:
@@ -143,7 +143,7 @@ def _gone(
 def _last_of_each_key(
     task: KernelTask, names: list[str], visible: str, place: tuple[str, str], inputs: Inputs
 ) -> str:
-    """One row per primary key, unless it loses all the same."""
+    """Select one row per primary key, unless it is removed nevertheless."""
     columns = ", ".join(map(quote_name, names))
     if not task.primary_key:
         return f"SELECT {columns} FROM ({visible})"
@@ -163,7 +163,7 @@ def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inpu
 
 
 def _winners(task: KernelTask, visible: str, place: tuple[str, str]) -> str:
-    """Of each key the row that wins, key tombstones included.
+    """Select of each key the row that wins, key tombstones included.
 
     Staged files are named by their number, so their names sort in insertion order.
     """
@@ -171,7 +171,7 @@ def _winners(task: KernelTask, visible: str, place: tuple[str, str]) -> str:
 
 
 def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str, str]:
-    """Which winners go: key tombstones that are forgotten, rows that ``keep`` takes away."""
+    """Return conditions of winners to remove: dropped key tombstones, rows not kept."""
     dead = f"{quote_name(task.deleted)} IS TRUE" if task.deleted else "false"
     paths = [path for group in inputs.staged for path in group.paths]
     old = [quote_text(str(p)) for p in paths if task.inputs[int(p.stem)].forget]
@@ -184,9 +184,10 @@ def _goes(task: KernelTask, place: tuple[str, str], inputs: Inputs) -> tuple[str
 
 
 def _count_keys(task: KernelTask, visible: str) -> str:
-    """Sorted and compared with the row before: DISTINCT keeps texts in memory, sorts go to disk.
+    """Count distinct keys by sorting: DISTINCT keeps texts in memory, sorts spill to disk.
 
-    As rows, because a lone null would not differ from the nothing before the first row.
+    Each key is compared with the one before as a row value, because a single null would not differ
+    from the missing value before the first row.
     """
     keys = _keys(task)
     return (
@@ -201,7 +202,7 @@ def _keys(task: KernelTask) -> str:
 
 
 def in_order(task: KernelTask, rows: str) -> str:
-    """Rows sorted as the table wants them."""
+    """Sort rows by the table's sort order."""
     if not task.sort_by:
         return rows
     return f"{rows} ORDER BY " + ", ".join(
@@ -217,10 +218,10 @@ def copy_to(
     metadata: dict[str, str] | None,
     how: Try,
 ) -> str:
-    """The statement that writes rows to a file.
+    """Return the statement that writes rows to a file.
 
-    With metadata it has the table's form and is an output; without, it is read once more and
-    goes: compression that costs little time is what counts.
+    With metadata the file is an output, in the table's format; without, it is read once more and
+    deleted, so it gets fast compression.
     """
     options = [
         "FORMAT parquet",
@@ -241,7 +242,7 @@ def copy_to(
 
 
 def _free_name(wish: str, taken: list[str]) -> str:
-    """A column name that the table does not have."""
+    """Return a column name that the table does not have."""
     folded = {fold_name(name) for name in taken}
     while wish in folded:
         wish += "_"
@@ -249,16 +250,16 @@ def _free_name(wish: str, taken: list[str]) -> str:
 
 
 _BYTES_PER_DISTINCT = 80
-"""What DuckDB allocates for a dictionary before it is filled, of a limit that is a power of 2.
-Measured as the least ``memory_limit`` that does: 26 MB of BIGINT, 44 MB of UUID for 524,288."""
+"""Bytes that DuckDB allocates per entry for an empty dictionary, whose limit is a power of 2.
+Measured as the smallest sufficient ``memory_limit``: 26 MB of BIGINT, 44 MB of UUID for 524,288."""
 _DECIMAL = re.compile(r"DECIMAL\s*\(.*?\)", re.IGNORECASE)
 
 
 def bloom_options(task: KernelTask, how: Try) -> list[str]:
-    """Options of the COPY that writes an output.
+    """Return bloom filter options of the COPY that writes an output.
 
-    DuckDB writes a filter for every column chunk that has a dictionary, and for no other; it cannot
-    be told for which columns. A chunk has a dictionary up to a number of distinct values, by
+    DuckDB writes a filter for every column chunk that has a dictionary, and for no other; the
+    columns cannot be chosen. A chunk has a dictionary up to a number of distinct values, by
     default a fifth of the row group's rows.
     """
     filters = task.bloom_filters
@@ -275,10 +276,10 @@ def bloom_options(task: KernelTask, how: Try) -> list[str]:
 
 
 def distinct_limit(task: KernelTask, how: Try) -> int | None:
-    """Distinct values of a row group up to which a column has a dictionary; None: DuckDB's own.
+    """Return the maximum distinct values for a dictionary in a row group; None: DuckDB's default.
 
-    No more than there is memory for, because all columns allocate theirs at once; never fewer than
-    DuckDB's own limit.
+    Limited by memory, because all columns allocate theirs at once; never less than DuckDB's own
+    limit.
     """
     if task.bloom_filters is None or task.bloom_filters.max_distinct is None:
         return None

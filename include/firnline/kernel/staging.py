@@ -1,9 +1,9 @@
-"""A folder on local disk for one task, with its inputs in it: one GET per object at least.
+"""A folder on local disk for one task, with its inputs in it: at least one GET per object.
 
-The folder goes away with the task, also when the task fails. A task that is killed cannot clean up
-after itself, so the next one on the same disk does: every folder has a lock file that its process
-holds, and a folder whose lock is free has no owner any more. A lock, unlike a process id, also
-tells the truth about processes in other containers that share the disk.
+The folder is deleted with the task, also when the task fails. A task that is killed cannot clean
+up, so the next one on the same disk does: every folder has a lock file that its process holds, and
+a folder whose lock is free has no owner any more. A lock, unlike a process id, also works across
+containers that share the disk.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from firnline.kernel.task import KernelInput, KernelTask
 from firnline.store.base import Store
 
 CONCURRENCY = 8
-"""GETs under way: enough to fill a link of 10 Gbit/s, few enough to keep buffers small."""
+"""Concurrent GETs: enough to fill a link of 10 Gbit/s, few enough to keep buffers small."""
 
 
 class InputError(Exception):
-    """A FirnlineError and the input it is about; never leaves the kernel."""
+    """A FirnlineError and the input that caused it; never leaves the kernel."""
 
     def __init__(self, key: str, error: FirnlineError) -> None:
         super().__init__(key, error)
@@ -42,10 +42,10 @@ def stage(
     folder: Path,
     stopped: Callable[[], bool],
 ) -> list[Path]:
-    """Fetch every input with exactly one GET; returns their local files, in order.
+    """Fetch every input with exactly one GET; return their local files, in order.
 
     Raises:
-        InputError: an object is gone, or the store failed on it; the others are not waited for.
+        InputError: an object is missing, or the store failed on it; the others are not awaited.
         ScratchFullError: no space under ``folder``.
     """
     paths = [folder / f"{number:06d}.parquet" for number in range(len(inputs))]
@@ -64,7 +64,7 @@ def stage_keys(task: KernelTask, store: Store, folder: Path) -> Path | None:
     """Fetch the key file with exactly one GET; None for a task without one.
 
     Raises:
-        InputError: the object is gone, or the store failed on it.
+        InputError: the object is missing, or the store failed on it.
         ScratchFullError: no space under ``folder``.
     """
     if task.keys is None:
@@ -98,7 +98,7 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     except ObjectNotFoundError as error:
         gone = PartGoneError(
             f"part {source.key} has no object",
-            next_step="run again: a clean-up may have passed; if it stays, firnline verify "
+            next_step="run again: a clean-up may have run; if it persists, firnline verify "
             "lists what is missing",
         )
         raise InputError(source.key, gone) from error
@@ -114,10 +114,10 @@ _LOCK = ".lock"
 
 @contextmanager
 def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
-    """An empty folder of this task's own under ``parent`` (made when missing).
+    """Yield an empty folder of this task under ``parent`` (created if missing).
 
     Raises:
-        ScratchFullError: the folder cannot be made, for want of space or of permission.
+        ScratchFullError: the folder cannot be created, for lack of space or permission.
     """
     name = f"{_PREFIX}{ids.uuid7(clock.now_ms())}"
     folder, lock_path = parent / name, parent / (name + _LOCK)
@@ -137,18 +137,18 @@ def scratch_folder(parent: Path, ids: Ids, clock: Clock) -> Iterator[Path]:
 
 
 def _take(path: Path) -> int:
-    """Make a lock file and hold its lock; returns the descriptor that holds it."""
+    """Create a lock file and hold its lock; return the descriptor that holds it."""
     while True:
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Somebody may have found it abandoned between its creation and our lock.
+        # Another task may have found it abandoned between its creation and this lock.
         if os.fstat(descriptor).st_nlink:
             return descriptor
         os.close(descriptor)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove what killed tasks left; whatever cannot be removed is somebody else's to clean."""
+    """Remove folders of killed tasks; skip those that cannot be removed."""
     for lock_path in parent.glob(f"{_PREFIX}*{_LOCK}"):
         with suppress(OSError):
             descriptor = os.open(lock_path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""What a merge kernel takes and gives: plain data that travels between processes as JSON."""
+"""Input and output of a merge kernel: plain data that is sent between processes as JSON."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from firnline.parquet.part import WrittenPart
 
 
 class SortKey(msgspec.Struct, frozen=True):
-    """One column of the sort order; nulls last either way."""
+    """One column of the sort order; nulls last in both directions."""
 
     column: str
     descending: bool = False
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of the table that a part holds under other names, or does not show."""
+    """A column of the table that a part holds under other names, or does not have."""
 
     column: str
-    """Of the table."""
+    """Name of the column in the table."""
     names: tuple[str, ...]
-    """In the part; of several the first that has a value counts. None: every row has a null, and
-    what the part holds as ``column`` is not looked at."""
+    """Names in the part; of several the first one with a value counts. None: every row has a null,
+    and what the part holds as ``column`` is ignored."""
 
 
 class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,56 +32,56 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     bytes: int
     rows: int | None
-    """From the marker; None when a foreign client wrote it (then the footer says)."""
+    """From the marker; None if a foreign client wrote it (then the footer states it)."""
     where_hidden: str | None = None
-    """DuckDB condition that is true for rows which deletes hide in this part."""
+    """DuckDB condition that is true for the rows of this part that deletes hide."""
     order: tuple[int, int] | None = None
-    """Its insertion order, unix ms; needed with ``only_touched``, where the kernel decides of what
-    the output is made."""
+    """Its insertion order, unix ms; required with ``only_touched``, where the kernel decides which
+    inputs the output is made of."""
     sources: tuple[Source, ...] = ()
-    """Of columns that are not found under their own names; ``log.schema_changes`` says which."""
+    """Columns stored under other names than their own; from ``log.schema_changes``."""
     forget: bool = False
-    """Key tombstones of this part that win go too: nothing older is left for them to hide."""
+    """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of the inputs that the output has in another type or under another name.
+    """A column of the inputs that has another type or name in the output.
 
     A value that the other type cannot hold exactly is an error.
     """
 
     column: str
-    """In the inputs, in any type."""
+    """Name in the inputs, where it may have any type."""
     name: str
-    """In ``KernelTask.columns``."""
+    """Name in ``KernelTask.columns``."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows go into which output."""
+    """Distribution of the rows over the outputs."""
 
     method: Literal["range", "zorder", "hash"]
     columns: tuple[str, ...]
     outputs: int
-    """How many at most; fewer when there are too few distinct values to tell them apart."""
+    """Maximum number of outputs; fewer if there are too few distinct values to separate them."""
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A Parquet object in the table's bucket: the keys of rows to hide, one row each."""
+    """A Parquet object in the table's bucket with the keys of rows to hide, one per row."""
 
     key: str
     bytes: int
     columns: tuple[str, ...]
-    """Columns of the table and, by the same names, of the file."""
+    """Columns of the table; the file has them under the same names."""
 
 
 class BloomFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the outputs' column chunks that have a dictionary."""
+    """Bloom filters of the outputs' column chunks that have a dictionary."""
 
     false_positives: float = 0.01
-    """Part of the absent values that a filter does not exclude."""
+    """Fraction of the absent values that a filter does not exclude."""
     max_distinct: int | None = None
-    """Distinct values of a row group up to which a column has a dictionary, as far as memory
-    suffices; None: a fifth of the row group's rows."""
+    """Maximum distinct values of a row group for which a column has a dictionary, as far as memory
+    allows; None: a fifth of the row group's rows."""
 
 
 class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,65 +104,65 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     data_prefix: str
     """Key prefix for outputs, ending in ``/``; the kernel appends ``{uuid7}.parquet``."""
     named_ms: int | None = None
-    """Time in the names of the outputs, unix ms; None: when they are written. Of parts that were
-    inserted at one time the names are the order."""
+    """Time in the names of the outputs, unix ms; None: when they are written. Parts that were
+    inserted at one time are ordered by their names."""
     memory: int
-    """``kernel_memory``: bytes the whole task may use, within a factor of 1.3 or 64 MiB."""
+    """``kernel_memory``: bytes that the whole task may use, within a factor of 1.3 or 64 MiB."""
     threads: int
     row_group_rows: int
     compression_level: int
     bloom_filters: BloomFilters | None = BloomFilters()
     """None: no filters."""
     query: str | None = None
-    """DuckDB query over the visible rows, which makes the output's rows (columns and types must be
-    the table's); None: the rows as they are."""
+    """DuckDB query over the visible rows, which returns the output's rows (columns and types must
+    be the table's); None: the rows unchanged."""
     source: str = "_rows"
-    """What ``query`` calls the visible rows."""
+    """Name of the visible rows in ``query``."""
     time_limit_ms: int | None = None
-    """How long ``query`` may run."""
+    """Maximum run time of ``query``."""
     keep: str | None = None
     """DuckDB condition: visible rows for which it is not true (false or null) are removed."""
     keep_winners: bool = False
-    """With a primary key: ``keep`` is asked of the row that wins, no key tombstone, and a row that
-    goes takes all older ones of its key along. Without, of every row."""
+    """With a primary key: ``keep`` is evaluated on the winning row, unless it is a key tombstone,
+    and a removed row removes all older ones of its key too. Without: on every row."""
     keys: KeyFile | None = None
     """Rows whose ``keys.columns`` equal a row of this file are hidden, in every input. Equal as in
     SQL: a null is equal to nothing."""
     cluster: Cluster | None = None
     """None: one output with all rows."""
     conversions: tuple[Conversion, ...] = ()
-    """Of columns that the inputs do not hold as ``columns`` says."""
+    """Conversions of columns whose type or name in the inputs differs from ``columns``."""
     dropped: tuple[str, ...] = ()
     """Columns that inputs may hold and the output does not have."""
     only_touched: bool = False
-    """Leave out inputs of which no row is hidden or removed: they stay as they are. With a primary
-    key all of them stay or none: of a row that goes any of them may hold an older one."""
+    """Leave out inputs of which no row is hidden or removed: they stay unchanged. With a primary
+    key either all or none stay: any of them may hold an older row of a removed key."""
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a group. Either parts and counts, or an error."""
+    """The result of a group: either parts and counts, or an error."""
 
     group: int
     parts: tuple[WrittenPart, ...] = ()
     rows_in: int = 0
     rows_deleted: int = 0
-    """Rows that a delete hid."""
+    """Rows hidden by deletes."""
     rows_deduplicated: int = 0
-    """Rows that a newer one of their key hides, and key tombstones that are forgotten."""
+    """Rows that a newer one of their key hides, and dropped key tombstones."""
     rows_removed: int = 0
-    """Visible rows that ``keep`` took away, and visible rows minus rows that ``query`` made."""
+    """Visible rows that ``keep`` removed, and visible rows minus rows that ``query`` returned."""
     untouched: tuple[str, ...] = ()
-    """Keys of inputs that ``only_touched`` left out; their rows are in no count."""
+    """Keys of inputs that ``only_touched`` left out; their rows are not counted."""
     left_out: tuple[str, ...] = ()
     """Columns that inputs hold because their path has them; the table does not have them."""
     rows_hidden: dict[str, int] = {}
-    """Input -> rows hidden in it or removed from it, of the touched ones, with ``only_touched``."""
+    """Rows hidden in or removed from each rewritten input, with ``only_touched``."""
     requests: dict[str, int] = {}
     seconds: float = 0.0
     error: str | None = None
     """Message of the FirnlineError that stopped the group, without its next step."""
     error_type: str | None = None
-    """Class name in firnline.errors."""
+    """Name of its class in firnline.errors."""
     error_next_step: str | None = None
     error_key: str | None = None
-    """The input at fault, when one is."""
+    """Key of the input that caused it, if one did."""

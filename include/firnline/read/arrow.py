@@ -1,4 +1,4 @@
-"""A read as a pyarrow dataset, where one can be right."""
+"""A read as a pyarrow dataset, for reads that a dataset can express."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from firnline.types.sql import fold_name
 from firnline.types.values import Scalar
 
 _FOOTERS = 16
-"""Footers read at once."""
+"""Number of footers read in parallel."""
 _INSTEAD = "use arrow_reader(), duckdb() or polars(), which give the visible rows of any scan"
 
 
 def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
-    """See ``Scan.arrow_dataset``."""
+    """Open the parts as a dataset; see ``Scan.arrow_dataset``."""
     task = plan.task
     hidden = sum(part.hidden >= 0 for part in task.parts)
     if hidden:
@@ -40,7 +40,7 @@ def open_dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
     renamed = sum(part.sources >= 0 for part in task.parts)
     if renamed:
         raise UsageError(
-            f"{renamed} of {len(task.parts)} parts have columns of before a change of the schema, "
+            f"{renamed} of {len(task.parts)} parts have columns from before a schema change, "
             "which a pyarrow dataset would look for under their new names",
             next_step=f"{_INSTEAD}, or merge the table first",
         )
@@ -67,7 +67,7 @@ def _dataset(plan: ReadPlan, store: Store) -> dataset.Dataset:
 
 
 def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: PartFiles) -> None:
-    """Refuse what Arrow would silently give nulls for, or fail on in the middle."""
+    """Refuse columns that Arrow would silently read as null, or fail on while reading."""
     key = files.locate(fragment.path)[1]
     try:
         found: pa.Schema = fragment.physical_schema
@@ -86,7 +86,7 @@ def _check(fragment: dataset.ParquetFileFragment, schema: pa.Schema, files: Part
 
 
 def _fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Arrow turns every value into the other type: the same, or a wider one."""
+    """Return True if Arrow converts every value: to the same type, or a wider one."""
     if stored == wanted:
         return True
     for kind in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
@@ -109,22 +109,22 @@ def _filtered(plan: ReadPlan, found: dataset.Dataset) -> dataset.Dataset:
     missing = [name for name in columns_of(plan.where) if name not in found.schema.names]
     if missing:
         raise UsageError(
-            f"where speaks of column {missing[0]!r}, which is not among the columns asked for, and "
+            f"where uses column {missing[0]!r}, which is not among the selected columns, and "
             "a pyarrow dataset filters by its own columns",
-            next_step="ask for that column too, or use arrow_reader()",
+            next_step="select that column too, or use arrow_reader()",
         )
     for name in columns_of(plan.where):
         if pa.types.is_floating(found.schema.field(name).type):
             raise UsageError(
-                f"where compares column {name!r}, and for Arrow NaN is no number's greater, as it "
-                "is in SQL",
+                f"where compares column {name!r}, and in Arrow NaN is not greater than any number, "
+                "as it is in SQL",
                 next_step="use arrow_reader() with this where",
             )
     return found.filter(_expression(plan.where, kinds))
 
 
 def _expression(tree: Predicate, kinds: dict[str, str]) -> pc.Expression:
-    """The predicate as Arrow says it, whose logic has three values too."""
+    """Return the predicate as an Arrow expression, which has three-valued logic too."""
     if isinstance(tree, And | Or):
         args = [_expression(arg, kinds) for arg in tree.args]
         joined = args[0]
@@ -138,7 +138,7 @@ def _expression(tree: Predicate, kinds: dict[str, str]) -> pc.Expression:
         return field.is_null()
     kind = parse_type(kinds[tree.column])
     if isinstance(tree, In):
-        # Not isin: it says false of a null, where SQL says neither.
+        # Not isin: it returns false for a null, where SQL returns null.
         return _expression(Or(tuple(Equal(tree.column, v) for v in tree.values)), kinds)
     return _COMPARE[tree.op](field, _scalar(tree.value, kind))
 
@@ -154,10 +154,10 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _scalar(value: Scalar, kind: pa.DataType) -> pa.Scalar:
-    """A literal in its JSON form (``firnline.types.values``) as Arrow's."""
+    """Return a literal in its JSON form (``firnline.types.values``) as an Arrow scalar."""
     if isinstance(kind, pa.BaseExtensionType):
         raise UsageError(
-            f"a pyarrow dataset compares no values of type {kind}",
+            f"a pyarrow dataset cannot compare values of type {kind}",
             next_step="use arrow_reader() with this where",
         )
     if isinstance(value, str) and not pa.types.is_string(kind):

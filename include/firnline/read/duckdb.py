@@ -1,4 +1,4 @@
-"""Runs a read in DuckDB: as a relation, as Arrow batches, into a file, as text."""
+"""Run a read in DuckDB: as a relation, as Arrow batches, into a file, as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from firnline.types.sql import fold_name, quote_name
 Connection = duckdb.DuckDBPyConnection
 Relation = duckdb.DuckDBPyRelation
 BATCH_ROWS = 65_536
-"""Rows of an Arrow batch at most."""
+"""Maximum rows of an Arrow batch."""
 _FORMATS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 _files: WeakKeyDictionary[Connection, PartFiles] = WeakKeyDictionary()
 _unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
@@ -36,22 +36,22 @@ _unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a read may use."""
+    """Resource limits of a read."""
 
     memory: int
-    """Bytes of DuckDB's buffers; sorts and the choice of one row per key go to disk beyond it."""
+    """Bytes of DuckDB's buffers; sorts and the choice of one row per key spill beyond them."""
     threads: int
     spill: Path
-    """Folder for what does not fit; made when it is needed, and removed with the connection."""
+    """Folder for spilled data; created on demand, and removed with the connection."""
 
 
 def relation(task: ReadTask, store: Store, connection: Connection | None = None) -> Relation:
-    """The rows as a relation of a connection; nothing is read before it is.
+    """Return the rows as a relation of a connection; it is lazy.
 
-    Without a connection the relation has one of its own, whose times are in UTC.
+    Without a connection the relation gets its own, with times in UTC.
 
     Raises:
-        UsageError: the table has columns that DuckDB needs for itself, with a primary key.
+        UsageError: with a primary key, the table has columns whose names DuckDB reserves.
         PartSchemaError: the schema names a type that DuckDB does not know.
     """
     if connection is None:
@@ -59,7 +59,7 @@ def relation(task: ReadTask, store: Store, connection: Connection | None = None)
         connection.execute("SET TimeZone = 'UTC'")
     files = _files.get(connection)
     if files is None:
-        # Nobody here learns how a query of somebody else's ends.
+        # The failure of a query on a caller's connection is not observed here.
         files = _register(connection, PartFiles(keep_failure=False))
     checked = _checked(task, connection)
     number = files.add(store)
@@ -68,7 +68,7 @@ def relation(task: ReadTask, store: Store, connection: Connection | None = None)
 
 
 def open_connection(limits: Limits) -> Connection:
-    """A database in memory of one's own, within limits."""
+    """Open a separate in-memory database, within limits."""
     connection = duckdb.connect(
         config={
             "threads": limits.threads,
@@ -77,11 +77,11 @@ def open_connection(limits: Limits) -> Connection:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
-            "python_enable_replacements": False,  # a table's name is no variable of this process
+            "python_enable_replacements": False,  # a table name is not a Python variable
         }
     )
     connection.execute("SET TimeZone = 'UTC'")
-    # The order of a table's parts means nothing, and keeping it costs memory.
+    # The order of a table's parts has no meaning, and keeping it costs memory.
     connection.execute("SET preserve_insertion_order = false")
     _register(connection, PartFiles(keep_failure=True))
     return connection
@@ -94,11 +94,11 @@ def _register(connection: Connection, files: PartFiles) -> PartFiles:
 
 
 def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader:
-    """The rows as Arrow batches, read as they are asked for.
+    """Return the rows as Arrow batches, read on demand.
 
     Raises, also while it is read:
         PartGoneError, PartUnreadableError, PartSchemaError, StoreError, ScratchFullError,
-        KernelError: as they say.
+        KernelError.
     """
     connection = open_connection(limits)
     try:
@@ -127,20 +127,20 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
 
 @atexit.register
 def close_unfinished() -> None:
-    """End the reads that somebody still holds when the process ends.
+    """Close the reads that are still open when the process ends.
 
-    Once Python has begun to finish, Arrow does not let go of the iterator of a reader any more, and
-    its connection would never be closed: DuckDB reports what it then finds on standard error.
+    Once Python's shutdown has begun, Arrow no longer releases the iterator of a reader, and its
+    connection would never be closed: DuckDB would then report errors on standard error.
     """
     for rows in list(_unfinished):
-        with suppress(ValueError):  # another thread is reading it at this moment
+        with suppress(ValueError):  # another thread is reading from it
             rows.close()
 
 
 def texts(
     task: ReadTask, store: Store, limits: Limits, limit: int | None
 ) -> Iterator[tuple[str | None, ...]]:
-    """Every value as DuckDB writes it, None for null; errors as ``stream``."""
+    """Yield every row with its values as text by DuckDB, None for null; errors as ``stream``."""
     connection = open_connection(limits)
     shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name, _ in task.columns)
     try:
@@ -154,17 +154,17 @@ def texts(
 
 
 def write_file(task: ReadTask, store: Store, limits: Limits, path: Path, limit: int | None) -> int:
-    """Write the rows into a new ``.parquet`` or ``.csv`` file; returns their number.
+    """Write the rows into a new ``.parquet`` or ``.csv`` file; return their number.
 
     Raises:
-        UsageError: a name of another ending.
-        others: as ``stream``; the file may then be there in part.
+        UsageError: the file name has another extension.
+        others: as ``stream``; the file may then exist in part.
     """
     options = _FORMATS.get(path.suffix.lower())
     if options is None:
         raise UsageError(
-            f"{path.name} is no name of a Parquet or CSV file",
-            next_step="let it end in .parquet or .csv",
+            f"{path.name} is not a name of a Parquet or CSV file",
+            next_step="choose a name that ends in .parquet or .csv",
         )
     connection = open_connection(limits)
     try:
@@ -182,7 +182,7 @@ def _limited(rows: Relation, limit: int | None) -> Relation:
 
 @contextmanager
 def faults(connection: Connection, limits: Limits) -> Iterator[None]:
-    """Turn what DuckDB and Arrow raise into the one tree of errors."""
+    """Translate errors of DuckDB and Arrow into firnline's."""
     try:
         yield
     except FirnlineError:
@@ -205,14 +205,14 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
         url = re.split("[\"' ]", text[start:], maxsplit=1)[0].rstrip(".:")
         key = files.locate(url)[1]
         return PartUnreadableError(
-            f"part {key} does not read: {first_line(error).replace(url, key)}",
-            next_step="see it with `firnline verify --deep`; restore the object from a backup or "
-            "drop the part",
+            f"part {key} is not readable: {first_line(error).replace(url, key)}",
+            next_step="inspect it with `firnline verify --deep`; restore the object from a backup "
+            "or drop the part",
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return KernelError(
-            f"the read does not fit its memory ({first_line(error)})",
-            next_step="give it more, or read fewer columns or partitions at once",
+            f"the read does not fit into its memory ({first_line(error)})",
+            next_step="increase it, or read fewer columns or partitions at once",
         )
     return KernelError(
         f"the read failed: {type(error).__name__}: {first_line(error)}",
@@ -221,7 +221,7 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
 
 
 def _checked(task: ReadTask, connection: Connection) -> ReadTask:
-    """With types as DuckDB spells them: they are texts that anybody may write into a log file.
+    """Return the task with types as DuckDB spells them: log files may contain any text as a type.
 
     Raises as ``relation``.
     """
@@ -229,8 +229,8 @@ def _checked(task: ReadTask, connection: Connection) -> ReadTask:
     taken = {fold_name(name) for name in kinds}
     if task.primary_key and taken.intersection(RESERVED):
         raise UsageError(
-            f"the table has a column named {' or '.join(RESERVED)}, which DuckDB needs to tell "
-            "what was inserted last",
+            f"the table has a column named {' or '.join(RESERVED)}, which DuckDB needs to find "
+            "out what was inserted last",
             next_step="rename the column, or read with dedup=False",
         )
     return msgspec.structs.replace(

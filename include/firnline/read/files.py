@@ -1,8 +1,8 @@
 """Parts of a store as files that DuckDB and Arrow read in ranges.
 
-The requests go through the table's own ``Store``: its credentials, its retries, its counters, its
-errors. Nothing is fetched but what the reader asks for: of a part its footer (16 KiB at first) and
-one range per row group; a part of up to ``WHOLE`` bytes comes with one request.
+The requests go through the table's own ``Store``: its credentials, retries, counters and errors.
+Only what the reader asks for is fetched: of a part its footer (16 KiB at first) and one range per
+row group; a part of up to ``WHOLE`` bytes is fetched with one request.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from firnline.read.task import ReadPart
 from firnline.store.base import Store
 
 WHOLE = 256 * 2**10
-"""Bytes up to which a part is fetched at once: a second request costs more than they do."""
+"""Maximum bytes of a part that is fetched at once: a second request costs more than they do."""
 KEPT = 32 * 2**20
-"""Bytes of such parts that are kept: DuckDB opens a file several times within one query."""
+"""Maximum bytes of small parts kept in memory: DuckDB opens a file several times in a query."""
 _numbers = itertools.count(1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-"""Parts never change: all are equally old."""
+"""Modification time of every part: parts never change."""
 
 
 class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """A file system of parts; one per connection, closed with it.
 
-    An url is ``{protocol}://{store}/{partition}/{place}/{bytes}/{key}``: it says everything, so
-    that nothing has to be remembered of a query for as long as somebody may run it.
+    A URL is ``{protocol}://{store}/{partition}/{place}/{bytes}/{key}``: it contains everything, so
+    that no state of a query must be kept as long as it may be run.
 
     Args:
-        keep_failure: keep what a read failed with, for somebody who calls ``take_failure``.
+        keep_failure: keep the error of a failed read, for a caller of ``take_failure``.
     """
 
     cachable = False
@@ -52,17 +52,17 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
         self._failure: FirnlineError | None = None
 
     def take_failure(self) -> FirnlineError | None:
-        """Return what the newest read that failed ended with, and forget it.
+        """Return the error of the newest failed read, and forget it.
 
-        DuckDB passes on no more than its text. It must not stay here: an exception holds the frames
-        it went through, they hold the connection, and that holds this object where Python's garbage
-        collector does not see it, so that none of them would ever go.
+        DuckDB passes on only its text. It must not stay here: an exception references its frames,
+        they reference the connection, and that references this object where Python's garbage
+        collector does not see it, so that none of them would ever be freed.
         """
         failure, self._failure = self._failure, None
         return failure
 
     def add(self, store: Store) -> int:
-        """The number of a store in urls."""
+        """Register a store, and return its number in URLs."""
         with self._lock:
             for number, known in enumerate(self._stores):
                 if known is store:
@@ -71,26 +71,26 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
             return len(self._stores) - 1
 
     def url(self, store: int, part: ReadPart) -> str:
-        """Of a part; urls of one store sort as the places of their parts."""
+        """Return the URL of a part; URLs of one store sort like the places of their parts."""
         head = f"{self.protocol}://{store:06d}/{part.partition:08d}/{part.place:08d}"
         return f"{head}/{part.bytes}/{quote(part.key)}"
 
     @property
     def partition_of(self) -> tuple[int, int]:
-        """Where an url names its partition: first character, counted from 1, and how many."""
+        """Position of the partition in a URL: first character, counted from 1, and length."""
         return len(self.protocol) + len("://000000/") + 1, 8
 
     def locate(self, url: str) -> tuple[Store, str, int]:
-        """Store, key and bytes of an url."""
+        """Return store, key and size in bytes of a URL."""
         store, _, _, size, key = url.partition("://")[2].split("/", 4)
         return self._stores[int(store)], unquote(key), int(size)
 
     def read(self, url: str, start: int, length: int) -> bytes:
-        """A range of a part.
+        """Return a range of a part.
 
         Raises:
-            PartGoneError: it is not there any more.
-            PartUnreadableError: it ends before its marker says.
+            PartGoneError: the object does not exist any more.
+            PartUnreadableError: the object is shorter than its marker says.
             StoreError: the store failed.
         """
         store, key, size = self.locate(url)
@@ -104,8 +104,8 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
         except ObjectNotFoundError:
             gone = PartGoneError(
                 f"part {key} has no object any more: this snapshot was held for longer than "
-                "cleanup.grace, or somebody deleted the object",
-                next_step="read again; if it stays, `firnline verify` lists what is missing",
+                "cleanup.grace, or the object was deleted",
+                next_step="read again; if it persists, `firnline verify` lists what is missing",
             )
             self._failed(gone)
             raise gone from None
@@ -132,28 +132,28 @@ class PartFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no type
         return data
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> PartFile:
-        """A part for reading."""
+        """Open a part for reading."""
         if mode != "rb":
             raise PartUnreadableError(
-                f"{path} is opened for {mode!r}", next_step="parts are read only"
+                f"{path} is opened for {mode!r}", next_step="open it for reading only"
             )
         return PartFile(self, path)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Size and kind, from the url: no request."""
+        """Return size and kind, from the URL: no request."""
         return {"name": path, "size": self.locate(path)[2], "type": "file"}
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        """The path itself: every one is named in full."""
+        """Return the path itself: every path is complete."""
         return [path]
 
     def modified(self, path: str) -> datetime.datetime:  # noqa: ARG002 -- fsspec's signature
-        """Of every part the same time."""
+        """Return the same time for every part."""
         return _EPOCH
 
 
 class PartFile:
-    """One part, open; not for several threads at once."""
+    """One open part; not thread-safe."""
 
     mode = "rb"
 
@@ -174,32 +174,32 @@ class PartFile:
         return False
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """As of any file."""
+        """Seek as in any file."""
         self._at = offset + (0, self._at, self.size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position as in any file."""
         return self._at
 
     def read(self, length: int = -1) -> bytes:
-        """As of any file; raises as ``PartFiles.read``."""
+        """Read as from any file; raises as ``PartFiles.read``."""
         data = self._files.read(self._url, self._at, self.size if length < 0 else length)
         self._at += len(data)
         return data
 
     def flush(self) -> None:
-        """Nothing is written."""
+        """Do nothing: the file is read-only."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Mark the file as closed; no resource is held."""
         self.closed = True
 
 
 def _whole(key: str, data: bytes, expected: int) -> bytes:
     if len(data) < expected:
         raise PartUnreadableError(
-            f"part {key} is shorter than its marker says: {len(data)} bytes came of {expected}",
+            f"part {key} is shorter than its marker says: {len(data)} of {expected} bytes",
             next_step="restore the object from a backup or a version of the bucket, or drop the "
             "part",
         )

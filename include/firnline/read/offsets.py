@@ -1,9 +1,9 @@
-"""Which appends a streaming read delivers next (docs/format.md, "Streaming reads"); pure.
+"""Choose the appends that a streaming read delivers next (docs/format.md, "Streaming reads").
 
 Appends have no order: a log file may be dated before others that appeared earlier. Transactions
-have one, and each append is folded by a first one of them. So an offset is a transaction, and the
-appends that were delivered although no transaction up to that one has folded them. Both kinds of
-growth are counted by names, never by time: neither clock skew nor a late append is missed.
+have one, and each append is first folded by exactly one of them. So an offset is a transaction, and
+the appends that were delivered although no transaction up to that one has folded them. Both are
+tracked by name, never by time: neither clock skew nor a late append causes a gap. Pure functions.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from firnline.log.records import LogContent
 from firnline.paths import TablePaths
 
 MOST_SEEN = 50_000
-"""Appends that an offset may name, some 3 MB: whoever reads such a table fetches as many log
-files, so it wants a merge."""
-ANEW = (
-    "begin anew with a new checkpoint: the option startingAt=earliest reads the table as it is "
-    "and then its appends, startingAt=now only what comes"
+"""Maximum number of appends that an offset may name, about 3 MB: a reader of such a table fetches
+as many log files, so it needs a merge."""
+BEGIN_AGAIN = (
+    "begin again with a new checkpoint: the option startingAt=earliest reads the current table "
+    "and then its appends, startingAt=now only new appends"
 )
 _LOST = {
     "rebuild": "the log was rebuilt",
     "downgrade": "the table was downgraded",
     "clone": "the table was cloned from another one",
 }
-"""Operations after which nobody can say which append is which."""
+"""Operations after which appends cannot be matched with those already delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initial:
-    """How far the state at the beginning is delivered."""
+    """Progress of the delivery of the initial state."""
 
     t: int
     """Time of that state, unix ms."""
     after: str = ""
-    """Key of the last part delivered; parts come in the order of their keys."""
+    """Key of the last part delivered; parts are delivered in the order of their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """What a stream has delivered."""
+    """The appends that a stream has delivered."""
 
     seq: int
-    """Every append that transactions up to this one have folded is delivered, or was there before
-    the stream began."""
+    """Transaction up to which every folded append is delivered, or existed before the stream
+    began."""
     seen: frozenset[str] = frozenset()
-    """Names of other appends that are."""
+    """Names of other delivered appends."""
     foreign: frozenset[str] = frozenset()
     """Names of log files that clients of version 1 had merged before the stream began."""
     initial: Initial | None = None
-    """While the state at the beginning is being delivered."""
+    """Progress while the initial state is being delivered; None afterwards."""
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it: equal offsets have equal texts."""
+        """Return the form that Spark stores: equal offsets have equal texts."""
         found: dict[str, Any] = {"v": 1, "seq": self.seq, "seen": " ".join(sorted(self.seen))}
         if self.foreign:
             found["foreign"] = " ".join(sorted(self.foreign))
@@ -67,7 +67,7 @@ class Offset:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Offset:
-        """Raises UsageError for what is no offset, or that of a later version."""
+        """Parse an offset. Raises UsageError if it is invalid, or of a later version."""
         try:
             if plain["v"] != 1:
                 raise ValueError(plain["v"])
@@ -82,31 +82,31 @@ class Offset:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
-                f"the checkpoint's offset is none that this firnline has written ({error!r})",
-                next_step="upgrade firnline, or begin anew with a new checkpoint",
+                f"the checkpoint's offset was not written by this version of firnline ({error!r})",
+                next_step="upgrade firnline, or begin again with a new checkpoint",
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """What one transaction folded: names of log files."""
+    """Names of the log files that one transaction folded."""
 
     first: frozenset[str]
     """Appends that no transaction before it had folded."""
     every: frozenset[str]
-    """All appends that it says are folded."""
+    """All appends that it lists as folded."""
     foreign: frozenset[str]
     """Log files that clients of version 1 had merged."""
     op: str
 
     @classmethod
     def of(cls, content: LogContent, op: str, paths: TablePaths) -> Folds:
-        """From the log file that the transaction publishes."""
-        names = {stone.p: paths.parse_log(stone.p) for stone in content.tombstones}
-        appends = {stone for stone in content.tombstones if names[stone.p].kind == "append"}
+        """Return the folds stated in the log file that the transaction publishes."""
+        names = {item.p: paths.parse_log(item.p) for item in content.tombstones}
+        appends = {item for item in content.tombstones if names[item.p].kind == "append"}
         return cls(
-            first=frozenset(short(stone.p, paths) for stone in appends if stone.t == content.t),
-            every=frozenset(short(stone.p, paths) for stone in appends),
+            first=frozenset(short(item.p, paths) for item in appends if item.t == content.t),
+            every=frozenset(short(item.p, paths) for item in appends),
             foreign=frozenset(
                 short(key, paths) for key, name in names.items() if name.kind == "foreign-merge"
             ),
@@ -116,7 +116,7 @@ class Folds:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a table shows at one moment."""
+    """The log of a table at one moment, as far as a stream needs it."""
 
     seq: int
     """Newest transaction."""
@@ -125,53 +125,53 @@ class View:
     foreign: frozenset[str]
     """Names of log files that clients of version 1 have merged."""
     folds: Mapping[int, Folds]
-    """Of every transaction after that of the offset."""
+    """Folds of every transaction after that of the offset."""
 
 
 def short(key: str, paths: TablePaths) -> str:
-    """The name of a log file, as offsets hold it."""
+    """Return the name of a log file as offsets contain it."""
     return key.removeprefix(paths.log_dir).removesuffix(".jsonl")
 
 
 def long(name: str, paths: TablePaths) -> str:
-    """The key of a log file."""
+    """Return the key of a log file."""
     return f"{paths.log_dir}{name}.jsonl"
 
 
 def time_in(name: str) -> int:
-    """Unix ms that a log file's name is dated."""
+    """Return the time in a log file's name, unix ms."""
     return int(name.partition("_")[0])
 
 
 def check(offset: Offset, view: View) -> None:
-    """Raise StreamBehindError where it cannot be told what is new."""
+    """Raise StreamBehindError if it cannot be determined which appends are new."""
     if offset.seq > view.seq:
         raise StreamBehindError(
-            f"the checkpoint speaks of transaction {offset.seq}, and the newest of the table is "
+            f"the checkpoint names transaction {offset.seq}, and the newest of the table is "
             f"{view.seq}: it belongs to another table, or the log was lost",
-            next_step=ANEW,
+            next_step=BEGIN_AGAIN,
         )
     foreign = view.foreign.union(*(folds.foreign for folds in view.folds.values()))
     if foreign - offset.foreign:
         raise StreamBehindError(
             f"a client of version 1 has merged parts of the table ({min(foreign - offset.foreign)})"
-            ", and such clients keep no record of which appends they took in",
-            next_step=ANEW,
+            ", and such clients keep no record of which appends they merged",
+            next_step=BEGIN_AGAIN,
         )
     for seq, folds in view.folds.items():
         if folds.op in _LOST:
             raise StreamBehindError(
-                f"{_LOST[folds.op]} by transaction {seq}, and which of its appends are delivered "
-                "cannot be told any more",
-                next_step=ANEW,
+                f"{_LOST[folds.op]} by transaction {seq}, and it is no longer known which of "
+                "its appends are delivered",
+                next_step=BEGIN_AGAIN,
             )
 
 
 def pending(offset: Offset, view: View) -> list[tuple[int, str]]:
-    """Appends that are not delivered, in the order in which they will be.
+    """Return the appends that are not delivered yet, in the order of delivery.
 
-    Returns (transaction that folded it first, name); those that none has folded stand last, under
-    the number after the newest.
+    Each as (transaction that folded it first, name); unfolded ones come last, with the number
+    after the newest transaction.
     """
     found = [
         (seq, name)
@@ -182,7 +182,7 @@ def pending(offset: Offset, view: View) -> list[tuple[int, str]]:
 
 
 def advance(offset: Offset, view: View, waiting: Sequence[tuple[int, str]], taken: int) -> Offset:
-    """The offset after the first ``taken`` of ``pending``."""
+    """Return the offset after the first ``taken`` of ``pending``."""
     seq = waiting[taken][0] - 1 if taken < len(waiting) else view.seq
     folded = [folds.every for number, folds in view.folds.items() if number <= seq]
     seen = offset.seen.union(name for _, name in waiting[:taken]).difference(*folded)
@@ -196,31 +196,31 @@ def advance(offset: Offset, view: View, waiting: Sequence[tuple[int, str]], take
 
 
 def delivered(start: Offset, end: Offset, folds: Mapping[int, Folds]) -> list[str]:
-    """Names of the appends between two offsets, whatever has become of them since.
+    """Return the names of the appends between two offsets, whatever happened to them since.
 
     Args:
-        start: where the batch begins.
-        end: where it ends.
-        folds: of every transaction after ``start.seq`` up to ``end.seq``.
+        start: the beginning of the batch.
+        end: its end.
+        folds: folds of every transaction after ``start.seq`` up to ``end.seq``.
     """
     first = (folds[seq].first for seq in range(start.seq + 1, end.seq + 1))
     return sorted(end.seen.union(*first) - start.seen)
 
 
 def later(offset: Offset, view: View) -> frozenset[str]:
-    """Appends that are not in the state at the stream's beginning."""
+    """Return the appends that are not in the initial state of the stream."""
     return view.unfolded.union(*(folds.first for folds in view.folds.values())) - offset.seen
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one batch; at least one append, or one part of the first state, is always in it."""
+    """Limits of one batch; it always has at least one append, or part of the initial state."""
 
     parts: int | None = None
     bytes: int | None = None
 
     def fitting(self, sizes: Iterable[tuple[int, int]]) -> int:
-        """How many of the first (parts, bytes) are within the bounds. Stops where they are met."""
+        """Return how many leading (parts, bytes) fit. Stops at the first that does not."""
         most_parts = float("inf") if self.parts is None else self.parts
         most_bytes = float("inf") if self.bytes is None else self.bytes
         add: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]] = _sum

@@ -1,4 +1,4 @@
-"""What a read has to fetch: pure, printable, with a reason for every part passed over."""
+"""Plan what a read fetches: pure, printable, with a reason for every part that is skipped."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from firnline.types.values import Stats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What is wanted of a table."""
+    """Options of a read."""
 
     columns: tuple[str, ...] | None = None
-    """Names in the order wanted; None: all of the table's."""
+    """Names in the order wanted; None: all columns of the table."""
     where: Predicate | None = None
     dedup: bool | None = None
-    """One row per primary key; None: where the table has one."""
+    """One row per primary key; None: if the table has one."""
     partitions: tuple[str, ...] = ()
     """Globs over partition paths; empty for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """Parts to read, in the order of their insertion by partition, and what to do with the rows."""
+    """Parts to read, by partition in the order of insertion, and what to do with the rows."""
 
     seq: int
     as_of: int | None
     task: ReadTask
     """The whole read."""
     where: Predicate | None
-    """What ``task.where`` says, bound."""
+    """The bound form of ``task.where``."""
     partitions: tuple[str, ...]
-    """Those that are read; ``ReadPart.partition`` is a place in it."""
+    """Names of the partitions that are read; ``ReadPart.partition`` is an index into it."""
     passed_over: Mapping[str, int]
-    """Reason -> live parts that are not read."""
+    """Number of live parts that are not read, by reason."""
     bytes_passed_over: int
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when no part can hold a row that is wanted."""
+        """True if no part can hold a wanted row."""
         return not self.task.parts
 
     def tasks(self, max_bytes: int) -> Iterator[ReadTask]:
-        """The read in pieces of about ``max_bytes`` of parts, for workers that do not meet.
+        """Yield the read in pieces of about ``max_bytes`` of parts, for independent workers.
 
         With one row per key a piece holds whole partitions, however large these are: the rows of
-        a key may be in any of a partition's parts.
+        a key may be in any part of a partition.
         """
         held: list[ReadPart] = []
         size = 0
@@ -78,7 +78,7 @@ class ReadPlan:
             yield _piece(self.task, held)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: what is read and what is not."""
+        """Return plain data: what is read and what is not."""
         return {
             "seq": self.seq,
             "as_of": self.as_of,
@@ -94,17 +94,17 @@ class ReadPlan:
 
 
 def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> ReadPlan:
-    """Decide which parts to read.
+    """Choose the parts to read.
 
-    A part is passed over where its partition is not asked for, or where its statistics or its
-    partition's name prove that no row is. With one row per key only what ``where`` says of the
-    key's columns counts for that: the newest row of a key may lie in a part that the rest of
+    A part is skipped if its partition is not selected, or if its statistics or its partition's
+    name prove that no row matches. With one row per key only the conditions of ``where`` on the
+    key's columns count for that: the newest row of a key may be in a part that the rest of
     ``where`` rules out, and without that part an older row would come back.
 
     Raises:
         UsageError: a column that the table does not have, a glob that matches no partition, dedup
             of a table without primary key, a ``where`` that cannot be bound.
-        PropertiesDifferError: with dedup, where the settings name another key than the table.
+        PropertiesDifferError: with dedup, if the settings name another key than the table.
     """
     said = current(snapshot.properties)
     settings = in_force(settings, said, any_key=options.dedup is False)
@@ -150,7 +150,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
 def _kept(
     chosen: Mapping[str, list[Marker]], wanted: Wanted
 ) -> tuple[list[tuple[str, Marker]], list[Marker]]:
-    """Parts to read with their partitions, in order of insertion, and parts that are ruled out."""
+    """Return the parts to read with their partitions, in order of insertion, and skipped parts."""
     kept: list[tuple[str, Marker]] = []
     ruled_out: list[Marker] = []
     for partition, markers in chosen.items():
@@ -167,7 +167,7 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
         return ()
     if not settings.primary_key:
         raise UsageError(
-            f"table {settings.name} has no primary key, so there is nothing to choose rows by",
+            f"table {settings.name} has no primary key, so one row per key cannot be chosen",
             next_step="set primary_key in the settings, or read without dedup",
         )
     if not snapshot.live:
@@ -185,7 +185,7 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
 
 
 def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
-    """What follows from ``where`` for these columns alone."""
+    """Return the conditions that ``where`` implies for these columns alone."""
     known = {fold_name(name) for name in columns}
     if all(fold_name(name) in known for name in columns_of(where)):
         return where
@@ -198,7 +198,7 @@ def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
 def _parts(
     snapshot: Snapshot, kept: Sequence[tuple[str, Marker]], names: Sequence[str]
 ) -> tuple[tuple[ReadPart, ...], list[list[Delete]]]:
-    """The parts, and the deletes that each value of ``ReadPart.hidden`` stands for."""
+    """Return the parts, and the deletes for each value of ``ReadPart.hidden``."""
     numbers = {name: number for number, name in enumerate(names)}
     sets: dict[tuple[str, ...], int] = {}
     deletes: list[list[Delete]] = []
@@ -229,7 +229,7 @@ def _with_sources(
     parts: tuple[ReadPart, ...],
     columns: Sequence[str],
 ) -> tuple[tuple[ReadPart, ...], tuple[Sources, ...]]:
-    """The parts with what they call the columns that are read."""
+    """Return the parts with their own names of the columns to read."""
     if not snapshot.changes:
         return parts, ()
     numbers: dict[Sources, int] = {(): -1}
@@ -268,19 +268,19 @@ def _needed(
     deletes: Iterable[Delete],
     key: Iterable[str],
 ) -> tuple[tuple[str, str], ...]:
-    """Columns to read, in the order of the table; at least one, since DuckDB wants it."""
-    speaks: list[str] = [name for name, _ in columns]
-    speaks += columns_of(where) if where is not None else ()
+    """Return the columns to read, in the table's order; at least one, which DuckDB requires."""
+    used: list[str] = [name for name, _ in columns]
+    used += columns_of(where) if where is not None else ()
     for delete in {d.id: d for d in deletes}.values():
-        speaks += columns_of(parse_json(delete.where))
-    speaks += key
-    names = {fold_name(name) for name in speaks}
+        used += columns_of(parse_json(delete.where))
+    used += key
+    names = {fold_name(name) for name in used}
     found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
     return found or tuple(snapshot.schema.items())[:1]
 
 
 def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
-    """What one worker has to read together."""
+    """Yield the parts that one worker must read together."""
     if not task.primary_key:
         yield from ([part] for part in task.parts)
         return
@@ -291,7 +291,7 @@ def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
 
 
 def _piece(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
-    """Some parts of a read, with no more conditions than they need."""
+    """Return a read of some parts, with only the conditions that they need."""
     used = sorted({part.hidden for part in parts if part.hidden >= 0})
     number = {-1: -1, **{old: new for new, old in enumerate(used)}}
     return msgspec.structs.replace(
@@ -302,11 +302,11 @@ def _piece(task: ReadTask, parts: Sequence[ReadPart]) -> ReadTask:
 
 
 _TIMES = {"TIMESTAMP": "", "TIMESTAMP WITH TIME ZONE": "Z"}
-"""Types of partition columns whose bounds follow from a directory's name -> end of their text."""
+"""Types of partition columns whose bounds follow from a directory's name -> suffix of the text."""
 
 
 def choose(snapshot: Snapshot, globs: Sequence[str]) -> tuple[Mapping[str, list[Marker]], int, int]:
-    """Live parts of the partitions asked for; number and bytes of the others."""
+    """Return the live parts of the selected partitions, and number and bytes of the others."""
     every = snapshot.partitions
     if not globs:
         return every, 0, 0
@@ -316,7 +316,7 @@ def choose(snapshot: Snapshot, globs: Sequence[str]) -> tuple[Mapping[str, list[
 
 
 class Wanted:
-    """Whether a part can hold a row that is wanted."""
+    """Decides if a part can hold a wanted row."""
 
     def __init__(self, settings: TableSettings, snapshot: Snapshot, pruner: Pruner | None) -> None:
         self._settings = settings
@@ -334,7 +334,7 @@ class Wanted:
 
 
 def _by_name(partition: str, settings: TableSettings, schema: Mapping[str, str]) -> Stats:
-    """Bounds that follow from a directory's name, for parts without statistics of their own."""
+    """Return bounds that follow from a directory's name, for parts without own statistics."""
     stats: Stats = {}
     for column, (start, end) in (span_of(partition, settings.partition_by) or {}).items():
         zone = _TIMES.get(normalise(schema.get(column, "")))

@@ -14,7 +14,7 @@ from firnline.store.base import Store
 
 
 def lazy_frame(task: ReadTask, store: Store, limits: Limits) -> pl.LazyFrame:
-    """A frame that reads when it is collected, and only the columns its query needs."""
+    """Return a frame that reads when it is collected, and only the columns its query needs."""
 
     def rows(
         with_columns: list[str] | None,
@@ -38,7 +38,7 @@ def lazy_frame(task: ReadTask, store: Store, limits: Limits) -> pl.LazyFrame:
 
 
 def _only(task: ReadTask, names: list[str] | None) -> ReadTask:
-    """The same rows with fewer columns."""
+    """Return the same rows with fewer columns."""
     if not names:
         return task
     kinds = dict(task.columns)

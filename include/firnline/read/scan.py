@@ -1,8 +1,8 @@
 """Reading a table: ``firnline.scan``.
 
-A scan is planned from the log: parts that cannot hold a wanted row are not looked at. What it
-gives, in whatever form, are the visible rows: deletes that wait for a merge are applied, and of a
-table with a primary key there is one row per key, as after a merge of everything.
+A scan is planned from the log: parts that cannot hold a wanted row are skipped. In every form it
+returns the visible rows: deletes that wait for a merge are applied, and a table with a primary key
+has one row per key, as after a merge of everything.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def scan(
             columns and literals. Parts whose statistics rule it out are not read.
         at: the past: an aware datetime, ISO 8601 text with its zone, unix milliseconds, or the
             number of a transaction; None for now.
-        dedup: one row per primary key; None: where the table has a primary key.
+        dedup: one row per primary key; None: if the table has a primary key.
         partitions: globs over partition paths, such as ``day=2013-01-*``; empty for all.
         settings: the settings file; None: $FIRNLINE_TABLES, else include/tables.yaml.
         access: endpoint and credentials of an S3 store; None: the environment's.
 
     Raises:
-        UsageError: no such table, column, partition or time; a ``where`` that is more than that.
+        UsageError: no such table, column, partition or time; a ``where`` beyond that grammar.
         SnapshotExpiredError: parts of that time are deleted.
-        SchemaConflictError, LogCorruptError, StoreError: the log does not read.
+        SchemaConflictError, LogCorruptError, StoreError: the log is not readable.
     """
     opened = table if isinstance(table, Table) else _opened(table, settings, access)
     snapshot = snapshot_at(opened, at)
@@ -79,10 +79,10 @@ def scan(
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of one snapshot that were asked for; reads nothing until it is asked for them.
+    """The selected rows of one snapshot; lazy.
 
-    The snapshot's parts are there for ``cleanup.grace`` at least; a scan held for longer ends with
-    PartGoneError where a clean-up has passed.
+    The snapshot's parts exist for ``cleanup.grace`` at least; a scan held for longer ends with
+    PartGoneError if a clean-up has run.
     """
 
     table: Table
@@ -90,19 +90,19 @@ class Scan:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Column -> SQL type, in the order of the rows."""
+        """SQL type by column, in the order of the rows."""
         return dict(self.plan.task.columns)
 
     def duckdb(self, connection: Connection | None = None) -> Relation:
-        """The rows as a relation, which DuckDB reads as it needs them, as often as it needs them.
+        """Return the rows as a relation, which DuckDB reads on demand, as often as it needs them.
 
-        Only the columns and row groups that the query on top needs are fetched. Which parts are
-        looked at is decided by ``where`` and ``partitions`` of the scan alone: a filter on the
-        relation costs one small request for the footer of each of them. A failure of a part or
-        the store is a ``duckdb.Error`` whose text ends with ours.
+        Only the columns and row groups that the query on top needs are fetched. The parts to open
+        are chosen by ``where`` and ``partitions`` of the scan alone: a filter on the relation costs
+        one small request for the footer of each of them. A failure of a part or the store is a
+        ``duckdb.Error`` whose text ends with firnline's.
 
         Args:
-            connection: to join the rows with others; None for one of its own (times in UTC).
+            connection: connection for joins with other data; None for a new one (times in UTC).
                 Memory and threads are the connection's.
         """
         from firnline.read.duckdb import relation
@@ -112,10 +112,10 @@ class Scan:
     def arrow_reader(
         self, memory: int = MEMORY, threads: int | None = None
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of Arrow batches, in no order, read while it is consumed.
+        """Return the rows as a stream of Arrow batches, in no order, read on demand.
 
         Memory: ``memory`` bytes for DuckDB, a batch (65,536 rows), and per thread the column
-        chunks of one row group. One row per key is chosen on disk beyond that.
+        chunks of one row group. Beyond that, one row per key is chosen on disk.
 
         Raises, also while it is read:
             PartGoneError, PartUnreadableError, StoreError, ScratchFullError, KernelError.
@@ -125,32 +125,32 @@ class Scan:
         return stream(self.plan.task, self.table.store, self.limits(memory, threads))
 
     def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
-        """All rows in memory. Errors as ``arrow_reader``."""
+        """Return all rows in memory. Errors as ``arrow_reader``."""
         return self.arrow_reader(memory, threads).read_all()
 
     def arrow_dataset(self) -> dataset.Dataset:
-        """The parts as a pyarrow dataset, for tools that take one.
+        """Return the parts as a pyarrow dataset, for tools that take one.
 
         A dataset cannot hide rows of single files or choose among them, so a scan with deletes
-        that wait for a merge, or with one row per key, is refused: a merge takes the first away,
-        ``arrow_reader`` gives the rows of either. Requests: one per part, for its footer.
+        that wait for a merge, or with one row per key, is refused: a merge removes the former,
+        ``arrow_reader`` supports both. Requests: one per part, for its footer.
 
         Raises:
             UsageError: this scan has rows to hide or to choose, or columns that Arrow does not
                 find in the files by their exact name.
-            PartGoneError, PartUnreadableError, StoreError: as they say.
+            PartGoneError, PartUnreadableError, StoreError: a part or the store failed.
         """
         from firnline.read.arrow import open_dataset
 
         return open_dataset(self.plan, self.table.store)
 
     def polars(self, memory: int = MEMORY, threads: int | None = None) -> polars.LazyFrame:
-        """The rows as a LazyFrame; it reads only the columns that its query needs.
+        """Return the rows as a LazyFrame; it reads only the columns that its query needs.
 
-        A filter on the frame is applied to the rows that were read: say it in ``where`` of the
-        scan, where parts are to be passed over. Memory as ``arrow_reader``.
+        A filter on the frame is applied to the rows that were read: to skip parts, put it into
+        ``where`` of the scan. Memory as ``arrow_reader``.
 
-        Raises EnvironmentFaultError where Polars is not installed.
+        Raises EnvironmentFaultError if Polars is not installed.
         """
         try:
             from firnline.read.polars import lazy_frame
@@ -161,7 +161,7 @@ class Scan:
         return lazy_frame(self.plan.task, self.table.store, self.limits(memory, threads))
 
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
-        """What a read of this scan may use."""
+        """Return the resource limits of a read of this scan."""
         from firnline.read.duckdb import Limits
 
         name = f"firnline-read-{self.table.ids.uuid7(self.table.clock.now_ms())}"
@@ -172,7 +172,7 @@ class Scan:
         )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Rows as dictionaries, for a look at few of them."""
+        """Yield rows as dictionaries, to look at a few of them."""
         for batch in self.arrow_reader():
             yield from batch.to_pylist()
 

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 -- every name, path and type is quoted; conditions come from predicate trees
-"""A read as one SELECT: text only, nothing runs here."""
+"""Builds the SELECT statement of a read: text only, nothing is executed here."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.types.sql import quote_name
 
 RESERVED = ("filename", "file_row_number")
-"""DuckDB's own columns of a scan, which say what was inserted last."""
+"""DuckDB's own columns of a scan, which show what was inserted last."""
 
 
 def read_query(
     task: ReadTask, url: Callable[[ReadPart], str], partition_of: tuple[int, int]
 ) -> str:
-    """The SELECT that gives the rows of a read.
+    """Return the SELECT statement for the rows of a read.
 
-    Columns are matched by name, in any order and any case of their letters; one that a file lacks
-    is null, one that it has besides is not looked at, and values take the table's types. A path
-    like ``day=2013-01-05`` adds and overwrites nothing.
+    Columns are matched by name, in any order and ignoring case; a column missing in a file is
+    null, an additional one is ignored, and values are cast to the table's types. A path like
+    ``day=2013-01-05`` adds and overwrites nothing.
 
     Args:
-        task: what to read.
-        url: where DuckDB finds a part; urls must sort as the ``place`` of their parts.
-        partition_of: (start, length), counted from 1, of the characters in an url that are alike
-            for parts of one partition only.
+        task: the read.
+        url: returns the URL of a part for DuckDB; URLs must sort like the ``place`` of the parts.
+        partition_of: (start, length), counted from 1, of the characters of a URL that are equal
+            exactly for parts of one partition.
     """
     names = ", ".join(_outputs(task))
     if not task.parts:
@@ -49,7 +49,7 @@ def read_query(
 
 
 def _outputs(task: ReadTask) -> list[str]:
-    """The columns that are returned."""
+    """Return the expressions of the returned columns."""
     outputs = []
     for name, kind in task.columns:
         value = f"CAST({quote_name(name)} AS {kind})" if task.cast else quote_name(name)
@@ -60,7 +60,7 @@ def _outputs(task: ReadTask) -> list[str]:
 
 
 def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> str:
-    """Rows of parts of which the same deletes hide rows, and that call their columns alike."""
+    """Return the visible rows of parts with the same deletes and the same column names."""
     names = [quote_name(name) for name, _ in task.needed]
     early = task.where
     if task.primary_key:
@@ -77,7 +77,7 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> 
 
 
 def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources) -> str:
-    """Files that call some columns otherwise than the table."""
+    """Scan files in which some columns have other names than in the table."""
     other = dict(sources)
     held: list[tuple[str, str]] = []
     columns = list(RESERVED) if task.primary_key else []
@@ -87,15 +87,15 @@ def _renamed(task: ReadTask, urls: Sequence[str], sources: Sources) -> str:
         quoted = [quote_name(name) for name in names]
         value = f"COALESCE({', '.join(quoted)})" if len(quoted) > 1 else "".join(quoted)
         columns.append(f"{value or f'CAST(NULL AS {kind})'} AS {quote_name(column)}")
-    # A column that no file has: without any DuckDB has nothing to say how many rows there are by.
+    # A column that no file has: with none at all, DuckDB cannot count the rows.
     scanned = _scan(held or [(_free_name("no column of any part", task), "BOOLEAN")], urls)
     return f"(SELECT {', '.join(columns)} FROM {scanned})"
 
 
 def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
-    """With the schema stated, so that no footer is read before its part is.
+    """Scan files with an explicit schema, so that no footer is read before its part is.
 
-    A file's columns are found by name, and its values cast, when the file is opened.
+    Columns of a file are matched by name, and values cast, when the file is opened.
     """
     fields = ", ".join(
         f"{quote_text(name)}: {{name: {quote_text(name)}, type: {quote_text(kind)}, "
@@ -107,7 +107,7 @@ def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
 
 
 def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) -> str:
-    """One row per primary key and partition."""
+    """Keep one row per primary key and partition."""
     start, length = partition_of
     place = _free_name("place", task), _free_name("row", task)
     return winners(

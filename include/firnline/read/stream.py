@@ -1,8 +1,8 @@
 """Streaming reads: every append of a table once, in batches (docs/format.md, "Streaming reads").
 
-A batch is told by two offsets alone. It is read from the parts that its appends brought, which
+A batch is defined by two offsets alone. It is read from the parts that its appends brought, which
 stay for ``cleanup.grace`` after a merge has replaced them, as do the log files that name them.
-What is gone before it was read is an error, never a gap.
+Data that is deleted before it was read is an error, never a gap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from firnline.log.schema_lines import folded_by_ours
 from firnline.properties.in_force import current, in_force
 from firnline.properties.record import PropertiesRecord
 from firnline.read import offsets as plan
-from firnline.read.offsets import ANEW, Bounds, Folds, Initial, Offset, View, long, short, time_in
+from firnline.read.offsets import (
+    BEGIN_AGAIN,
+    Bounds,
+    Folds,
+    Initial,
+    Offset,
+    View,
+    long,
+    short,
+    time_in,
+)
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table
@@ -33,31 +43,31 @@ from firnline.table import Table
 from firnline.types.sql import fold_name
 
 _AT_ONCE = 64
-"""Log files that are fetched before it is looked whether the batch is full."""
+"""Number of log files that are fetched before it is checked whether the batch is full."""
 
 
 @dataclass
 class AppendStream:
     """The appends of one table; keeps in memory what it has read of the log, and no position.
 
-    Requests of one look: 1 LIST, and where something has changed a read of the log, of which log
-    files that it knows are not fetched again, and 1 GET for each transaction in between. A log that
-    is lost ends every one of these with LogLostError.
+    Requests per call: 1 LIST, and if something has changed a read of the log, without the log files
+    already known, and 1 GET for each transaction in between. A lost log ends every call with
+    LogLostError.
     """
 
     table: Table
     _snapshot: Snapshot | None = None
     _folds: dict[int, Folds] = field(default_factory=dict)
-    """By transaction; those before the newest offset are dropped."""
+    """Folds by transaction; those before the newest offset are dropped."""
     _contents: dict[str, LogContent] = field(default_factory=dict)
-    """Of appends of the batch that is being made, by name."""
+    """Content of the appends in the current batch, by name."""
     _held: Snapshot | None = None
 
     def start(self, at: At | None) -> Offset:
-        """Where a stream begins.
+        """Return the offset at which a stream begins.
 
         Args:
-            at: None for the state right now and then what comes; "now" for what comes alone; a
+            at: None for the current state and then new appends; "now" for new appends alone; a
                 transaction's number or a time for the appends after it.
 
         Raises UsageError, SnapshotExpiredError, StreamBehindError.
@@ -73,7 +83,7 @@ class AppendStream:
         paths, folded = self.table.paths, {*snapshot.log_tombstones}
         foreign = _keys(snapshot, "foreign-merge")
         if foreign:
-            # What only they have folded, the next transaction folds once more.
+            # What only they have folded, the next transaction folds again.
             snapshot = read_snapshot(self.table.store, paths, checkpoint_above=sys.maxsize)
             folded = folded_by_ours(LogRead(snapshot.listing, snapshot.contents))
         appends, foreign = _keys(snapshot, "append"), _keys(snapshot, "foreign-merge")
@@ -90,9 +100,9 @@ class AppendStream:
     def _after(self, snapshot: Snapshot, moment: Moment) -> Offset:
         if _keys(snapshot, "foreign-merge"):
             raise UsageError(
-                "clients of version 1 have merged this table, and which appends were before a "
-                "moment in its past cannot be told",
-                next_step="leave startingAt out, or let it be now",
+                "clients of version 1 have merged this table, so it is not known which appends "
+                "came before a moment in its past",
+                next_step="leave startingAt out, or set it to now",
             )
         seq = moment.seq
         if moment.ms is not None:
@@ -111,13 +121,13 @@ class AppendStream:
         return replace(offset, seen=frozenset(seen))
 
     def hold(self) -> None:
-        """From now on ``latest`` goes no further than what is there now."""
+        """Limit ``latest`` to the current state from now on."""
         self._held = self._look()
 
     def latest(self, start: Offset, bounds: Bounds) -> Offset:
-        """The end of the batch that begins at ``start``; ``start`` itself when nothing is new.
+        """Return the end of the batch that begins at ``start``; ``start`` itself if nothing is new.
 
-        Raises StreamBehindError; UsageError where too many appends wait for a merge.
+        Raises StreamBehindError; UsageError if too many appends wait for a merge.
         """
         snapshot = self._held or self._look()
         self._contents.clear()
@@ -140,14 +150,14 @@ class AppendStream:
     def batch(
         self, start: Offset, end: Offset, wanted: Callable[[Mapping[str, str]], ReadOptions]
     ) -> ReadPlan:
-        """What to read between two offsets; the same rows however often it is asked.
+        """Plan the read between two offsets; it gives the same rows each time.
 
-        Rows that deletes have hidden since are missing, as for whoever reads the table.
+        Rows that deletes have hidden since are missing, as in any read of the table.
 
         Args:
-            start: where the batch begins.
-            end: where it ends; ``latest`` gave it.
-            wanted: the table's columns (column -> SQL type) -> what is wanted of the rows.
+            start: the beginning of the batch.
+            end: its end, from ``latest``.
+            wanted: maps the table's columns (column -> SQL type) to the options of the read.
 
         Raises:
             StreamBehindError: a part or log file of it is deleted.
@@ -156,7 +166,7 @@ class AppendStream:
         snapshot = self._look()
         view = self._view(start, snapshot)
         markers: list[Marker] = []
-        # Rows are delivered as they were appended: which of them wins is no matter here.
+        # Rows are delivered as they were appended: which one of a key wins does not matter here.
         said = current(snapshot.properties)
         settings = in_force(self.table.settings, said, any_key=True)
         now = self.table.clock.now_ms()
@@ -172,13 +182,13 @@ class AppendStream:
         return planned(snapshot, markers, settings, wanted(snapshot.schema))
 
     def _look(self) -> Snapshot:
-        """The newest state."""
+        """Return the newest state."""
         known = self._snapshot
         if known is not None:
             listing, _ = list_log(self.table.store, self.table.paths)
             there = {k: item for k, item in known.listing.items() if k != known.unpublished}
             if listing == there:
-                return known  # a log that was not lost then is not lost now
+                return known  # a log that was not lost before and is unchanged is not lost
         return self._read()
 
     def _read(self) -> Snapshot:
@@ -212,23 +222,23 @@ class AppendStream:
             header, log_file = txn_file.decode(key, table.store.get(key), table.paths)
         except ObjectNotFoundError:
             raise StreamBehindError(
-                f"the record of transaction {seq} is past its retention, so nobody can say which "
+                f"the record of transaction {seq} is past its retention, so it is not known which "
                 "appends came before it",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             ) from None
         return Folds.of(codec.decode(header.log, log_file, table.paths), header.op, table.paths)
 
     def _initial(
         self, offset: Offset, initial: Initial, view: View, snapshot: Snapshot
     ) -> list[Marker]:
-        """Parts of the state at the beginning that are left, by key."""
+        """Return the remaining parts of the initial state, by key."""
         check_initial(view.folds, snapshot)
         try:
             then = snapshot.after(initial.t)
         except SnapshotExpiredError as error:
             raise StreamBehindError(
-                f"the state that this stream began with is deleted in part: {error.message}",
-                next_step=f"{ANEW}; raise cleanup.grace or the size of the batches",
+                f"part of the initial state of this stream is deleted: {error.message}",
+                next_step=f"{BEGIN_AGAIN}; raise cleanup.grace or the size of the batches",
             ) from None
         # A log file may be dated before the beginning and land after it.
         late = [name for name in plan.later(offset, view) if then.shows(time_in(name))]
@@ -237,7 +247,7 @@ class AppendStream:
         return sorted(found, key=lambda marker: marker.p)
 
     def _in_order(self, names: Sequence[str], snapshot: Snapshot) -> Iterator[LogContent]:
-        """Contents of log files, fetched as they are asked for."""
+        """Yield the content of log files, fetched on demand."""
         for first in range(0, len(names), _AT_ONCE):
             some = names[first : first + _AT_ONCE]
             self._contents |= self._fetched(some, snapshot)
@@ -257,10 +267,10 @@ class AppendStream:
         return found
 
     def _gone(self, key: str, before: Snapshot) -> StreamBehindError:
-        """The error for a log file that was listed or folded, and is not there.
+        """Return the error for a log file that was listed or folded, and does not exist.
 
-        Requests: those of ``read_snapshot``. Raises LogLostError, and StreamBehindError where the
-        log was lost and is rebuilt.
+        Requests: those of ``read_snapshot``. Raises LogLostError, and StreamBehindError if the log
+        was lost and has been rebuilt.
         """
         name = short(key, self.table.paths)
         merged = key in before.log_tombstones or any(
@@ -271,37 +281,37 @@ class AppendStream:
         view = self._view(Offset(seq=before.seq, foreign=foreign), now)
         if merged or any(name in folds.every for folds in view.folds.values()):
             return StreamBehindError(
-                f"append {key} was merged and deleted before this stream has read it: the "
+                f"append {key} was merged and deleted before this stream read it: the "
                 "stream is behind by more than cleanup.grace",
-                next_step=ANEW,
+                next_step=BEGIN_AGAIN,
             )
         return StreamBehindError(
-            f"log file {key} is gone, and no transaction has folded it: somebody deleted it before "
-            "this stream has read it",
-            next_step=ANEW,
+            f"log file {key} is missing, and no transaction has folded it: it was deleted before "
+            "this stream read it",
+            next_step=BEGIN_AGAIN,
         )
 
 
 def _keys(snapshot: Snapshot, kind: str) -> set[str]:
-    """Log files of one kind."""
+    """Return the keys of the log files of one kind."""
     return {key for key, item in snapshot.listing.items() if item.name.kind == kind}
 
 
 _RECORD = {"delete", "erase", "replace", "evolve"}
-"""Operations that commit records without which parts of before cannot be read."""
+"""Operations that commit records without which earlier parts cannot be read."""
 
 
 def forgotten_before(
     folds: Mapping[int, Folds], snapshot: Snapshot, settings: TableSettings, now_ms: int
 ) -> int:
-    """Records of parts tombstoned at or before this time (unix ms) may be forgotten.
+    """Return the time (unix ms) up to which records of parts tombstoned then may be forgotten.
 
-    Their parts are still there where nobody cleans up; rows that must not be seen are in them.
+    Without clean-up their parts still exist, and contain rows that must not be visible.
 
     Args:
-        folds: of the transactions since the stream's offset.
+        folds: folds of the transactions since the stream's offset.
         snapshot: the newest state.
-        settings: in force.
+        settings: settings in force.
         now_ms: wall clock.
     """
     if not any(one.op in _RECORD for one in folds.values()):
@@ -313,19 +323,19 @@ def forgotten_before(
 def _by_properties_of_before(
     folds: Mapping[int, Folds], records: Sequence[PropertiesRecord]
 ) -> Iterator[int]:
-    """What was forgotten by the shorter times of before a change, as long ago as the change."""
+    """Yield that time by the shorter waits in force before each change of the properties."""
     for seq in (seq for seq, one in folds.items() if one.op == "properties"):
         older = [record for record in records if record.seq < seq]
         newer = next(record for record in records if record.seq >= seq)
         changed = newer.t if newer.seen is None else newer.seen
-        # Of one that nobody goes by any more the times are not known: anything may be forgotten.
+        # If no record of the older properties remains, anything may be forgotten.
         yield changed - (older[-1].values.append_ttl + older[-1].values.grace if older else 0)
 
 
 def of_append(
     name: str, content: LogContent, snapshot: Snapshot, forgotten_ms: int
 ) -> Iterator[Marker]:
-    """The parts of an append as they stand now. Raises StreamBehindError."""
+    """Yield the parts of an append in their current state. Raises StreamBehindError."""
     known = {fold_name(column) for column in snapshot.schema}
     key = snapshot.paths.parse_log(long(name, snapshot.paths))
     stated = snapshot.line_of(key, content)
@@ -333,8 +343,8 @@ def of_append(
     if gone:
         raise StreamBehindError(
             f"append {name} has the column {gone[0]}, which was renamed or dropped before this "
-            "stream has read it",
-            next_step=ANEW,
+            "stream read it",
+            next_step=BEGIN_AGAIN,
         )
     for marker in content.markers:
         state = snapshot.parts.get(marker.p)
@@ -344,14 +354,14 @@ def of_append(
 
 
 def checked(state: Marker, snapshot: Snapshot, forgotten_ms: int) -> Marker:
-    """The part itself. Raises StreamBehindError: see ``forgotten_before``."""
+    """Return the part itself. Raises StreamBehindError: see ``forgotten_before``."""
     if state.tmb is not None and snapshot.effective(state.tmb) <= forgotten_ms:
         raise _behind(state, "")
     return state
 
 
 def check_initial(folds: Mapping[int, Folds], snapshot: Snapshot) -> None:
-    """Raise StreamBehindError where parts of the first state may have other columns by now.
+    """Raise StreamBehindError if parts of the initial state may have other columns by now.
 
     A lazy change of columns leaves a record by which they can be read.
     """
@@ -359,16 +369,16 @@ def check_initial(folds: Mapping[int, Folds], snapshot: Snapshot) -> None:
     for seq, one in folds.items():
         if one.op in ("evolve", "schema-fix") and seq not in recorded:
             raise StreamBehindError(
-                f"transaction {seq} has changed the table's columns before the state that this "
-                "stream began with was delivered",
-                next_step=ANEW,
+                f"transaction {seq} has changed the table's columns before the initial state of "
+                "this stream was delivered",
+                next_step=BEGIN_AGAIN,
             )
 
 
 def planned(
     snapshot: Snapshot, markers: Iterable[Marker], settings: TableSettings, options: ReadOptions
 ) -> ReadPlan:
-    """A read of these parts alone, dead or alive, every row of them that no delete hides."""
+    """Plan a read of only these parts, dead or alive: all their rows that no delete hides."""
     paths, globs = snapshot.paths, options.partitions
     alive = {
         marker.p: msgspec.structs.replace(marker, tmb=None)
@@ -382,7 +392,7 @@ def planned(
 
 def _behind(marker: Marker, deleted: str) -> StreamBehindError:
     return StreamBehindError(
-        f"part {marker.p} was merged or dropped {deleted}before this stream has read it: the "
+        f"part {marker.p} was merged or dropped {deleted}before this stream read it: the "
         "stream is behind by more than cleanup.grace",
-        next_step=ANEW,
+        next_step=BEGIN_AGAIN,
     )

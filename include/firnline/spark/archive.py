@@ -1,11 +1,11 @@
-"""A class archive for Spark's JVM: made once, it halves what starting an application costs.
+"""A class archive for Spark's JVM: created once, it halves the time to start an application.
 
     python -m firnline.spark.archive
 
 Java maps the classes that a Spark application loads from it instead of reading, checking and
-parsing them anew (application class data sharing, JEP 350). Made for one Java, one pyspark and one
-user; where anything does not fit, Java goes on without it. Meant for images and set-up: it takes
-some 20 s and 150 MB.
+parsing them again (application class data sharing, JEP 350). It is created for one Java, one
+pyspark and one user; if anything differs, Java runs without it. For images and set-up: it takes
+about 20 s and 150 MB.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ session.stop()
 
 
 def make_archive() -> Path:
-    """Make the archive, or do nothing where it is there already.
+    """Create the archive, or do nothing if it exists.
 
     Raises:
         EnvironmentFaultError: no Java, or the rehearsal failed.
@@ -61,7 +61,7 @@ def make_archive() -> Path:
         if done.returncode != 0 or not half.exists():
             lines = done.stderr.strip().splitlines() or ["spark-submit said nothing"]
             raise EnvironmentFaultError(
-                f"the class archive {target} could not be made: {lines[-1]}",
+                f"the class archive {target} could not be created: {lines[-1]}",
                 next_step="run a Spark application by hand; firnline also works without it",
             )
         half.replace(target)

@@ -1,4 +1,4 @@
-"""How groups are put into Spark jobs."""
+"""Distribute groups over Spark jobs."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import dataclass
 
 from firnline.kernel.task import KernelTask
 
-_BUNCH_BYTES = 32 * 2**20
-_BUNCH_GROUPS = 16
+_BATCH_BYTES = 32 * 2**20
+_BATCH_GROUPS = 16
 """A job costs about 0.1 s beyond its work: small groups share one, large ones are alone."""
 _ROUNDS = 4
-"""Jobs per slot at least, so that no slot waits long for the last job of another."""
+"""Minimum number of jobs per slot, so that no slot waits long for another's last job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bunch:
-    """Groups that one Spark task merges, one after the other."""
+class Batch:
+    """Groups that one Spark task merges, one after another."""
 
     tasks: tuple[KernelTask, ...]
     tries: int = 0
 
 
-def bunches(tasks: Sequence[KernelTask], slots: int) -> list[Bunch]:
-    """Put neighbouring groups together, small ones more, none above bounds.
+def batches(tasks: Sequence[KernelTask], slots: int) -> list[Batch]:
+    """Combine neighbouring groups into batches, more of them if they are small, within limits.
 
     Args:
-        tasks: in the order to do them.
-        slots: tasks that run at a time.
+        tasks: in the order of execution.
+        slots: number of concurrent tasks.
     """
     sizes = [sum(source.bytes for source in task.inputs) for task in tasks]
-    most_bytes = min(_BUNCH_BYTES, sum(sizes) // (slots * _ROUNDS))
-    most_groups = min(_BUNCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
-    found: list[Bunch] = []
+    most_bytes = min(_BATCH_BYTES, sum(sizes) // (slots * _ROUNDS))
+    most_groups = min(_BATCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
+    found: list[Batch] = []
     gathered: list[KernelTask] = []
     total = 0
     for task, size in zip(tasks, sizes, strict=True):
         if gathered and (total + size > most_bytes or len(gathered) >= most_groups):
-            found.append(Bunch(tuple(gathered)))
+            found.append(Batch(tuple(gathered)))
             gathered, total = [], 0
         gathered.append(task)
         total += size
-    return [*found, Bunch(tuple(gathered))] if gathered else found
+    return [*found, Batch(tuple(gathered))] if gathered else found

@@ -1,8 +1,8 @@
 """PySpark's daemon of Python workers, started faster. For masters on this machine only.
 
-Spark puts a zip of pyspark before the installed one, and Python cannot keep compiled code beside a
-zip: every start compiles pyspark anew, 0.6 s. The kernel's imports are done once, before workers
-are forked. Neither starts a thread: duckdb and obstore do so with their first use.
+Spark puts a zip of pyspark before the installed one, and Python cannot store compiled code next to
+a zip: every start compiles pyspark again, 0.6 s. The kernel's imports are done once, before workers
+are forked. They start no threads: duckdb and obstore do so on first use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 
 def prefer_installed() -> None:
-    """Take pyspark from where it is installed, when it is, instead of from Spark's zip."""
+    """Use the installed pyspark, if there is one, instead of Spark's zip."""
     kept = sys.path.copy()
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     if find_spec("pyspark") is None:
@@ -20,7 +20,7 @@ def prefer_installed() -> None:
 
 
 def main() -> None:
-    """What Spark runs as ``python -m firnline.spark.daemon``."""
+    """Run the daemon; Spark calls it as ``python -m firnline.spark.daemon``."""
     prefer_installed()
     from pyspark import daemon
 

@@ -1,4 +1,4 @@
-"""firnline itself, sent to executors on other machines: one version on both sides."""
+"""Send firnline to executors on other machines, so that both sides have one version."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPT_OUT = "spark.firnline.ship"
-"""Spark setting; "false" where the executors' image has firnline installed."""
-_shipped: WeakSet[SparkSession] = WeakSet()
+"""Spark setting; "false" if the executors' image has firnline installed."""
+_distributed: WeakSet[SparkSession] = WeakSet()
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def ship(session: SparkSession) -> None:
-    """Send the package, once a session, unless its tasks run in this machine's own Python.
+def distribute(session: SparkSession) -> None:
+    """Send the package, once per session, unless its tasks run in this machine's own Python.
 
-    What firnline needs (duckdb, obstore, pyarrow, msgspec) must be installed there.
+    The dependencies (duckdb, obstore, pyarrow, msgspec) must be installed on the executors.
     """
-    if session in _shipped:
+    if session in _distributed:
         return
     master = str(session.conf.get("spark.master", "") or "")
     wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
@@ -30,19 +30,19 @@ def ship(session: SparkSession) -> None:
     is_here = master.startswith("local") and not is_connect(session)
     if not is_here and wanted != "false":
         folder = tempfile.TemporaryDirectory(prefix="firnline-")
-        # Executors that come later fetch it from here; the folder goes away with this process.
+        # Executors that start later fetch it from here; the folder is deleted with this process.
         _folders.append(folder)
         session.addArtifacts(str(zip_package(Path(folder.name))), pyfile=True)
-    _shipped.add(session)
+    _distributed.add(session)
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether the session is one on a Connect server."""
+    """Return True if the session is one on a Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def zip_package(folder: Path) -> Path:
-    """A zip of the package, importable as it is."""
+    """Write the package into an importable zip file."""
     import firnline
 
     package = Path(firnline.__file__).parent

@@ -1,4 +1,4 @@
-"""Groups over the tasks of a Spark application."""
+"""Run groups in the tasks of a Spark application."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.spark import preflight
-from firnline.spark.batches import Bunch, bunches
-from firnline.spark.distribute import is_connect, ship
+from firnline.spark.batches import Batch, batches
+from firnline.spark.distribute import distribute, is_connect
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
 from firnline.store.access import StoreAccess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Made before there are threads, as in ``footer_process``.
+# Created before there are threads, as in ``footer_process``.
 _RESULT = msgspec.json.Decoder(KernelResult).decode
 
 HEARTBEAT_S = 1.0
 JOBS = 32
-"""Spark jobs under way: what does not fit the cluster waits in Spark's own queue."""
+"""Maximum concurrent Spark jobs: those that exceed the cluster wait in Spark's own queue."""
 _UNKNOWN_SLOTS = 8
-"""Tasks at a time to plan with where a server does not say."""
+"""Assumed number of concurrent tasks if a server does not report it."""
 _TRIES = 2
-"""Jobs for a group whose task died. Spark has tried it by itself before; local masters do not."""
+"""Jobs for a group whose task died. Spark has retried before; local masters do not."""
 _REASONS = (
     re.compile(r"^.*(Python worker exited unexpectedly.*)$", re.MULTILINE),
     re.compile(r"^.*Reason: (.*)$", re.MULTILINE),  # a lost executor
@@ -45,15 +45,15 @@ _REASONS = (
 class SparkEngine:
     """Runs kernels in Spark tasks, through ``mapInArrow``: on a local master, a cluster, Connect.
 
-    Every few groups (one, when they are large) are a Spark job of their own, so that their results
-    come while others run and a failure stays theirs. Attempts that died or lost a race leave
-    objects without a marker, under names of their own: the orphan sweep's business.
+    Every few groups (one, if they are large) are a separate Spark job, so that their results
+    arrive while others run and a failure stays theirs. Attempts that died or lost a race leave
+    objects without a marker, under names of their own; the orphan sweep deletes them.
 
     Args:
         session: classic or Connect.
         root: root URL of the table.
-        access: credentials for the executors; None: the usual chain, asked there.
-        scratch: local folder on the executors; None for the disks Spark gives them.
+        access: credentials for the executors; None: the default AWS chain on the executors.
+        scratch: local folder on the executors; None: the disks that Spark gives them.
     """
 
     session: SparkSession
@@ -65,13 +65,13 @@ class SparkEngine:
 
     @property
     def application_id(self) -> str:
-        """Spark's name of the application, for the table's history."""
+        """Return Spark's id of the application, for the table's history."""
         return str(self.session.conf.get("spark.app.id", "") or "")
 
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
-        """Results as groups complete; None at least once a second while none does.
+        """Yield results as groups complete; None at least once a second while none does.
 
-        A task whose process dies is tried again, alone, and then reported as a KernelError of its
+        A task whose process dies is retried alone, and then reported as a KernelError of its
         group. Closing the iterator cancels the jobs.
 
         Raises EnvironmentFaultError: executors lack a Python module, see ``preflight.check``.
@@ -80,14 +80,14 @@ class SparkEngine:
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
         pool = ThreadPoolExecutor(JOBS, "firnline-spark")
         under_way = {
-            pool.submit(self._job, bunch, tag): bunch for bunch in bunches(tasks, self._slots())
+            pool.submit(self._job, batch, tag): batch for batch in batches(tasks, self._slots())
         }
         try:
             while under_way:
                 done, _ = wait(under_way, HEARTBEAT_S, FIRST_COMPLETED)
                 for future in done:
-                    bunch = under_way.pop(future)
-                    results, again = _outcome(future, bunch)
+                    batch = under_way.pop(future)
+                    results, again = _outcome(future, batch)
                     for retry in again:
                         under_way[pool.submit(self._job, retry, tag)] = retry
                     yield from results
@@ -96,32 +96,32 @@ class SparkEngine:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             if under_way:
-                # Best effort: the session may be what failed.
+                # Best effort: the session itself may have failed.
                 with suppress(Exception):
                     self._cancel(tag)
             pool.shutdown(wait=True)
 
     def prepare(self) -> None:
-        """Send the package and ask the executors for the modules they need, once a session."""
-        ship(self.session)
+        """Send the package and check the executors' Python modules, once per session."""
+        distribute(self.session)
         preflight.check(self.session, self.root, self.access, self._slots())
 
-    def _job(self, bunch: Bunch, tag: str) -> list[KernelResult]:
-        """One Spark job of one task. Raises whatever pyspark does."""
+    def _job(self, batch: Batch, tag: str) -> list[KernelResult]:
+        """Run one Spark job of one task. Raises the errors of pyspark."""
         self._tag(tag)
         access = None if self.access is None else self.access.to_json()
-        tasks = tuple(msgspec.json.encode(task) for task in bunch.tasks)
+        tasks = tuple(msgspec.json.encode(task) for task in batch.tasks)
         kernel = KernelFunction(tasks, self.root, access, self.scratch)
         numbers = self.session.range(0, len(tasks), 1, numPartitions=1)
         found = numbers.mapInArrow(kernel, RESULT_SCHEMA).toArrow()
         return [_RESULT(text) for text in found["result"].to_pylist()]
 
     def _tag(self, tag: str) -> None:
-        """Mark the jobs of this thread as ours."""
+        """Tag the jobs of this thread as this engine's."""
         if is_connect(self.session):
             self.session.addTag(tag)
         else:
-            # The session's own tags do not reach the job that toArrow starts (seen on 4.3.0).
+            # The session's own tags do not reach the job that toArrow starts (observed on 4.3.0).
             self.session.sparkContext.addJobTag(tag)
 
     def _cancel(self, tag: str) -> None:
@@ -138,31 +138,31 @@ class SparkEngine:
 
 
 def _outcome(
-    future: Future[list[KernelResult]], bunch: Bunch
-) -> tuple[list[KernelResult], list[Bunch]]:
-    """What came of a job: results, and jobs to run again.
+    future: Future[list[KernelResult]], batch: Batch
+) -> tuple[list[KernelResult], list[Batch]]:
+    """Return the results of a job, and jobs to run again.
 
-    Raises EnvironmentFaultError for a module that an executor lacks: no part is at fault.
+    Raises EnvironmentFaultError if an executor lacks a module: no part is at fault.
     """
     error = future.exception()
     if error is None:
         found = {result.group: result for result in future.result()}
-        missing = [task for task in bunch.tasks if task.group not in found]
+        missing = [task for task in batch.tasks if task.group not in found]
         if not missing:
             return list(found.values()), []
-        error = RuntimeError(f"{len(missing)} of {len(bunch.tasks)} results did not come back")
+        error = RuntimeError(f"{len(missing)} of {len(batch.tasks)} results did not come back")
     if not isinstance(error, Exception):
         raise error
     fault = preflight.missing_module(str(error))
     if fault is not None:
-        # An executor that came later: every other group would fail of it, too.
+        # An executor that started later: every other group would fail too.
         raise fault from error
-    if len(bunch.tasks) > 1:
-        # One of them may kill its process: the others shall not be tried together with it again.
-        return [], [Bunch((task,), bunch.tries + 1) for task in bunch.tasks]
-    if bunch.tries + 1 < _TRIES:
-        return [], [Bunch(bunch.tasks, bunch.tries + 1)]
-    return [_lost(bunch.tasks[0], error)], []
+    if len(batch.tasks) > 1:
+        # One of them may kill its process: the others must not run together with it again.
+        return [], [Batch((task,), batch.tries + 1) for task in batch.tasks]
+    if batch.tries + 1 < _TRIES:
+        return [], [Batch(batch.tasks, batch.tries + 1)]
+    return [_lost(batch.tasks[0], error)], []
 
 
 def _lost(task: KernelTask, error: Exception) -> KernelResult:
@@ -177,7 +177,7 @@ def _lost(task: KernelTask, error: Exception) -> KernelResult:
 
 
 def reason(text: str) -> str:
-    """Of Spark's many lines the one that says why: what was found deepest down."""
+    """Return the line of Spark's output that states the cause: the innermost one."""
     for pattern in _REASONS:
         found = [line.strip() for line in pattern.findall(text) if line.strip()]
         if found:

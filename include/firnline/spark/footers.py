@@ -1,4 +1,4 @@
-"""Footers of many parts, read by the tasks of a Spark application."""
+"""Read the footers of many parts in the tasks of a Spark application."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from firnline.operations.verify.run import ReadFooters
 
 PER_TASK = 2_000
-"""Footers of one Spark task: some seconds of work."""
+"""Footers per Spark task: some seconds of work."""
 PER_JOB = 64
-"""Spark tasks of one job: bounds what comes back to the driver at once."""
+"""Spark tasks per job: limits the data returned to the driver at once."""
 _SCHEMA = "facts string"
 _FACTS = pa.schema([("facts", pa.string())])
 
 
 def footers_by(engine: Callable[[], Engine]) -> ReadFooters:
-    """A reader of footers for ``run_verify`` in the application of a Spark engine.
+    """Return a reader of footers for ``run_verify`` that uses the application of a Spark engine.
 
     Args:
-        engine: gives a SparkEngine; called once there are footers to read.
+        engine: returns a SparkEngine; called only if there are footers to read.
     """
 
     def read(tasks: Sequence[FooterTask], wanted: FooterWanted) -> Iterator[FooterFacts]:
@@ -50,13 +50,13 @@ def footers_by(engine: Callable[[], Engine]) -> ReadFooters:
 def _job(
     engine: SparkEngine, tasks: Sequence[FooterTask], wanted: FooterWanted
 ) -> Iterator[FooterFacts]:
-    bunches = tuple(
+    batches = tuple(
         msgspec.json.encode(tasks[start : start + PER_TASK])
         for start in range(0, len(tasks), PER_TASK)
     )
     access = None if engine.access is None else engine.access.to_json()
-    function = FooterFunction(bunches, msgspec.json.encode(wanted), engine.root, access)
-    numbers = engine.session.range(0, len(bunches), 1, numPartitions=len(bunches))
+    function = FooterFunction(batches, msgspec.json.encode(wanted), engine.root, access)
+    numbers = engine.session.range(0, len(batches), 1, numPartitions=len(batches))
     found = numbers.mapInArrow(function, _SCHEMA).toArrow()
     decode = msgspec.json.Decoder(FooterFacts).decode
     for column in found["facts"].iterchunks():
@@ -66,12 +66,12 @@ def _job(
 
 @dataclass(frozen=True)
 class FooterFunction:
-    """The function of ``mapInArrow``: a bunch's number in, its footers as JSON out.
+    """The function of ``mapInArrow``: takes a batch's number, returns its footers as JSON.
 
-    As ``worker.KernelFunction`` it carries the tasks and the credentials in its closure.
+    Like ``worker.KernelFunction`` it carries the tasks and the credentials in its closure.
     """
 
-    bunches: tuple[bytes, ...]
+    batches: tuple[bytes, ...]
     """Lists of FooterTask as JSON."""
     wanted: bytes
     root: str
@@ -83,7 +83,7 @@ class FooterFunction:
         wanted = msgspec.json.decode(self.wanted, type=FooterWanted)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                tasks = msgspec.json.decode(self.bunches[number], type=list[FooterTask])
+                tasks = msgspec.json.decode(self.batches[number], type=list[FooterTask])
                 facts = [
                     msgspec.json.encode(found).decode()
                     for found in many_facts(store, tasks, wanted)

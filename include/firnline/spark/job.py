@@ -1,12 +1,12 @@
-"""The shell of a Spark job: arguments, credentials, the session, the report, the one error line.
+"""The frame of a Spark job: arguments, credentials, the session, the report, the one error line.
 
     spark-submit spark_jobs/rewrite.py flights --run-id=… --options='{"where": "carrier = 1"}'
 
-What to do is the JSON of the operation's options, in ``--options`` or, where it must stand in no
-argument list, in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the
-environment of the driver, never from arguments. The report is the last line on stdout, as JSON. A
-failure is one line of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit
-code 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.
+The operation's options are JSON, in ``--options`` or, if they must not appear in an argument list,
+in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the environment of the
+driver, never from arguments. The report is the last line on stdout, as JSON. A failure is one line
+of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit code 1 failed, 2
+wrong usage, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
 
 ACCESS_VARIABLE = "FIRNLINE_STORE_ACCESS"
-"""``StoreAccess.to_json`` of the table's Airflow connection, when it has one."""
+"""``StoreAccess.to_json`` of the table's Airflow connection, if it has one."""
 OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
 
 
@@ -47,19 +47,19 @@ class Job(Generic[OptionsT]):
     load: Callable[[], Loaded[OptionsT]] | None = None
     """The code where an application runs it otherwise than this machine does."""
     arguments: Callable[[argparse.ArgumentParser], None] | None = None
-    """Adds arguments of its own, for people."""
+    """Adds arguments of the job's own, for manual use."""
     from_arguments: Callable[[argparse.Namespace], dict[str, Any]] | None = None
-    """Fields of the options that those say."""
+    """Returns the fields of the options that these arguments set."""
 
     def main(self, arguments: Sequence[str]) -> int:
-        """Run the job; returns the exit code."""
+        """Run the job; return the exit code."""
         debug = "--debug" in arguments
         try:
             self._run(self._parser().parse_args(arguments))
         except KeyboardInterrupt:
-            return _tell(_stopped(), debug=debug)
+            return _report_error(_stopped(), debug=debug)
         except Exception as error:  # noqa: BLE001 -- the last place where it becomes one sentence
-            return _tell(error, debug=debug)
+            return _report_error(error, debug=debug)
         return 0
 
     def _parser(self) -> argparse.ArgumentParser:
@@ -126,7 +126,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _fields(given: argparse.Namespace) -> dict[str, Any]:
-    """The options as they were written."""
+    """Return the options as given."""
     text = os.environ.get(OPTIONS_VARIABLE)
     if given.options is not None and text is not None:
         raise UsageError(
@@ -136,9 +136,9 @@ def _fields(given: argparse.Namespace) -> dict[str, Any]:
     try:
         fields = json.loads(given.options or text or "{}")
     except ValueError as error:
-        raise UsageError(f"the options are no JSON: {error}", next_step=_OPTIONS_STEP) from None
+        raise UsageError(f"the options are not JSON: {error}", next_step=_OPTIONS_STEP) from None
     if not isinstance(fields, dict):
-        raise UsageError("the options are no JSON object", next_step=_OPTIONS_STEP)
+        raise UsageError("the options are not a JSON object", next_step=_OPTIONS_STEP)
     return {**fields, "dry_run": True} if given.dry_run else fields
 
 
@@ -158,8 +158,8 @@ def _convert(fields: dict[str, Any], options: type[OptionsT]) -> OptionsT:
     try:
         return msgspec.convert(fields, options)
     except msgspec.ValidationError as error:
-        # Says field and type, and no value: there may be keys of people among them.
-        raise UsageError(f"the options do not read: {error}", next_step=_OPTIONS_STEP) from None
+        # The error names field and type, and no value: keys of persons may be among them.
+        raise UsageError(f"the options are not valid: {error}", next_step=_OPTIONS_STEP) from None
 
 
 def _identity(given: argparse.Namespace) -> RunIdentity:
@@ -176,10 +176,10 @@ def _identity(given: argparse.Namespace) -> RunIdentity:
 
 
 class _Spark:
-    """The session, begun at the best time.
+    """The session, started at the best time.
 
-    Under spark-submit the JVM is there already: the session starts while the log is read and the
-    run planned. Otherwise a JVM starts only when there is something to do.
+    Under spark-submit the JVM is running already: the session starts while the log is read and the
+    run planned. Otherwise a JVM starts only if there is work.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class _Spark:
             self._error = error
 
     def engine(self) -> Engine:
-        """What an operation asks for once there is something to do."""
+        """Return the engine; an operation calls it once there is work."""
         from firnline.spark.engine import SparkEngine
 
         if self._start.ident is None:
@@ -219,7 +219,7 @@ class _Spark:
         return SparkEngine(self._session, self._settings.root, self._access, self._given.scratch)
 
     def stop(self) -> None:
-        """End the session, also one that is still starting."""
+        """End the session, even if it is still starting."""
         if self._start.ident is not None:
             self._start.join()
         if self._session is not None:
@@ -228,8 +228,8 @@ class _Spark:
 
 def _stopped() -> StoppedError:
     error = StoppedError(
-        "the job was stopped; what it had committed stays, everything else is as it was",
-        next_step="run it again: it goes on from there",
+        "the job was stopped; what it had committed stays, everything else is unchanged",
+        next_step="run it again: it continues from there",
     )
     error.retryable = True  # every job may be run again
     return error
@@ -239,8 +239,8 @@ def _print(report: Figures) -> None:
     sys.stdout.write(json.dumps(report.to_json()) + "\n")
 
 
-def _tell(error: Exception, *, debug: bool) -> int:
-    """One line for people and for Airflow's task alike; the traceback only when asked for."""
+def _report_error(error: Exception, *, debug: bool) -> int:
+    """Write one line for users and for Airflow's task; the traceback only with ``--debug``."""
     if debug:
         sys.stderr.write("".join(traceback.format_exception(error)))
     if not isinstance(error, FirnlineError):
@@ -249,11 +249,11 @@ def _tell(error: Exception, *, debug: bool) -> int:
             f"unexpected {type(error).__name__}: {text}",
             next_step="run again with --debug and report it",
         )
-    told = {
+    fields = {
         "type": type(error).__name__,
         "message": error.message,
         "next_step": error.next_step,
         "retryable": error.retryable,
     }
-    sys.stderr.write(json.dumps({"error": told}) + "\n")
+    sys.stderr.write(json.dumps({"error": fields}) + "\n")
     return error.exit_code

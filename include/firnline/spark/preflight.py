@@ -1,8 +1,8 @@
-"""Before the first group: do the executors have the Python modules that a kernel needs?
+"""Check, before the first group, that the executors have the Python modules of a kernel.
 
-Without them every group would fail one after the other, each as if its parts were at fault. One job
-of a few tasks asks, once per application. What travels to the executors is this module, which needs
-nothing but Python and, to be called by Spark at all, pyarrow.
+Without them every group would fail in turn, each as if its parts were at fault. One job of a few
+tasks checks it, once per application. Only this module is sent to the executors; it needs nothing
+but Python and pyarrow, which Spark requires to call it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
 
 MODULES = ("pyarrow", "msgspec", "duckdb", "obstore")
-"""What every kernel imports."""
+"""Modules that every kernel imports."""
 CHAIN = "boto3"
-"""What asks the usual AWS chain for credentials."""
+"""Module that gets credentials from the default AWS chain."""
 _KEYS = "AWS_ACCESS_KEY_ID"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _BROKEN = re.compile(r"(?:^|\s)ImportError: (.+)")
 _TASKS = 8
-"""Tasks that ask, at most: executors share an image, as a rule."""
+"""Maximum number of tasks that check: executors usually share an image."""
 _asked: WeakSet[SparkSession] = WeakSet()
 
 
 def check(session: SparkSession, root: str, access: StoreAccess | None, slots: int) -> None:
-    """Ask the executors, once per session; nothing is asked where they run this very Python.
+    """Check the executors, once per session; skipped if tasks run in this very Python.
 
     Costs one Spark job of up to eight tasks.
 
     Args:
-        session: classic or Connect; firnline is shipped already.
+        session: classic or Connect; firnline is already distributed to it.
         root: root URL of the table.
-        access: credentials for the executors; None: what they find themselves.
-        slots: tasks that run at a time.
+        access: credentials for the executors; None: those that they find themselves.
+        slots: number of concurrent tasks.
 
     Raises:
-        EnvironmentFaultError: names what is missing and how it gets there.
+        EnvironmentFaultError: names what is missing and how to install it.
     """
     if session in _asked or _is_this_python(session):
         return
@@ -85,7 +85,7 @@ def _may_need_chain(root: str, access: StoreAccess | None) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """The function of ``mapInArrow``: the names of modules that cannot be imported, one a row."""
+    """The function of ``mapInArrow``: names of modules that cannot be imported, one per row."""
 
     modules: tuple[str, ...]
     boto3_unless_keys: bool
@@ -97,7 +97,7 @@ class Ask:
             yield pa.record_batch({"missing": pa.array(self.missing(), pa.string())})
 
     def missing(self) -> list[str]:
-        """Those of this process."""
+        """Return those that are missing in this process."""
         wanted: Iterable[str] = self.modules
         if self.boto3_unless_keys and not os.environ.get(_KEYS):
             wanted = (*self.modules, CHAIN)
@@ -113,7 +113,7 @@ def _importable(name: str) -> bool:
 
 
 def missing_module(text: str) -> EnvironmentFaultError | None:
-    """The error for what Spark tells of a task, when that failed of a module; else None."""
+    """Return the error for a task that failed because of a missing module; else None."""
     found = _MISSING.findall(text)
     if found:
         return _lacking(sorted({name.partition(".")[0] for name in found}))
@@ -121,8 +121,8 @@ def missing_module(text: str) -> EnvironmentFaultError | None:
     if broken is None:
         return None
     return EnvironmentFaultError(
-        f"a Python module does not load on the executors: {broken[1].strip()[:200]}",
-        next_step="install there the versions that the driver has",
+        f"a Python module cannot be loaded on the executors: {broken[1].strip()[:200]}",
+        next_step="install the same versions there as on the driver",
     )
 
 

@@ -1,4 +1,4 @@
-"""The Spark session of a job: by spark-submit, by master, or on a Connect server."""
+"""Open the Spark session of a job: by spark-submit, by master, or on a Connect server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-"""Spark 4 starts on nothing older."""
+"""Oldest Java version on which Spark 4 starts."""
 _INSTALL_JAVA = (
     f"install a Java {OLDEST_JAVA} or 21 runtime (openjdk-17-jre-headless on Debian) or point "
     "JAVA_HOME at one"
@@ -27,7 +27,7 @@ _INSTALL_JAVA = (
 
 
 def is_submitted(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether spark-submit started this process: then the JVM runs already."""
+    """Return True if spark-submit started this process: then the JVM is running already."""
     return "PYSPARK_GATEWAY_PORT" in (os.environ if environ is None else environ)
 
 
@@ -37,12 +37,12 @@ def open_session(
     master: str | None = None,
     remote: str | None = None,
 ) -> SparkSession:
-    """A session for one job.
+    """Open a session for one job.
 
     Args:
-        name: shown in Spark's pages.
+        name: name in Spark's web UI.
         conf: Spark settings; see ``spark_conf.with_defaults``.
-        master: where to run when this is no spark-submit; None: ``conf`` or ``local[*]``.
+        master: Spark master without spark-submit; None: ``conf`` or ``local[*]``.
         remote: URL of a Connect server (``sc://host:15002``): no JVM starts here at all.
 
     Raises:
@@ -51,7 +51,7 @@ def open_session(
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is None and not is_submitted():
         check_java()
-    # pyspark warns of the pandas it finds; no pandas object is ever made here.
+    # pyspark warns about the pandas version; no pandas object is created here.
     warnings.filterwarnings("ignore", ".*pandas", FutureWarning)
     from pyspark.sql import SparkSession
 
@@ -63,7 +63,7 @@ def open_session(
             builder = builder.config(key, value)
     try:
         session: SparkSession = builder.getOrCreate()
-        session.conf.get("spark.sql.session.timeZone")  # a Connect server is asked only now
+        session.conf.get("spark.sql.session.timeZone")  # the first request to a Connect server
     except Exception as error:
         where = remote or master or conf.get("spark.master") or "the configured master"
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -75,24 +75,24 @@ def open_session(
 
 
 def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
-    """Settings for a driver in this process."""
+    """Return the settings for a driver in this process."""
     wanted = with_defaults(conf)
     if not is_submitted():
         wanted["spark.master"] = master or wanted.get("spark.master") or "local[*]"
     place = wanted.get("spark.master", os.environ.get("MASTER", ""))
     if not place.startswith("local"):
         return wanted
-    # The workers must be this very Python: the default is whatever python3 is on the PATH.
+    # The workers must be this very Python: the default is the first python3 on the PATH.
     if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
         wanted.setdefault("spark.python.daemon.module", "firnline.spark.daemon")
     return wanted
 
 
 def check_java(environ: Mapping[str, str] | None = None) -> int:
-    """Major version of the Java that Spark would start.
+    """Return the major version of the Java that Spark would start.
 
     Raises:
-        EnvironmentFaultError: there is none, or it is too old.
+        EnvironmentFaultError: there is no Java, or it is too old.
     """
     env = os.environ if environ is None else environ
     home = env.get("JAVA_HOME")
@@ -112,7 +112,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> int:
 
 
 def _version(java: Path) -> int:
-    """From the release file beside it, which costs nothing, else from itself."""
+    """Read the version from the release file, which costs nothing, else from Java itself."""
     release = java.parent.parent / "release"
     text = release.read_text(errors="replace") if release.is_file() else ""
     match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', text)

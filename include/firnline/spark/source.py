@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
-from firnline.spark.distribute import is_connect, ship
+from firnline.spark.distribute import distribute, is_connect
 from firnline.spark.format.options import Opened, flag_option, list_option, opened
 from firnline.spark.format.types import spark_schema
 from firnline.state.moment import snapshot_at
@@ -30,29 +30,29 @@ NAME = "firnline"
 
 
 def register(session: SparkSession, access: StoreAccess | None = None) -> None:
-    """Make ``format("firnline")`` known to a session.
+    """Register ``format("firnline")`` in a session.
 
     Sets ``spark.sql.python.filterPushdown.enabled``, which the option ``pushFilters`` needs.
 
     Args:
-        session: classic, or one on a Connect server.
-        access: how to reach the store; it travels with Spark's closures. None: what the
-            environment of this process says, on Connect that of the server's.
+        session: a classic session, or one on a Connect server.
+        access: access to the store; it is sent in Spark's closures. None: the environment of this
+            process, on Connect that of the server.
     """
-    ship(session)
+    distribute(session)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     if access is None and not is_connect(session):
         access = StoreAccess.from_env()
     given = {"_access": None if access is None else access.to_json()}
-    # A class made here is pickled with what it holds; one of a module would be by its name.
+    # A class created here is pickled with its values; one of a module only by its name.
     session.dataSource.register(type("FirnlineSource", (FirnlineSource,), given))
 
 
 class FirnlineSource(DataSource):
-    """A table; made anew by Spark for every step of every query."""
+    """A table; Spark creates a new instance for every step of every query."""
 
     _access: str | None = None
-    """``StoreAccess.to_json``; None: the environment of whoever plans."""
+    """``StoreAccess.to_json``; None: the environment of the planning process."""
 
     def _opened(self) -> Opened:
         return opened(self.options, self._access)
@@ -62,27 +62,27 @@ class FirnlineSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """The table's columns at the time asked for, or those of the option ``columns``."""
+        """Return the table's columns at the selected time, or those of the option ``columns``."""
         from firnline.spark.format.read import narrowed
 
         snapshot = snapshot_at(self._opened().table(), self.options.get("at"))
         return spark_schema(narrowed(snapshot.schema, list_option(self.options, "columns")))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
+        """Return a batch read."""
         from firnline.spark.format.read import PushingReader, Reader
 
         make = PushingReader if flag_option(self.options, "pushfilters") else Reader
         return make(self._opened(), self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's
-        """The table's rows and then its appends, each once."""
+        """Return a stream of the table's rows and then its appends, each once."""
         from firnline.spark.format.stream import StreamReader
 
         return StreamReader(self._opened(), self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
-        """An append; with ``mode("overwrite")`` the replacement of an interval."""
+        """Return an append; with ``mode("overwrite")`` the replacement of an interval."""
         from firnline.spark.format.write import Writer, interval_of
 
         replaces = interval_of(self.options) if overwrite else None
@@ -93,7 +93,7 @@ class FirnlineSource(DataSource):
         schema: StructType,  # noqa: ARG002
         overwrite: bool,
     ) -> DataSourceStreamWriter:
-        """A sink for appends."""
+        """Return a sink for appends."""
         from firnline.spark.format.sink import StreamWriter
 
         if overwrite:

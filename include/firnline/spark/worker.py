@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: kernels, one after the other. Imports no pyspark."""
+"""The code that runs inside a Spark task: kernels, one after another. Imports no pyspark."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RESULT = pa.schema([("result", pa.string())])
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """The function of ``mapInArrow``: one row with a task's number in, its result as JSON out.
+    """The function of ``mapInArrow``: takes rows with a task's number, returns its result as JSON.
 
-    It travels to the executors with Spark's closure, which is no argument list, no configuration
-    and in no log: the only place for credentials. The tasks travel with it: as rows they would
-    have to pass the JVM first, which takes a second in a new one.
+    It is sent to the executors in Spark's closure, which appears in no argument list, configuration
+    or log: the only place for credentials. The tasks are part of it: as rows they would first have
+    to pass the JVM, which takes a second in a new one.
     """
 
     tasks: tuple[bytes, ...]
@@ -37,9 +37,9 @@ class KernelFunction:
     root: str
     """Root URL of the table."""
     access: str | None = field(repr=False)
-    """``StoreAccess.to_json``; None for the usual chain on the executor."""
+    """``StoreAccess.to_json``; None: the executor's default AWS chain."""
     scratch: str | None
-    """Local folder; None for the disks that Spark gives the executor."""
+    """Local folder; None: the disks that Spark gives the executor."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -49,7 +49,7 @@ class KernelFunction:
                 yield pa.record_batch([pa.array([encoded])], schema=_RESULT)
 
     def run(self, task: KernelTask) -> KernelResult:
-        """One group, in a store and a scratch folder of its own."""
+        """Merge one group, with a store and a scratch folder of its own."""
         access = StoreAccess.from_json(self.access) if self.access else None
         clock = SystemClock()
         store = open_store(self.root, access, clock=clock)
@@ -58,7 +58,7 @@ class KernelFunction:
     def _scratch(self, number: int) -> Path:
         if self.scratch is not None:
             return Path(self.scratch)
-        # Set by Spark in every Python worker; several disks take turns.
+        # Set by Spark in every Python worker; several disks are used in turn.
         disks = [disk for disk in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if disk]
         disk = disks[number % len(disks)] if disks else tempfile.gettempdir()
         return Path(disk) / "firnline"

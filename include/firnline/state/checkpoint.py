@@ -1,10 +1,10 @@
 """Find a checkpoint that a reader can use; ``commit.checkpoint`` writes them.
 
-A checkpoint is the union of some log files, and a union may be repeated: as long as every log file
-that it covers still exists, checkpoint and the other log files together are the union of all of
-them. A covered log file that is gone may have been forgotten with reason (its parts deleted, its
-deletes over), so a checkpoint that covers one is not used. Nothing ever depends on a checkpoint but
-time: what does not read is told of and left out.
+A checkpoint is the union of some log files, and a union may be repeated: as long as every covered
+log file still exists, the checkpoint and the other log files together are the union of all of them.
+A missing log file may have been removed on purpose (its parts deleted, its deletes finished), so a
+checkpoint that covers a missing log file is not used. A checkpoint only saves time: one that cannot
+be read is logged and skipped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from firnline.store.base import ObjectMeta, Store
 
 _LOG = logging.getLogger(__name__)
 TRIED = 2
-"""Checkpoints that a reader fetches before it reads the log alone."""
+"""Number of checkpoints that a reader fetches before it reads the log alone."""
 
 
 def listed(store: Store, paths: TablePaths) -> list[ObjectMeta]:
-    """One LIST: the checkpoints, newest first; what else lies there is left out."""
+    """Return the checkpoints, newest first; other objects are skipped. Requests: 1 LIST."""
     found = [m for m in store.list(paths.checkpoint_dir) if paths.checkpoint_seq(m.key) is not None]
     return sorted(found, key=lambda meta: meta.key, reverse=True)
 
@@ -32,15 +32,15 @@ def listed(store: Store, paths: TablePaths) -> list[ObjectMeta]:
 def newest_usable(
     store: Store, paths: TablePaths, listing: Container[str], found: list[Checkpoint]
 ) -> Checkpoint | None:
-    """The newest checkpoint whose covered log files are all in a listing.
+    """Return the newest checkpoint whose covered log files are all in a listing.
 
     Requests: 1 LIST, and a GET for each of at most ``TRIED`` checkpoints.
 
     Args:
-        store: of the table.
-        paths: of the table.
+        store: store of the table.
+        paths: paths of the table.
         listing: keys of the log files.
-        found: checkpoints that an earlier attempt has fetched; taken, and added to.
+        found: checkpoints that an earlier attempt has fetched; reused, and extended.
     """
     known = {checkpoint.key: checkpoint for checkpoint in found}
     try:
@@ -57,12 +57,12 @@ def newest_usable(
 
 
 def is_usable(checkpoint: Checkpoint, listing: Container[str]) -> bool:
-    """Whether every log file that it covers is in the listing."""
+    """Return True if every log file that the checkpoint covers is in the listing."""
     return all(key in listing for key in checkpoint.covered)
 
 
 def fetch(store: Store, paths: TablePaths, key: str) -> Checkpoint | None:
-    """One GET; None, with a warning, for a checkpoint that does not read or is gone."""
+    """Fetch a checkpoint with one GET; return None if it is gone or, with a warning, unreadable."""
     for _, data in store.get_many([key]):
         if data is None:
             return None

@@ -1,17 +1,17 @@
-"""The one judgement of a log: never written, whole, one transaction unpublished, or lost.
+"""Judge the state of a log: never written, whole, one transaction unpublished, or lost.
 
-Log files are deleted by clean-up alone, and only after a transaction that carries them was
-published. So the rest of a table says what its log must hold, and whoever reads, appends or commits
-asks here (docs/format.md, "The state of a log"; the order of the requests is the argument):
+Only clean-up deletes log files, and only after a transaction that carries them was published. So
+the rest of a table shows what its log must contain, and every reader, append and commit checks it
+here (docs/format.md, "The state of a log"; the order of the requests is the argument):
 
-* A transaction is committed after the one before it was published. A listing of ``_log/`` that
-  began after transaction n was seen shows n - 1 or a newer one.
-* What the newest transaction stands on is there: log files that it has not folded, for nobody has;
-  and while it is not published itself, those that it has folded too.
+* A transaction is committed after the previous one was published. A listing of ``_log/`` that began
+  after transaction n was seen shows n - 1 or a newer one.
+* The log files on which the newest transaction was committed exist: those that it has not folded,
+  because nobody has; and as long as it is not published itself, those that it has folded too.
 * A table with a transaction, a birth record (``_txn/`` number 0) or old objects has a log.
 
-What cannot be told: the log file of an append that no transaction has folded is named by nothing
-but itself.
+One loss cannot be detected: the log file of an append that no transaction has folded is named by
+nothing but itself.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from firnline.table import Table
 State = Literal["never written", "whole", "unpublished", "lost"]
 
 OLD_MS = 24 * 3_600_000
-"""Age beyond which an object belongs to no append that is still under way, if the table's times to
-live are not longer: the floor of the orphan sweep."""
+"""Age in ms above which an object cannot belong to an append in progress, unless the table's times
+to live are longer: the minimum age of the orphan sweep."""
 _BY_WHOM = "; log files were deleted, maybe by the clean-up of a client of log version 1"
 
 
@@ -56,40 +56,40 @@ class Unpublished:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What state a log is in."""
+    """The state of a log, and the evidence for it."""
 
     state: State
     found: str = ""
-    """What says that it is lost: a clause."""
+    """Evidence that the log is lost: a clause."""
     unpublished: Unpublished | None = None
     missing: frozenset[int] = frozenset()
-    """Transactions on which the newest one stands, and whose log files are not listed."""
+    """Transactions on which the newest one was committed, and whose log files are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What one reading of ``_log/`` shows."""
+    """The content of one reading of ``_log/``."""
 
     listing: Collection[str]
     """Keys of all log files."""
     sequences: frozenset[int]
-    """Numbers of the transactions among them."""
+    """Sequence numbers of the transactions among them."""
     folded: Collection[str]
-    """Log files that others of them have folded, a client of version 1 included."""
+    """Log files folded by others of them, also by a client of version 1."""
     standing: tuple[int, ...] = ()
-    """On which the newest transaction was committed, as it says."""
+    """Transactions on which the newest one was committed, according to its log file."""
 
     @property
     def seq(self) -> int:
-        """The newest transaction; 0 without one."""
+        """Sequence number of the newest transaction; 0 if there is none."""
         return max(self.sequences, default=0)
 
     @classmethod
     def of(cls, log: LogRead) -> Log:
-        """From what a reader has read."""
-        folded = {stone.p for content in log.contents.values() for stone in content.tombstones}
+        """Return the content of what a reader has read."""
+        folded = {item.p for content in log.contents.values() for item in content.tombstones}
         if log.checkpoint is not None:
-            folded |= {stone.key for stone in log.checkpoint.head.stones}
+            folded |= {item.key for item in log.checkpoint.head.stones}
         mark = log.mark
         standing = mark.standing if mark is not None else None
         return cls(log.listing.keys(), _sequences(log.listing), folded, standing or ())
@@ -97,22 +97,22 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What a listing of ``_txn/`` shows."""
+    """The content of a listing of ``_txn/``."""
 
     newest: int = 0
-    """The highest number; 0 where there is none behind where the listing began."""
+    """Highest sequence number; 0 if there is none after the start of the listing."""
     born: bool = False
-    """Whether there is anything at all: a transaction or the birth record."""
+    """True if there is any object: a transaction or the birth record."""
     modified_ms: int = 0
-    """Last-modified time of the newest."""
+    """Last-modified time of the newest transaction, unix ms."""
 
     @classmethod
     def after(
         cls, store: Store, paths: TablePaths, listing: Mapping[str, LogObject]
     ) -> Transactions:
-        """Those that a listing of ``_log/`` does not know of. Requests: 1 LIST.
+        """List the transactions that a listing of ``_log/`` does not contain. Requests: 1 LIST.
 
-        Of a log without transactions the birth record too.
+        For a log without transactions the listing includes the birth record.
         """
         newest = max(_sequences(listing), default=0)
         start = paths.txn(newest) if newest else None
@@ -120,7 +120,7 @@ class Transactions:
 
     @classmethod
     def of(cls, paths: TablePaths, metas: Iterable[ObjectMeta]) -> Transactions:
-        """From a listing; what is no transaction is told of by verify."""
+        """Return the content of a listing; verify reports objects that are not transactions."""
         found: dict[int, int] = {}
         for meta in metas:
             try:
@@ -132,13 +132,14 @@ class Transactions:
 
 
 def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Health:
-    """Judge a log by what it shows and by what its transactions say.
+    """Judge a log by its content and by its transactions.
 
-    "lost" is final where the listing of ``_log/`` began after ``txns`` were seen (``Watch``): else
-    somebody may have committed in between.
+    "lost" is final if the listing of ``_log/`` began after ``txns`` were seen (``Watch``);
+    otherwise another process may have committed in between.
 
-    Requests: 1 GET where the newest transaction is the one after the log's; and of a first one that
-    says nothing of a log before it 1 LIST of ``_data/``, as far as an object that it does not name.
+    Requests: 1 GET if the newest transaction is the one after the log's newest; and if that is a
+    first transaction that names no earlier log, 1 LIST of ``_data/`` up to an object that it does
+    not name.
     """
     missing = frozenset(log.standing) - log.sequences
     if missing:
@@ -160,11 +161,11 @@ def judge(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Heal
 
 
 def _newest(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> Health:
-    """Of a log that lacks the newest transaction alone: not published yet, or lost."""
+    """Judge a log that lacks only the newest transaction: not yet published, or lost."""
     key = paths.txn(txns.newest)
     header, log_file = txn_file.decode(key, store.get(key), paths)
     content = codec.decode(header.log, log_file, paths)
-    found = _not_on(store, paths, log, header, content)
+    found = _mismatch(store, paths, log, header, content)
     if found:
         return Health("lost", f"transaction {header.seq} {found}")
     return Health(
@@ -172,14 +173,14 @@ def _newest(store: Store, paths: TablePaths, log: Log, txns: Transactions) -> He
     )
 
 
-def _not_on(
+def _mismatch(
     store: Store, paths: TablePaths, log: Log, header: TxnHeader, content: LogContent
 ) -> str:
-    """What says that a log is not the one on which a transaction was committed; else nothing.
+    """Return evidence that a transaction was not committed on this log; empty if there is none.
 
-    Nobody of ours deletes a log file that it folded, or one that it left standing, before it is
-    published itself. Clients of version 1 may, and carry the markers of what they have folded:
-    those of appends are all that there was in them.
+    No client of version 2 deletes a log file that its transaction folded or kept before it is
+    published itself. Clients of version 1 may, and carry the markers of the log files that they
+    folded: for appends, markers are the whole content.
     """
     if header.log in log.folded:
         return "was published, and its log file is gone"
@@ -195,14 +196,14 @@ def _not_on(
         return ""
     if any(marker.tmb is not None for marker in content.markers):
         return "was committed on log files, and none of them is left"
-    # Committed on an empty log, then: but was anything appended since?
+    # So it was committed on an empty log: check whether anything was appended since.
     named = {marker.p for marker in content.markers}
     other = _first(store, paths, lambda meta: meta.key not in named)
     return f"is all that is left of the log, and does not name {other}" if other else ""
 
 
 def _first(store: Store, paths: TablePaths, wanted: Callable[[ObjectMeta], bool]) -> str:
-    """The first part under ``_data/`` of that kind; empty without one. 1 LIST."""
+    """Return the first part under ``_data/`` that matches; empty if none does. Requests: 1 LIST."""
     for meta in store.list(paths.data_dir):
         if meta.key.endswith(".parquet") and wanted(meta):
             return meta.key
@@ -214,10 +215,10 @@ def _sequences(listing: Mapping[str, LogObject]) -> frozenset[int]:
 
 
 def lost(paths: TablePaths, found: str) -> LogLostError:
-    """The one error for a log that is lost."""
+    """Return the error for a lost log."""
     return LogLostError(
         f"the log under {paths.log_dir} is lost, or a part of it: {found}{_BY_WHOM}",
-        next_step="`firnline rebuild` writes it anew from the transactions and the parts",
+        next_step="`firnline rebuild` writes it again from the transactions and the parts",
     )
 
 
@@ -226,7 +227,7 @@ def lost(paths: TablePaths, found: str) -> LogLostError:
 
 @dataclass
 class Watch:
-    """The judgement that goes with each reading of a log (``log.reader.Judge``).
+    """Judges a log each time it is read (``log.reader.Judge``).
 
     Requests: 1 LIST of ``_txn/`` for each listing of ``_log/``, and those of ``judge``.
     """
@@ -234,28 +235,28 @@ class Watch:
     store: Store
     paths: TablePaths
     health: Health = Health("never written")
-    """Of the log that was read last."""
+    """Health of the log that was read last."""
     _txns: Transactions | None = None
-    """What was seen last, and"""
+    """Transactions seen last."""
     _before: Transactions | None = None
-    """before this listing of the log began."""
+    """Transactions seen before the current listing of the log began."""
     _looking: Future[Transactions] | None = None
     _missing: frozenset[int] = field(default_factory=frozenset)
 
     @property
     def born(self) -> bool:
-        """Whether the log without transactions that was read last is one of a table."""
+        """True if the log that was read last, which has no transactions, belongs to a table."""
         return self._txns is not None and self._txns.born
 
     def listed(self, listing: Mapping[str, LogObject]) -> None:
-        """Look at the transactions while the log is read: its listing began before."""
+        """List the transactions while the log is read, whose listing began before."""
         self._before = self._txns
-        self._looking = _beside(
+        self._looking = _in_background(
             self.store, partial(Transactions.after, self.store, self.paths, listing)
         )
 
     def judged(self, log: LogRead) -> LogRead | None:
-        """Return the log with what is committed and not published; None: read it once more.
+        """Return the log with its unpublished transaction, if any; None if it must be read again.
 
         Raises LogLostError.
         """
@@ -273,22 +274,22 @@ class Watch:
         return None
 
     def _is_final(self, shown: Log, txns: Transactions) -> bool:
-        """Whether the log would be lost by the transactions alone that came before its listing."""
+        """Return True if the transactions seen before the log was listed prove that it is lost."""
         before = self._before
         if before is None or before == txns:
             return before is not None
         return judge(self.store, self.paths, shown, before).state == "lost"
 
 
-def _beside(store: Store, look: Callable[[], Transactions]) -> Future[Transactions]:
-    """Ask in a thread, so that whoever reads does not wait for it.
+def _in_background(store: Store, look: Callable[[], Transactions]) -> Future[Transactions]:
+    """Run a request in a thread, so that the reader does not wait for it.
 
     Only a client of a real store may be used from several threads.
     """
     if isinstance(store, ObjectClient):
-        with_one = ThreadPoolExecutor(1, thread_name_prefix="firnline-txn")
-        found = with_one.submit(look)
-        with_one.shutdown(wait=False)
+        executor = ThreadPoolExecutor(1, thread_name_prefix="firnline-txn")
+        found = executor.submit(look)
+        executor.shutdown(wait=False)
         return found
     found = Future()
     found.set_result(look())
@@ -296,7 +297,7 @@ def _beside(store: Store, look: Callable[[], Transactions]) -> Future[Transactio
 
 
 def with_newest(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead:
-    """Return the log as it is once the newest transaction is published: committed it is."""
+    """Return the log as it will be once the newest transaction, already committed, is published."""
     key = newest.header.log
     item = LogObject(paths.parse_log(key), len(newest.log_file), newest.modified_ms)
     return replace(
@@ -311,12 +312,12 @@ def with_newest(paths: TablePaths, log: LogRead, newest: Unpublished) -> LogRead
 
 
 def refuse_objects(table: Table) -> None:
-    """Refuse a table without log file and transaction that holds objects of some age.
+    """Refuse a table that has no log file and no transaction, but objects of some age.
 
-    A first append that is under way has brought younger ones; the leftovers of one that died long
-    ago look like what is left of a table, and only a person can tell.
+    A first append that is in progress has written younger objects. Leftovers of one that failed
+    long ago cannot be told apart from the remains of a table; only a person can decide.
 
-    Requests: 1 LIST of ``_data/``, as far as the first such object. Raises LogLostError.
+    Requests: 1 LIST of ``_data/``, up to the first such object. Raises LogLostError.
     """
     found = old_objects(table)
     if found:
@@ -324,7 +325,7 @@ def refuse_objects(table: Table) -> None:
 
 
 def old_objects(table: Table) -> str:
-    """What says that a table without log file and transaction had one; see ``refuse_objects``."""
+    """Return evidence that a table without log and transactions had a log (``refuse_objects``)."""
     settings = table.settings
     longest = max(OLD_MS, settings.append.ttl, settings.commit_ttl)
     before = table.clock.now_ms() - longest
@@ -332,13 +333,13 @@ def old_objects(table: Table) -> str:
     if not old:
         return ""
     return (
-        f"there is no log file and {old} is older than any append under way (where the table's "
-        "first append died and left it, delete it)"
+        f"there is no log file, and {old} is older than any append in progress (if the table's "
+        "first append failed and left it, delete it)"
     )
 
 
 def _youngest_ms(meta: ObjectMeta) -> int:
-    """When an object was made, by its name and by the store: the later of both, unix ms."""
+    """Return the creation time of an object, unix ms: the later of its name's and the store's."""
     try:
         made = uuid7_time_ms(meta.key.rpartition("/")[2].removesuffix(".parquet"))
     except ValueError:
@@ -347,22 +348,22 @@ def _youngest_ms(meta: ObjectMeta) -> int:
 
 
 def no_table(table: Table) -> UsageError:
-    """The error for a root at which there is no table. Requests: as ``refuse_objects``.
+    """Return the error for a root without a table. Requests: as ``refuse_objects``.
 
-    Raises LogLostError where there was one.
+    Raises LogLostError if there was a table.
     """
     refuse_objects(table)
     return UsageError(
         f"there is no table at {table.settings.root}: it has no log file",
-        next_step="correct the name or root, or make the table with `firnline append`; if its log "
-        "was lost a moment ago, `firnline rebuild` writes it anew",
+        next_step="correct the name or root, or create the table with `firnline append`; if its "
+        "log was lost just now, `firnline rebuild` writes it again",
     )
 
 
 def require_table(table: Table) -> None:
-    """Refuse a root at which there is no table. Requests: 1 LIST where there is one.
+    """Refuse a root without a table. Requests: 1 LIST if there is one.
 
-    Raises UsageError; LogLostError where there was one.
+    Raises UsageError, or LogLostError if there was a table.
     """
     if next(iter(table.store.list(table.paths.log_dir)), None) is not None:
         return
@@ -375,15 +376,15 @@ def require_table(table: Table) -> None:
 
 
 def of_survey(table: Table, log: LogSurvey, txns: TxnSurvey) -> Health:
-    """Judge a table that nobody works on by all that reads of it. Requests: as ``judge``."""
+    """Judge a table that nothing writes to, by all that is readable. Requests: as ``judge``."""
     shown = Log.of(LogRead(log.listing, log.contents))
     return judge(table.store, table.paths, shown, Transactions(txns.newest, txns.born))
 
 
 def confirmed_lost(table: Table, health: Health) -> str:
-    """What says that a log is lost, read once more where somebody may have been at work; else "".
+    """Return evidence that a log is lost, or "" if a second reading shows that it is not.
 
-    Requests: none unless ``health`` says so; then those of ``read_log`` with a ``Watch``.
+    Requests: none unless ``health`` is "lost"; then those of ``read_log`` with a ``Watch``.
     """
     if health.state != "lost":
         return ""
@@ -397,11 +398,11 @@ def confirmed_lost(table: Table, health: Health) -> str:
 def unknown_parts(
     parts: Mapping[str, Marker], txns: TxnSurvey
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parts of which published transactions know more than the log: (not named, taken for live).
+    """Compare the log with its published transactions: (parts it lacks, dead parts it has as live).
 
     Args:
-        parts: of the log, each in its final state.
-        txns: the transactions up to the newest one that is published.
+        parts: parts of the log, each in its final state.
+        txns: the transactions up to the newest published one.
     """
     missing, revived = [], []
     for path, marker in sorted(txns.parts.items()):
@@ -414,9 +415,9 @@ def unknown_parts(
 
 
 def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
-    """Refuse to rebuild a log of which nothing is lost. Requests: as ``judge``.
+    """Refuse to rebuild a log that has lost nothing. Requests: as ``judge``.
 
-    Nor is one refused whose newest transaction is a rebuild that nobody has published: it died.
+    A log whose newest transaction is an unpublished rebuild is not refused: that rebuild failed.
 
     Raises UsageError.
     """
@@ -426,13 +427,13 @@ def refuse_whole(table: Table, log: LogSurvey, txns: TxnSurvey) -> None:
     if of_survey(table, log, txns).state == "lost":
         return
     published = max(_sequences(log.listing), default=0)
-    if txns.newest > published:  # it is none of the log's yet
+    if txns.newest > published:  # it is not in the log yet
         txns = survey_transactions(table.store, table.paths, upto=published)
     if any(unknown_parts(union_parts(log.contents.values()), txns)):
         return
     raise UsageError(
-        f"the log of table {table.settings.name} is whole: it reads, no log file is missing that "
-        "its transactions speak of, and it lacks nothing that they name",
-        next_step="there is nothing to rebuild, and `firnline verify` says so too unless something "
-        "else is wrong; --force rebuilds all the same",
+        f"the log of table {table.settings.name} is whole: it is readable, no log file that its "
+        "transactions name is missing, and it lacks no part that they name",
+        next_step="there is nothing to rebuild; `firnline verify` confirms it unless something "
+        "else is wrong; --force rebuilds anyway",
     )

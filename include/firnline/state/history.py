@@ -19,7 +19,7 @@ _HEAD_BYTES = 64 * 1024
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run did, summed over its transactions."""
+    """The work of one run, summed over its transactions."""
 
     run: RunIdentity
     transactions: tuple[int, ...]
@@ -27,13 +27,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
-        """Plain data for XCom, asset events and ``--json``."""
+        """Return plain data for XCom, asset events and ``--json``."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
 
 
 def history(table: Table, newest: int = 50) -> list[TxnHeader]:
-    """The newest transactions, newest first.
+    """Return the newest transactions, newest first.
 
     Requests: 1 LIST and one ranged GET per transaction returned.
 
@@ -48,14 +48,14 @@ def _transactions(table: Table) -> Iterator[ObjectMeta]:
 
 
 def time_of(table: Table, seq: int) -> int:
-    """When a transaction was, unix ms: the state of that time is the one right after it.
+    """Return the time of a transaction, unix ms: the state at that time is the one right after it.
 
-    0 stands for the state before the first. Requests: 1 ranged GET, and 1 LIST for a transaction
-    that is not there.
+    ``seq`` 0 stands for the state before the first transaction. Requests: 1 ranged GET, and 1 LIST
+    for a transaction that does not exist.
 
     Raises:
         UsageError: there is no such transaction yet.
-        SnapshotExpiredError: its record is past its retention.
+        SnapshotExpiredError: the record of the transaction is past its retention.
     """
     paths = table.paths
     for header in _headers(table, [paths.txn(seq or 1)]):
@@ -64,7 +64,7 @@ def time_of(table: Table, seq: int) -> int:
     if not numbers:
         raise UsageError(
             f"table {table.settings.name} has no transaction at all",
-            next_step="there is nothing to go back to yet; see `firnline history`",
+            next_step="there is no earlier state to return to yet; see `firnline history`",
         )
     if seq > max(numbers):
         raise UsageError(
@@ -79,14 +79,14 @@ def time_of(table: Table, seq: int) -> int:
 
 
 def newest_at(table: Table, time_ms: int, effective: Callable[[int], int]) -> int:
-    """The newest transaction at or before a time (unix ms); 0 where there is none.
+    """Return the newest transaction at or before a time (unix ms), or 0 if there is none.
 
-    Requests: 1 LIST and one ranged GET per halving of what it shows.
+    Requests: 1 LIST and one ranged GET per step of a binary search in the listing.
 
     Args:
         table: the table.
         time_ms: the time by the clock.
-        effective: of the newest state (``Snapshot.effective``): when what is dated so took effect.
+        effective: ``Snapshot.effective`` of the newest state; maps a date to when it took effect.
 
     Raises SnapshotExpiredError where the record of that transaction is past its retention.
     """
@@ -103,7 +103,7 @@ def newest_at(table: Table, time_ms: int, effective: Callable[[int], int]) -> in
 
 
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
-    """What the run with this DAG id and run id committed after transaction ``since_seq``.
+    """Sum up the transactions of a run (by DAG id and run id) after transaction ``since_seq``.
 
     Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
     """
@@ -117,9 +117,9 @@ def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
 
 
 def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[TxnHeader]:
-    """What the run with this DAG id and run id committed after a transaction, newest first.
+    """Return the transactions of a run (by DAG id and run id) after ``since_seq``, newest first.
 
-    Requests: those of ``run_report``.
+    Requests: as for ``run_report``.
     """
     after = table.paths.txn(since_seq)  # 0 is the birth record
     keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
@@ -131,7 +131,7 @@ def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[
 
 
 def add_counts(counts: Sequence[Counts]) -> Counts:
-    """Field by field."""
+    """Add counts field by field."""
     return Counts(
         **{name: sum(getattr(c, name) for c in counts) for name in Counts.__struct_fields__}
     )

@@ -1,4 +1,4 @@
-"""Which state of a table is asked for: a time, or the number of a transaction."""
+"""Parse a point in a table's history, a time or a transaction number, and read its state."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _STEP = "write it as 2026-01-31T12:00:00Z, as unix milliseconds, or a transactio
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One of both."""
+    """A point in a table's history: exactly one of the fields is set."""
 
     ms: int | None = None
     """Unix milliseconds."""
     seq: int | None = None
-    """Right after this transaction; 0 is before the first."""
+    """State right after this transaction; 0 is the state before the first one."""
 
 
 def parse_moment(at: At, now_ms: int) -> Moment:
-    """Read what a user says. Raises UsageError, for a time in the future too."""
+    """Parse a time or a transaction number. Raises UsageError, for a time in the future too."""
     if isinstance(at, str):
         text = at.strip()
         number = int(text) if _NUMBER.fullmatch(text) else None
@@ -54,8 +54,8 @@ def parse_moment(at: At, now_ms: int) -> Moment:
 def time_ms(table: Table, at: At, snapshot: Snapshot) -> int:
     """Unix milliseconds of a moment by the clock, as ``Snapshot.at`` takes it.
 
-    For a transaction one ranged GET: it may be dated years ahead of when it took effect, which
-    the snapshot knows.
+    For a transaction one ranged GET. A transaction may be dated years after the moment at which it
+    took effect; the snapshot knows that moment.
 
     Raises UsageError; SnapshotExpiredError for a transaction whose record or parts are gone.
     """
@@ -68,15 +68,15 @@ def time_ms(table: Table, at: At, snapshot: Snapshot) -> int:
 
 
 def snapshot_at(table: Table, at: At | None = None) -> Snapshot:
-    """The newest state of a table, or that of a moment.
+    """Return the newest state of a table, or its state at a moment.
 
     Raises:
-        UsageError: there is no table, time or transaction of that kind.
+        UsageError: there is no such table, time or transaction.
         SnapshotExpiredError: parts of that time are deleted.
         others: as ``read_snapshot``.
     """
     if at is not None:
-        parse_moment(at, table.clock.now_ms())  # what is no moment needs no request
+        parse_moment(at, table.clock.now_ms())  # an invalid moment costs no request
     snapshot = read_snapshot(table.store, table.paths)
     if not snapshot.listing:
         raise no_table(table)

@@ -62,11 +62,11 @@ from firnline.types.values import Stats
 if TYPE_CHECKING:
     from firnline.log.checkpoint import Checkpoint
 
-__all__ = ["Snapshot", "build", "bury", "combine", "read_snapshot", "standing", "union_parts"]
+__all__ = ["Snapshot", "build", "combine", "mark_dead", "read_snapshot", "standing", "union_parts"]
 
 
 class StateColumns:
-    """The part of a state that is about columns; its fields are ``Snapshot``'s."""
+    """The columns of a state; the fields are those of ``Snapshot``."""
 
     listing: Mapping[str, LogObject]
     contents: Mapping[str, LogContent]
@@ -78,7 +78,7 @@ class StateColumns:
     _columns: dict[tuple[str, ...], PartColumns]
 
     def sequence_of(self, marker: Marker) -> int:
-        """Data sequence of a part; for markers without one, the newest transaction below ``t``."""
+        """Return the data sequence of a part; without one, the newest transaction before ``t``."""
         if marker.q is not None:
             return marker.q
         if not self.dated:
@@ -87,9 +87,10 @@ class StateColumns:
 
     @cached_property
     def _clock_times(self) -> tuple[tuple[int, int], ...]:
-        """(when it took effect, seq) of the transactions that are known, sorted.
+        """Pairs (time at which it took effect, seq) of the known transactions, sorted.
 
-        They may be dated years ahead; a client of version 1 dates its parts by its own clock.
+        A transaction may be dated years ahead; a client of version 1 dates its parts by its own
+        clock.
         """
         return tuple(sorted((self.dated.get(t, t), seq) for t, seq in self.times))
 
@@ -99,13 +100,13 @@ class StateColumns:
         return {**self.deletes, **{change.id: record_of(change) for change in self.changes}}
 
     def pending_changes(self, marker: Marker) -> tuple[SchemaChange, ...]:
-        """Changes of the schema that a part does not show: a merge writes it in the new form."""
+        """Return the schema changes that a part does not contain yet; a merge rewrites it."""
         if not self.changes:
             return ()
         return pending(self.changes, self.sequence_of(marker), marker.d or ())
 
     def columns_of(self, marker: Marker) -> PartColumns:
-        """How the columns that a part holds become the table's."""
+        """Return the mapping from the columns that a part holds to the table's columns."""
         changes = self.pending_changes(marker)
         if not changes:
             return AS_IT_IS
@@ -116,13 +117,13 @@ class StateColumns:
         return found
 
     def stats_of(self, marker: Marker) -> Stats:
-        """A part's statistics, by the names and in the types of the table."""
+        """Return the statistics of a part, with the column names and types of the table."""
         if not self.changes:
             return marker.stats()
         return stats_now(self.columns_of(marker), marker.stats(), self.schema)
 
     def types_in_parts(self) -> dict[str, str]:
-        """Types of columns by the names that they may have in parts, and by those of the table."""
+        """Return the types of columns by the table's names and by earlier names found in parts."""
         found: dict[str, str] = {}
         for column, names in part_columns(self.changes).made_of.values():
             if column in self.schema:
@@ -130,11 +131,11 @@ class StateColumns:
         return {**found, **self.schema}
 
     def line(self, key: str) -> Mapping[str, str]:
-        """What a log file that was read says of the columns, in the words of today."""
+        """Return the schema line of a log file of this state, translated to today's columns."""
         return self.line_of(self.listing[key].name, self.contents[key])
 
     def line_of(self, name: LogName, content: LogContent) -> Mapping[str, str]:
-        """The same of one that this state may not have read."""
+        """Return the translated schema line of any log file, one not in this state included."""
         if not self.changes:
             return content.schema
         q = line_sequence(name, first_sequence(content.markers), self.times)
@@ -149,44 +150,44 @@ class Snapshot(StateColumns):
     listing: Mapping[str, LogObject]
     contents: Mapping[str, LogContent]
     parts: Mapping[str, Marker]
-    """Every part a marker names, dead ones included, keyed by path."""
+    """Every part that a marker names, dead ones included, by path."""
     log_tombstones: Mapping[str, int]
-    """Folded log file -> when it was first folded."""
+    """Time at which it was first folded, by folded log file."""
     deletes: Mapping[str, Delete]
     """Records that hide rows, by id."""
     other: frozenset[bytes]
-    """Extension records of kinds that this version does not know."""
+    """Extension records of kinds unknown to this version."""
     schema: Mapping[str, str]
-    """Column -> SQL type name; with a ``conflict`` only the columns on which all agree."""
+    """SQL type name by column; with a ``conflict`` only the columns without contradiction."""
     seq: int
-    """Newest transaction among the names of the listing; 0 when there is none."""
+    """Newest transaction among the names in the listing; 0 if there is none."""
     purged: int
     """Every part tombstoned at or before this time is confirmed deleted."""
     as_of: int | None = None
     times: tuple[tuple[int, int], ...] = field(default=(), repr=False)
-    """(t, seq) of the transactions that are known, sorted."""
+    """Pairs (t, seq) of the known transactions, sorted."""
     dated: Mapping[int, int] = field(default_factory=dict, repr=False)
-    """Times of log files that are far ahead -> when they took effect (``log.dated``)."""
+    """Time at which it took effect, by the ``t`` of log files dated far ahead (``log.dated``)."""
     _past: Past | None = field(default=None, repr=False)
-    """Which dates belong to a state of the past."""
+    """Filter of dates, for a state of the past."""
     covered: frozenset[str] = field(default=frozenset(), repr=False)
-    """Log files that a checkpoint stood for."""
+    """Log files that the checkpoint covers."""
     unpublished: str = ""
-    """Key of the newest transaction's log file, where it is committed and not published: listing
-    and contents have it all the same."""
+    """Key of the newest transaction's log file if it is committed and not yet published: listing
+    and contents include it."""
     conflict: SchemaConflictError | None = field(default=None, repr=False, compare=False)
-    """Why the schema lines do not go together, where that is tolerated."""
+    """The contradiction between schema lines, if it is tolerated."""
     changes: tuple[SchemaChange, ...] = ()
-    """Of the schema, that parts may not show yet; by sequence. Also of a state of the past: its
-    columns are those of today."""
+    """Schema changes that parts may not contain yet, by sequence. A state of the past has those of
+    today too: its columns are today's."""
     properties: tuple[PropertiesRecord, ...] = ()
-    """What the table says of itself, oldest first, each with the time since when it is visible."""
+    """Property records, oldest first, each with the time since which it is visible."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """By the ids of changes, made once."""
+    """Cache of ``columns_of``, by the ids of the changes."""
     _pruners: dict[str, Pruner] = field(default_factory=dict, repr=False, compare=False)
-    """By delete id, made once: a delete may name 100,000 keys, and a table has many parts."""
+    """Cache by delete id: a delete may name 100,000 keys, and a table has many parts."""
 
     @cached_property
     def live(self) -> Mapping[str, Marker]:
@@ -206,8 +207,8 @@ class Snapshot(StateColumns):
     def effective(self, t: int) -> int:
         """Return when a transaction or append that is dated ``t`` took effect, unix ms.
 
-        Where a date is far ahead and no record speaks of it any more: when it had taken effect at
-        the latest, since transactions take effect in the order of their dates.
+        If a date is far ahead and no record of it exists any more, return the latest time at which
+        it can have taken effect, since transactions take effect in the order of their dates.
         """
         at = self.dated.get(t)
         if at is not None:
@@ -219,7 +220,7 @@ class Snapshot(StateColumns):
 
     @cached_property
     def partitions(self) -> Mapping[str, list[Marker]]:
-        """Live parts by partition path, partitions in order of their names."""
+        """Live parts by partition path, partitions sorted by name."""
         if isinstance(self.live, PartsView):
             return self.live.by_partition()
         grouped: dict[str, list[Marker]] = {}
@@ -231,16 +232,16 @@ class Snapshot(StateColumns):
 
     @cached_property
     def skipped(self) -> frozenset[str]:
-        """Log files that exist and were not read: folded by a transaction, or covered."""
+        """Log files that exist and were not read: folded by a transaction, or in the checkpoint."""
         return frozenset(self.listing.keys() - self.contents.keys())
 
     @property
     def newest_t(self) -> int:
-        """Largest ``t`` among the names of the log files; 0 for an empty table."""
+        """Largest ``t`` among the names of the log files; 0 if the table is empty."""
         return max((item.name.t for item in self.listing.values()), default=0)
 
     def pending_deletes(self, marker: Marker, partition: str) -> list[Delete]:
-        """Deletes that may still hide rows of a part, by sequence, partition and statistics."""
+        """Return the deletes that may still hide rows of a part (by sequence, partition, stats)."""
         if not self.deletes:
             return []
         q, applied = self.sequence_of(marker), marker.d or ()
@@ -250,23 +251,23 @@ class Snapshot(StateColumns):
             if d.seq > q and d.id not in applied and _covers(d, partition)
         ]
         if self.conflict is not None:
-            return found  # a predicate cannot be bound to columns that nobody agrees on
+            return found  # a predicate cannot be bound to columns with contradictory types
         stats = self.stats_of(marker) if found else {}
         return [d for d in found if not self._pruner(d).matches_nothing(stats)]
 
     def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
-        """Whether statistics prove that one of the part's pending deletes hides all of its rows."""
+        """Return True if statistics prove that one pending delete hides all rows of the part."""
         if self.conflict is not None:
             return False
         stats = self.stats_of(marker)
         return any(self._pruner(delete).matches_all(stats) for delete in deletes)
 
     def is_settled(self, marker: Marker, partition: str) -> bool:
-        """Whether a part holds its rows as readers see them: no delete, no old form of a column."""
+        """Return True if no delete and no schema change is pending for the part."""
         return not self.pending_deletes(marker, partition) and not self.pending_changes(marker)
 
     def times_after(self, seq: int) -> frozenset[int]:
-        """``t`` of the transactions after ``seq`` whose log files are there (all of the grace)."""
+        """Return ``t`` of the transactions after ``seq`` with a log file (all within the grace)."""
         return frozenset(t for t, number in self.times if number > seq)
 
     def _pruner(self, delete: Delete) -> Pruner:
@@ -290,9 +291,10 @@ class Snapshot(StateColumns):
         return self.effective(self.purged)
 
     def at(self, time_ms: int) -> Snapshot:
-        """The state as of a time by the clock: what is dated far ahead counts since it was there.
+        """Return the state as of a time by the clock.
 
-        Raises SnapshotExpiredError at or before the purge horizon.
+        Records that are dated far ahead count from the time at which they arrived.
+        Raises SnapshotExpiredError for a time at or before the purge horizon.
         """
         if time_ms <= self.horizon:
             raise self._expired(f"at {time_ms} ms")
@@ -303,28 +305,28 @@ class Snapshot(StateColumns):
         )
 
     def after(self, t: int) -> Snapshot:
-        """The state right after the transaction that is dated ``t``.
+        """Return the state right after the transaction that is dated ``t``.
 
-        Raises SnapshotExpiredError at or before the purge horizon.
+        Raises SnapshotExpiredError for a date at or before the purge horizon.
         """
         return self.at(self.clock_of(t))
 
     def clock_of(self, t: int) -> int:
         """Return the time by the clock at which a transaction dated ``t`` took effect, unix ms.
 
-        Raises SnapshotExpiredError at or before the purge horizon.
+        Raises SnapshotExpiredError for a date at or before the purge horizon.
         """
         if t <= self.purged:
             raise self._expired(f"of a transaction dated {t} ms")
         return self.effective(t)
 
     def shows(self, t: int) -> bool:
-        """Return True when a log file that is dated ``t`` belongs to this state."""
+        """Return True if a log file that is dated ``t`` belongs to this state."""
         past = self._past
         return past is None or t <= past.upto or t in past.early
 
     def dates_used(self) -> frozenset[int]:
-        """Dates of the parts and deletes that states behind the purge horizon have."""
+        """Return the dates of the parts and deletes in states after the purge horizon."""
         parts = (m for m in self.parts.values() if m.tmb is None or m.tmb > self.purged)
         return frozenset((*(m.t for m in parts), *(d.t for d in self.records.values())))
 
@@ -336,18 +338,18 @@ class Snapshot(StateColumns):
         )
 
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
-        """This state and one more log file: the base after an own commit, without a request.
+        """Return this state with one more log file: the base after an own commit. No requests.
 
-        Raises InvariantError for a state that was read from a checkpoint.
+        Raises InvariantError if the state was read from a checkpoint.
         """
         if self.covered:
             raise InvariantError(
                 f"a transaction on {self.paths.log_dir} was built on a checkpoint",
-                next_step="report this: it takes what the log files themselves say",
+                next_step="report this: a transaction must be built on the log files themselves",
             )
         listing = {**self.listing, item.name.key: item}
         contents = {**self.contents, item.name.key: content}
-        # Committed it is: a conflict that a repair left in place is no error of the commit.
+        # It is committed: a conflict that a repair left in place is not an error of the commit.
         return build(self.paths, LogRead(listing, contents), tolerant=True)
 
 
@@ -356,7 +358,8 @@ def _covers(delete: Delete, partition: str) -> bool:
 
 
 CHECKPOINT_ABOVE = 8 * 2**20
-"""Bytes of listed log files, some 35,000 parts: less is read as fast as two requests are made."""
+"""Bytes of listed log files (about 35,000 parts) above which a checkpoint is worth its two requests
+over reading the log."""
 
 
 def read_snapshot(
@@ -371,15 +374,15 @@ def read_snapshot(
 ) -> Snapshot:
     """Read the newest state of a table; requests and errors as ``log.reader.read_log``.
 
-    And 1 LIST of ``_txn/`` behind the newest transaction, which says whether the log is lost. A
-    transaction that is committed and not published counts: 1 GET for it. A table that was never
-    written to is a state without log files.
+    In addition 1 LIST of ``_txn/`` after the newest transaction, which shows whether the log is
+    lost. A transaction that is committed and not published is included, with 1 GET. A table that
+    was never written to is a state without log files.
 
-    Above ``checkpoint_above`` bytes of log files one LIST and normally one GET besides are for the
-    newest checkpoint. Not with ``everything`` or ``tolerant``: who asks for those, as every
-    transaction does, goes by single log files, and a checkpoint does not tell which said what.
+    Above ``checkpoint_above`` bytes of log files, one more LIST and normally one more GET fetch the
+    newest checkpoint. Not with ``everything`` or ``tolerant``: their callers, every transaction
+    among them, need single log files, and a checkpoint does not keep them apart.
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
-    ``watch``: tells the caller what state the log is in, and what it has seen before.
+    ``watch``: gives the caller the state of the log, and keeps what it has seen before.
 
     Raises LogLostError, and SchemaConflictError unless ``tolerant``: see ``build``.
     """
@@ -402,18 +405,18 @@ def read_snapshot(
     except LogCorruptError:
         if log.checkpoint is None:
             raise
-        # Whether the log itself is to blame, it says itself.
+        # Read without the checkpoint: a fault of the log itself is raised from there.
         return build(paths, read_log(store, paths, judge=watch))
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
-    """Fold log files, and the checkpoint that stands for others, into a state.
+    """Fold log files, and the checkpoint that covers others, into a state.
 
     Args:
-        paths: of the table.
-        log: its log files.
-        tolerant: give a state also where schema lines contradict each other. Only for those who
-            tell of the ``conflict`` or mend it: ``schema`` then lacks the columns it is about.
+        paths: paths of the table.
+        log: log files of the table.
+        tolerant: return a state even if schema lines contradict each other. Only for callers that
+            report or repair the ``conflict``: ``schema`` then lacks the columns concerned.
 
     Raises SchemaConflictError, LogCorruptError.
     """
@@ -423,8 +426,9 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     other: set[bytes] = set()
     base = log.checkpoint
     for content in contents if base is None else [base.content(), *contents]:
-        for stone in content.tombstones:
-            tombstones[stone.p] = min(stone.t, tombstones.get(stone.p, stone.t))
+        for tombstone in content.tombstones:
+            first = tombstones.get(tombstone.p, tombstone.t)
+            tombstones[tombstone.p] = min(tombstone.t, first)
         deletes.update((d.id, d) for d in content.deletes)
         other.update(content.other)
     newest = log.mark
@@ -468,7 +472,7 @@ def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:
     return log_properties.union(found)
 
 
-def bury(marker: Marker, t: int) -> Marker:
-    """The marker, dead since ``t`` (or since earlier, when it was dead already)."""
+def mark_dead(marker: Marker, t: int) -> Marker:
+    """Return the marker as dead since ``t``, or since earlier if it was dead already."""
     tmb = t if marker.tmb is None else min(t, marker.tmb)
     return msgspec.structs.replace(marker, tmb=tmb)

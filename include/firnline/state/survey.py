@@ -1,7 +1,7 @@
-"""Reads what there is of a log and of ``_txn/``, also where some of it does not read.
+"""Read all that is readable in ``_log/`` and ``_txn/``, and record what is not.
 
-For what has to work on a damaged table: verify tells what it finds, rebuild gathers what is left.
-Everything else uses ``read_snapshot``, which never goes on without a file.
+For commands that must work on a damaged table: verify reports the damage, rebuild collects what is
+left. All other code uses ``read_snapshot``, which never continues without a file.
 """
 
 from __future__ import annotations
@@ -23,53 +23,55 @@ from firnline.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class LogSurvey:
-    """``_log/`` as it is."""
+    """The readable and unreadable content of ``_log/``."""
 
     listing: Mapping[str, LogObject]
-    """Everything whose name is a log file's."""
+    """All objects that are named like a log file."""
     contents: Mapping[str, LogContent]
-    """What of it reads."""
+    """Content of the readable log files, by key."""
     broken: Mapping[str, FirnlineError]
-    """What of it does not, and why."""
+    """Errors of the unreadable log files, by key."""
     strange: tuple[str, ...]
-    """Objects that are no log files."""
+    """Objects that are not log files."""
 
 
 @dataclass(slots=True)
 class TxnSurvey:
-    """``_txn/`` as it is: the union of all transactions that are kept."""
+    """The content of ``_txn/``: the union of all transactions that are kept."""
 
     headers: dict[int, TxnHeader] = field(default_factory=dict)
     broken: dict[str, FirnlineError] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    """Sequence numbers of the listing, also of files that do not read."""
+    """Sequence numbers in the listing, including those of unreadable files."""
     born: bool = False
-    """Whether there is anything: a transaction, or number 0, the birth record, which is none."""
+    """True if there is any object: a transaction, or the birth record (number 0)."""
     parts: dict[str, Marker] = field(default_factory=dict)
-    """All parts that they name, each in its final state."""
+    """All parts that the transactions name, each in its final state."""
     deletes: dict[str, Delete] = field(default_factory=dict)
     other: set[bytes] = field(default_factory=set)
     schemas: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    """(transaction, its schema line)"""
+    """Pairs of a transaction and its schema line."""
     folded: set[str] = field(default_factory=set)
-    """Log files that they have folded, as far as they tell."""
+    """Log files that the transactions have folded, as far as they say."""
     purged: int = 0
     properties: list[PropertiesRecord] = field(default_factory=list)
-    """What they say that the table is, the birth record included; each with its own time."""
+    """Property records of the transactions and of the birth record, each with its own time."""
     modified: dict[int, int] = field(default_factory=dict)
-    """Number -> last-modified time of the object, unix ms."""
+    """Last-modified time of the object in unix ms, by transaction number."""
 
     @property
     def newest(self) -> int:
-        """Highest number of the listing; 0 without one."""
+        """Highest number in the listing; 0 if there is none."""
         return max(self.numbers, default=0)
 
 
 def survey_log(store: Store, paths: TablePaths) -> LogSurvey:
-    """Requests: 1 LIST, and one GET per log file, folded ones included.
+    """Read every log file, and record those that cannot be read.
 
-    Raises SnapshotUnstableError when clean-up passes under every attempt.
+    Requests: 1 LIST, and one GET per log file, folded ones included.
+
+    Raises SnapshotUnstableError if clean-up interferes with every attempt.
     """
     for _ in range(ATTEMPTS):
         listing: dict[str, LogObject] = {}
@@ -106,13 +108,13 @@ def _read_all(
 
 
 def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None) -> TxnSurvey:
-    """The union of what the transactions publish; memory is that of one snapshot.
+    """Return the union of all transactions; memory is that of one snapshot.
 
     Requests: LIST (1,000 a page), and one GET per transaction.
 
     Args:
-        store: of the table.
-        paths: of the table.
+        store: store of the table.
+        paths: paths of the table.
         upto: leave the content of later transactions out of the union.
     """
     found = TxnSurvey()
@@ -130,7 +132,7 @@ def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None
             found.modified[number] = meta.modified_ms
     for key, data in store.get_many(keys):
         if data is None:
-            found.numbers.remove(paths.parse_txn(key))  # past its retention since the listing
+            found.numbers.remove(paths.parse_txn(key))  # removed by retention since the listing
             continue
         try:
             _take(found, key, data, paths, upto)
@@ -156,7 +158,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     found.deletes.update((d.id, d) for d in content.deletes)
     found.other.update(content.other)
     found.schemas.append((key, content.schema))
-    found.folded.update(stone.p for stone in content.tombstones)
+    found.folded.update(item.p for item in content.tombstones)
     found.properties += content.properties
     if header.properties is not None and not content.properties:  # of a downgrade
         found.properties.append(PropertiesRecord(header.seq, header.t, header.properties))

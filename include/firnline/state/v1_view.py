@@ -1,7 +1,7 @@
-"""A table as clients of log format version 1 see it, and a log file as they write it.
+"""The view of a table by clients of log format version 1, and log files in their format.
 
-They take log files in the order of their names; of the markers of one part the later one wins.
-They know neither deletes nor transactions, and have no extension section.
+Such clients read log files in the order of their names; of several markers of one part the last one
+wins. They do not know deletes or transactions, and have no extension section.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Marker(msgspec.Struct, omit_defaults=True):
 
 
 def live_parts(contents: Mapping[str, LogContent]) -> set[str]:
-    """Keys of the parts that a v1 reader takes for live.
+    """Return the keys of the parts that a v1 reader considers live.
 
     Args:
         contents: log file -> content, of every log file that exists.
@@ -42,7 +42,7 @@ def live_parts(contents: Mapping[str, LogContent]) -> set[str]:
 
 
 def is_v1(content: LogContent) -> bool:
-    """Whether a log file has nothing in it that v1 does not know."""
+    """Return True if a log file contains nothing that v1 does not know."""
     return (
         content.x is None
         and not content.deletes
@@ -55,9 +55,9 @@ def is_v1(content: LogContent) -> bool:
 
 
 def encode(content: LogContent) -> bytes:
-    """A log file with nothing in it that v1 does not know; the rest of ``content`` is left out."""
-    stones = len(content.tombstones)
-    header = _Header(v=1, t=content.t, sch=1, f=2 + stones, tmb=2 if stones else None)
+    """Encode a log file with v1 content only; the rest of ``content`` is left out."""
+    tombstones = len(content.tombstones)
+    header = _Header(v=1, t=content.t, sch=1, f=2 + tombstones, tmb=2 if tombstones else None)
     lines = [
         header,
         content.schema,

@@ -74,8 +74,8 @@ PROPERTIES = (
     Mutation(
         name="what the log says of the table goes with its log file",
         file="include/firnline/commit/transaction.py",
-        old="        properties=said,",
-        new="        properties=said[:0] if base.seq else said,",
+        old="        properties=records,",
+        new="        properties=records[:0] if base.seq else records,",
         breaks="After a clean-up the settings of whoever comes decide what is deleted.",
         caught_by=_TESTS,
     ),

@@ -24,7 +24,7 @@ PROTOCOL = (
     Mutation(
         name="a fold believes a foreign client that it carries everything",
         file="include/firnline/commit/fold.py",
-        old="        if there and stone.p not in open_still:",
+        old="        if there and tombstone.p not in open_still:",
         new="        if there:",
         breaks="Deletes in a log file that a client of version 1 has folded are not read any more.",
         caught_by=("tests/unit/commit/test_transaction.py",),

@@ -8,7 +8,7 @@ SPARK = (
     Mutation(
         name="groups whose results did not come are forgotten",
         file="include/firnline/spark/engine.py",
-        old="        missing = [task for task in bunch.tasks if task.group not in found]",
+        old="        missing = [task for task in batch.tasks if task.group not in found]",
         new="        missing: list[KernelTask] = []",
         breaks="A merge ends as a success and has left groups out.",
         caught_by=("tests/unit/spark/test_outcome.py",),
@@ -16,15 +16,15 @@ SPARK = (
     Mutation(
         name="a group that kills its worker is tried once more than said",
         file="include/firnline/spark/engine.py",
-        old="    if bunch.tries + 1 < _TRIES:",
-        new="    if bunch.tries < _TRIES:",
+        old="    if batch.tries + 1 < _TRIES:",
+        new="    if batch.tries < _TRIES:",
         breaks="A group that no memory suffices for costs another executor.",
         caught_by=("tests/unit/spark/test_outcome.py",),
     ),
     Mutation(
         name="the last job of groups is not sent",
         file="include/firnline/spark/batches.py",
-        old="    return [*found, Bunch(tuple(gathered))] if gathered else found",
+        old="    return [*found, Batch(tuple(gathered))] if gathered else found",
         new="    return found",
         breaks="The groups at the end are never merged.",
         caught_by=("tests/unit/spark/test_batches.py",),

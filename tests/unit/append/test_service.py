@@ -15,7 +15,7 @@ import pytest
 
 from firnline.append.append import Appender as OneAppend
 from firnline.append.buffer import Buffer
-from firnline.append.intake import Intake
+from firnline.append.intake import RowValidator
 from firnline.append.service import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
@@ -149,7 +149,7 @@ def test_a_buffer_is_written_when_its_first_row_has_waited_long_enough(tmp_path:
         ({"z": None}, PartSchemaError, "'z'"),
         ([{"z": 7}, {"z": "x"}], PartSchemaError, "'z'"),
         ({}, UsageError, "no columns"),
-        ({7: 7}, PartSchemaError, "7 names no column"),
+        ({7: 7}, PartSchemaError, "7 is not a column name"),
         ([{"n": 7}, 7], UsageError, "no row"),
         (7, UsageError, "holds no rows"),
         (pa.table({"n": ["x"]}), SchemaConflictError, "'n' is BIGINT"),
@@ -282,8 +282,8 @@ def test_rows_that_wait_while_their_column_becomes_wider_stand_in_nobody_s_way()
     waiting = Buffer(opened_ms=0)
     waiting.add_table(pa.table({"n": pa.array([1], pa.int32())}), {"n": "INTEGER"})
     writer = OneAppend(table, known_schema={"n": "BIGINT"})
-    intake = Intake(writer, lambda: [waiting.columns])
-    intake.look([{"n": 2**40}])(waiting)
+    validator = RowValidator(writer, lambda: [waiting.columns])
+    validator.look([{"n": 2**40}])(waiting)
     batches = [batch for rows in waiting.freeze() for batch in rows.to_batches()]
     written = OneAppend(table, known_schema={"n": "BIGINT"}).append(batches)
     assert written.rows == 2

@@ -31,7 +31,7 @@ def test_a_log_file_of_somebody_else_under_its_name_is_an_error_and_nothing_is_p
     key = publish(world)
     world.store.objects[key] = (codec.encode(LogContent(t=1, schema={})), world.clock.now)
     before = dict(world.store.objects)
-    with pytest.raises(TransactionError, match="somebody else's"):
+    with pytest.raises(TransactionError, match="was not written by this"):
         publish(world, attempt=attempt)
     assert world.store.objects == before
     assert not attempt.may_stand, "its parts may be deleted"

@@ -139,7 +139,7 @@ def one_row_flushed(world: World, store: FaultyStore) -> object:
     ("interrupt", "said"),
     [
         ("out of memory", r"append again only if .* does not appear"),
-        ("SIGTERM", "look which of them are in the table before you append them again"),
+        ("SIGTERM", "check which of them are in the table before you append them again"),
     ],
 )
 def test_a_service_that_is_ended_right_after_the_put_invites_nobody_to_append_twice(
@@ -178,7 +178,7 @@ def test_what_stays_and_why_is_told(
 ) -> None:
     hit(start, run, Fault(commit_of(start, run), "after", "Ctrl-C"))
     (said,) = [r.getMessage() for r in caplog.records if r.name == "firnline.commit.outputs"]
-    assert "nobody can say whether they are committed (KeyboardInterrupt)" in said
+    assert "it is not known whether they are committed (KeyboardInterrupt)" in said
     assert "before running it again" in said
 
 

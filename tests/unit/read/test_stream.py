@@ -470,7 +470,7 @@ def test_rows_of_deletes_that_may_be_forgotten_are_not_delivered_either() -> Non
         RunIdentity(run_id="r"),
     )
     for one in (reader, whole):
-        with pytest.raises(StreamBehindError, match="before this stream has read it"):
+        with pytest.raises(StreamBehindError, match="before this stream read it"):
             one.drain()
 
 
@@ -530,5 +530,5 @@ def test_an_offset_names_no_more_appends_than_it_may() -> None:
 
 def test_the_offset_of_another_program_is_refused() -> None:
     for plain in ({}, {"v": 2, "seq": 1, "seen": ""}, {"v": 1, "seq": "x", "seen": ""}):
-        with pytest.raises(UsageError, match="none that this firnline has written"):
+        with pytest.raises(UsageError, match="not written by this version of firnline"):
             Offset.from_json(plain)

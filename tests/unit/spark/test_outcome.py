@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import Bunch
+from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
 from tests.unit.spark.test_batches import tasks
 
@@ -30,15 +30,15 @@ def groups() -> tuple[KernelTask, ...]:
 
 def test_groups_that_gave_no_result_are_tried_again_each_alone() -> None:
     both = groups()
-    results, again = _outcome(done(KernelResult(group=1)), Bunch(both))
+    results, again = _outcome(done(KernelResult(group=1)), Batch(both))
     assert results == []
-    assert again == [Bunch((one,), 1) for one in both]
+    assert again == [Batch((one,), 1) for one in both]
 
 
 def test_a_group_is_tried_twice_and_then_reported() -> None:
     one, _ = groups()
-    assert _outcome(died(), Bunch((one,))) == ([], [Bunch((one,), 1)])
-    (result,), again = _outcome(died(), Bunch((one,), 1))
+    assert _outcome(died(), Batch((one,))) == ([], [Batch((one,), 1)])
+    (result,), again = _outcome(died(), Batch((one,), 1))
     assert (result.group, result.error_type, again) == (0, "KernelError", [])
     assert "the worker is gone" in str(result.error)
 
@@ -47,4 +47,4 @@ def test_what_is_no_failure_of_a_job_passes_through() -> None:
     future: Future[list[KernelResult]] = Future()
     future.set_exception(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        _outcome(future, Bunch(groups()))
+        _outcome(future, Batch(groups()))

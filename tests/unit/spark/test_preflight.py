@@ -17,7 +17,7 @@ from firnline.errors import EnvironmentFaultError
 from firnline.kernel import merge
 from firnline.kernel.task import KernelResult
 from firnline.spark import preflight
-from firnline.spark.batches import Bunch
+from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
 from firnline.spark.preflight import Ask, check, missing_module
 from firnline.store.access import StoreAccess
@@ -150,7 +150,7 @@ def test_a_module_that_a_later_executor_lacks_ends_the_run_and_blames_no_part() 
     future.set_exception(RuntimeError("a\nModuleNotFoundError: No module named 'boto3'\n"))
     for tries in (0, 1):
         with pytest.raises(EnvironmentFaultError, match="lack the Python module boto3"):
-            _outcome(future, Bunch(tuple(tasks(10, 10)), tries))
+            _outcome(future, Batch(tuple(tasks(10, 10)), tries))
     broken = missing_module("ImportError: libduck.so: cannot open shared object file\n")
     assert "libduck.so" in str(broken)
     assert missing_module("ValueError: no") is None

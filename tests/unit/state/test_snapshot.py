@@ -15,7 +15,7 @@ from firnline.log import codec
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json
 from firnline.paths import TablePaths
-from firnline.state.snapshot import Snapshot, build, bury, combine, read_snapshot, union_parts
+from firnline.state.snapshot import Snapshot, build, combine, mark_dead, read_snapshot, union_parts
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.world import make_world
 
@@ -32,7 +32,7 @@ def contents(draw: st.DrawFn) -> list[LogContent]:
             full = Marker(f"t/_data/{part}.parquet", 10, 100 + part, n=5, q=1, o=(part, part))
             kept = draw(st.sampled_from([full, Marker(full.p, full.b, full.t)]))
             tmb = draw(st.none() | st.integers(200, 203))
-            markers.append(kept if tmb is None else bury(kept, tmb))
+            markers.append(kept if tmb is None else mark_dead(kept, tmb))
         made.append(LogContent(t=1, schema={}, markers=markers))
     return made
 
@@ -70,7 +70,7 @@ def test_a_delete_that_any_copy_of_a_marker_has_applied_is_applied() -> None:
     one, two = (msgspec.structs.replace(plain, d=(delete,)) for delete in ("del1", "del2"))
     assert [combine(one, plain).d, combine(plain, one).d] == [("del1",), ("del1",)]
     assert [combine(one, two).d, combine(two, one).d] == [("del1", "del2"), ("del1", "del2")]
-    assert combine(plain, bury(plain, 9)).d is None
+    assert combine(plain, mark_dead(plain, 9)).d is None
 
 
 def test_two_log_files_that_disagree_on_a_part_are_an_error() -> None:
@@ -86,7 +86,7 @@ def test_an_empty_table_reads_as_empty() -> None:
 def test_a_table_whose_every_part_is_dropped_reads_as_empty_with_its_schema() -> None:
     world = make_world()
     (key,) = put_append(world)
-    dead = bury(snapshot(world).parts[key], world.clock.now + 1)
+    dead = mark_dead(snapshot(world).parts[key], world.clock.now + 1)
     content = LogContent(t=world.clock.now + 1, schema={}, markers=[dead])
     name = PATHS.append_log(content.t, "host-2")
     world.store.put_new(name, codec.encode(content))

@@ -1,11 +1,11 @@
 # ruff: noqa: S608 -- a query runs only after this module has found one SELECT over known names
-"""A user's query over the rows of a group: what it may be, and what it must return.
+"""Check a user's query over the rows of a group: its statement and its result columns.
 
-It sees the rows and nothing else. Two walls stand around it: DuckDB's own parse tree of the text
-may hold one SELECT over the rows and its own common table expressions, no table function, and no
-function that tells of the process or its settings; and the database it runs in reaches no file
-outside the task's folder, no network, no extension, with its configuration locked
-(``open_duckdb``). Where it runs is a process that can be killed (``query_process``).
+It can read the rows and nothing else, by two protections: DuckDB's own parse tree of the text may
+hold one SELECT over the rows and its own common table expressions, no table function, and no
+function that reveals the process or its settings; and its database has no access to files outside
+the task's folder, to the network or to extensions, with its configuration locked (``open_duckdb``).
+It runs in a process that can be killed (``query_process``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RULE = (
 _QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 _TABLES = {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "EXPRESSION_LIST", "PIVOT"}
 _TABLE_FUNCTIONS = {"unnest", "range", "generate_series"}
-"""Those that make rows from their arguments."""
+"""Table functions that make rows only from their arguments."""
 _REFUSED_FUNCTIONS = {
     "current_setting",
     "getvariable",
@@ -41,44 +41,44 @@ _REFUSED_FUNCTIONS = {
     "json_execute_serialized_sql",
 }
 _NO_SELECT = ("Only SELECT statements can be serialized to json",)
-"""What DuckDB says of any other statement."""
+"""DuckDB's messages for any other statement."""
 
 
 def open_source(connection: duckdb.DuckDBPyConnection, source: str, rows: str) -> None:
-    """Give the rows their name."""
+    """Create the view with the name of the rows."""
     connection.execute(f"CREATE TEMP VIEW {quote_name(source)} AS {rows}")
 
 
 def check_opened(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
-    """Check a query in a database that has ``source`` already. Raises UsageError."""
+    """Check a query in a database that contains ``source``. Raises UsageError."""
     refuse_reach(connection, query, source)
     wanted = connection.execute(f"DESCRIBE SELECT * FROM {quote_name(source)}").fetchall()
     try:
         found = connection.execute(f"DESCRIBE {in_brackets(query)}").fetchall()
     except duckdb.InterruptException:
-        raise  # it took too long: the caller knows what that means
+        raise  # it took too long: handled by the caller
     except duckdb.Error as error:
         raise failed(query, error) from error
     _check_columns([(row[0], row[1]) for row in found], [(row[0], row[1]) for row in wanted])
 
 
 def in_brackets(query: str) -> str:
-    """A checked query as a part of another. The line break ends a comment."""
+    """Return a checked query as a subquery. The line break ends a comment."""
     return f"({query.rstrip().removesuffix(';')}\n)"
 
 
 def failed(query: str, error: duckdb.Error) -> UsageError:
-    """The error for a query that DuckDB does not run."""
+    """Return the error for a query that fails in DuckDB."""
     return UsageError(
         f"the query {_short(query)} fails: {first_line(error)}", next_step="correct the query"
     )
 
 
 def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> None:
-    """Raise UsageError for a text that is anything but one SELECT over ``source``."""
+    """Raise UsageError unless the text is one SELECT over ``source``."""
     if "\0" in query:
-        # Some of what reads a statement ends it there.
-        raise _refused(query, source, "it holds a NUL character")
+        # Some parsers end a statement there.
+        raise _refused(query, source, "it contains a NUL character")
     try:
         problem = _problem(connection, query, source)
     except RecursionError:
@@ -88,31 +88,31 @@ def refuse_reach(connection: duckdb.DuckDBPyConnection, query: str, source: str)
 
 
 def refuse_no_text(query: str, source: str) -> None:
-    """Raise UsageError for what cannot even be sent to the query's process."""
+    """Raise UsageError for text that cannot be sent to the query's process."""
     try:
         query.encode()
     except UnicodeEncodeError:
-        raise _refused(ascii(query), source, "it is no text") from None
+        raise _refused(ascii(query), source, "it is not valid text") from None
 
 
 def _problem(connection: duckdb.DuckDBPyConnection, query: str, source: str) -> str | None:
-    """Why a text is refused, by DuckDB's own parse tree of it."""
+    """Return the reason to refuse a text, by DuckDB's parse tree of it; None if it is accepted."""
     (answer,) = connection.execute(
         "SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]
     ).fetchall()[0]
     parsed = json.loads(answer)
     if parsed["error"]:
         message = str(parsed["error_message"]).rstrip("!.")
-        return "it is no SELECT" if message in _NO_SELECT else message
+        return "it is not a SELECT" if message in _NO_SELECT else message
     if len(parsed["statements"]) != 1:
         return f"it is {len(parsed['statements'])} statements"
     return _Reach(frozenset({fold_name(source)})).problem(parsed["statements"][0])
 
 
 class _Reach:
-    """What a parse tree names, with the scopes of its common table expressions.
+    """Names that a parse tree may refer to, with the scopes of its common table expressions.
 
-    A name counts only where its expression is in scope: anywhere else DuckDB would look for a
+    A name is accepted only where its expression is in scope: elsewhere DuckDB would look for a
     table, or a file, of that name.
     """
 
@@ -120,7 +120,7 @@ class _Reach:
         self._names = names
 
     def problem(self, node: Any) -> str | None:  # noqa: ANN401 -- JSON
-        """Why the tree is refused; None when it is not."""
+        """Return the reason to refuse the tree; None if it is accepted."""
         if isinstance(node, list):
             return next((found for item in node if (found := self.problem(item))), None)
         if not isinstance(node, dict):
@@ -160,7 +160,7 @@ class _Reach:
             name = str(node["function"].get("function_name", "")).lower()
             return None if name in _TABLE_FUNCTIONS else f"it calls the table function {name}"
         if kind not in _TABLES:
-            return f"it holds a {kind.lower().replace('_', ' ')}"
+            return f"it contains a {kind.lower().replace('_', ' ')}"
         if kind == "BASE_TABLE":
             path = node["qualified_name"]["path"]
             if len(path) != 1 or fold_name(str(path[0])) not in self._names:
@@ -189,7 +189,7 @@ def _check_columns(found: list[tuple[str, str]], wanted: list[tuple[str, str]]) 
     if problem:
         raise UsageError(
             f"the query {problem}",
-            next_step="return the table's columns, all of them and no others, and cast to their "
+            next_step="return all columns of the table and no others, and cast them to their "
             "types, as in sum(n)::BIGINT AS n",
         )
 

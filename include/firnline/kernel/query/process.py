@@ -1,8 +1,8 @@
-"""A user's query in a process of its own, which can be ended at any moment.
+"""Run a user's query in a separate process, which can be killed at any moment.
 
-DuckDB looks at interrupts and at its memory limit between chunks of rows. One call of a function
-within a chunk (a list of a hundred million numbers) heeds neither, so a thread cannot end it. A
-process can be killed, and the system counts its memory.
+DuckDB checks interrupts and its memory limit between chunks of rows. One call of a function within
+a chunk (a list of a hundred million numbers) checks neither, so a thread cannot end it. A process
+can be killed, and the system limits its memory.
 """
 
 from __future__ import annotations
@@ -23,62 +23,62 @@ from firnline.kernel.duckdb import never
 from firnline.kernel.query.check import refuse_no_text
 
 MEMORY_FACTOR = 1.3
-"""What the process may use, as a part of the task's ``kernel_memory``: the bound that docs give."""
+"""Memory limit of the process, as a factor of the task's ``kernel_memory``: as documented."""
 OVERHEAD = 512 * 2**20
-"""Bytes it may use besides: Python, DuckDB, and stacks that are reserved and never touched."""
+"""Additional bytes: Python, DuckDB, and stacks that are reserved but not used."""
 _POLL_S = 0.1
 _CHECK_LIMIT_S = 30
 _CHECK_MEMORY = 64 * 2**20
 
 
 class QueryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process is to do; travels as JSON."""
+    """The work of the process; sent as JSON."""
 
     folder: str
     """Scratch folder of the task, the only one that the query's database reaches."""
     memory: int
     threads: int
     source: str
-    """What the query calls the rows."""
+    """Name of the rows in the query."""
     query: str
     rows: str | None = None
-    """SELECT over files in the folder that makes the rows; None: there are none."""
+    """SELECT over files in the folder that returns the rows; None: there are none."""
     columns: tuple[tuple[str, str], ...] = ()
-    """The rows' columns where there are no rows."""
+    """Columns of the rows, if there are no rows."""
     copy: str | None = None
-    """Statement that writes the query's result, run once the query is checked."""
+    """Statement that writes the query's result, run after the query is checked."""
 
 
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of the process."""
 
     rows: int = 0
-    """Written by ``copy``."""
+    """Number of rows written by ``copy``."""
     usage: tuple[str, str] | None = None
     """Message and next step of a UsageError."""
     duckdb_error: tuple[str, str] | None = None
-    """Class and text of DuckDB's error."""
+    """Class and text of a DuckDB error."""
 
 
-# Made before there are threads, as in ``footer_process``.
+# Created before there are threads, as in ``footer_process``.
 _ANSWER = msgspec.json.Decoder(QueryAnswer).decode
 
 
 class QueryEndedError(Exception):
-    """The process was killed because ``stopped`` said so; never leaves the kernel."""
+    """The process was killed because of ``stopped``; never leaves the kernel."""
 
 
 def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
-    """Everything that can be said of a query without rows, before any part is read.
+    """Check a query as far as possible without rows, before any part is read.
 
     Args:
         query: the user's text.
-        source: what it calls the rows.
-        columns: the table's schema, column -> SQL type.
+        source: name of the rows in it.
+        columns: the table's schema, SQL type by column.
 
     Raises:
         UsageError: it is not one SELECT over ``source``, its result does not have the table's
-            columns and types, or it cannot be looked at within half a minute.
+            columns and types, or it cannot be checked within half a minute.
     """
     with tempfile.TemporaryDirectory(prefix="firnline-") as folder:
         request = QueryRequest(
@@ -97,8 +97,8 @@ def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
             ) from error
         except (KernelError, subprocess.TimeoutExpired) as error:
             raise UsageError(
-                "the query cannot even be looked at within its memory and "
-                f"{_CHECK_LIMIT_S} s, without any rows",
+                "the query cannot be checked within its memory and "
+                f"{_CHECK_LIMIT_S} s, even without any rows",
                 next_step="make it simpler: it may make a very large constant",
             ) from error
 
@@ -106,18 +106,18 @@ def check_query(query: str, source: str, columns: Mapping[str, str]) -> None:
 def run_query(
     request: QueryRequest, stopped: Callable[[], bool], limit_s: float | None = None
 ) -> int:
-    """Check a query and run its ``copy`` in a process of its own; returns the rows written.
+    """Check a query and run its ``copy`` in a separate process; return the number of rows written.
 
     Args:
-        request: what to do.
-        stopped: asked ten times a second; once it says True the process is killed.
-        limit_s: kill it after this many seconds.
+        request: the work.
+        stopped: called ten times a second; if it returns True, the process is killed.
+        limit_s: the process is killed after this many seconds.
 
     Raises:
         UsageError: the query is refused or fails.
-        KernelError: the process died, as a rule because it needed more memory than it may use.
+        KernelError: the process died, usually because it exceeded its memory.
         duckdb.Error: as DuckDB raised it, about a file or the disk.
-        QueryEndedError: ``stopped`` said so.
+        QueryEndedError: ``stopped`` returned True.
         subprocess.TimeoutExpired: after ``limit_s``.
     """
     refuse_no_text(request.query, request.source)
@@ -133,25 +133,25 @@ def run_query(
 
 
 def _ask(request: QueryRequest, stopped: Callable[[], bool], limit_s: float | None) -> QueryAnswer:
-    with tempfile.TemporaryFile() as told, _start(told) as process:
+    with tempfile.TemporaryFile() as stderr, _start(stderr) as process:
         try:
             out = _talk(process, msgspec.json.encode(request), stopped, limit_s)
         finally:
-            process.kill()  # a no-op for one that has ended
+            process.kill()  # no effect if it has ended
         process.wait()
-        told.seek(0)
-        said = told.read().decode(errors="replace")
+        stderr.seek(0)
+        said = stderr.read().decode(errors="replace")
     if process.returncode != 0:
         raise _died(process.returncode, said, request.memory)
     return _ANSWER(out)
 
 
-def _start(told: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "firnline.kernel.query.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=told,
+        stderr=stderr,
         env=child_environment(),
     )
 
@@ -167,7 +167,7 @@ def _talk(
         try:
             return process.communicate(given or None, timeout=_POLL_S)[0]
         except subprocess.TimeoutExpired:
-            given = b""  # on its way already
+            given = b""  # it is being sent already
             waited += _POLL_S
             if stopped():
                 raise QueryEndedError from None
@@ -176,7 +176,7 @@ def _talk(
 
 
 def memory_bound(memory: int) -> int:
-    """Bytes that the process of a query may use, for a task of ``memory`` bytes."""
+    """Return the bytes that the process of a query may use, for a task of ``memory`` bytes."""
     return int(memory * MEMORY_FACTOR) + OVERHEAD
 
 
@@ -187,6 +187,6 @@ def _died(code: int, said: str, memory: int) -> KernelError:
         f"the query's process ended with {reason}"
         + (f" ({lines[-1][:200]})" if lines else "")
         + f"; it may use {memory_bound(memory) // 2**20} MiB",
-        next_step="make the query need less memory, or raise merge.kernel_memory (and the "
+        next_step="reduce the memory that the query needs, or raise merge.kernel_memory (and the "
         "executor's memory with it)",
     )

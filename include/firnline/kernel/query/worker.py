@@ -17,17 +17,17 @@ from firnline.kernel.query.process import QueryAnswer, QueryRequest, memory_boun
 
 
 def main() -> None:
-    """Answer one request. A fault of the query is an answer; any other ends the process."""
+    """Answer one request. A fault of the query is part of the answer; others end the process."""
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=QueryRequest)
     bound = memory_bound(request.memory)
-    # What is allocated, not what is mapped: DuckDB maps much more than it uses.
+    # Allocated memory, not mapped memory: DuckDB maps much more than it uses.
     resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.buffer.write(msgspec.json.encode(answer(request)))
 
 
 def answer(request: QueryRequest) -> QueryAnswer:
-    """Check the query, run its ``copy``; what UsageError and DuckDB's errors say is an answer."""
+    """Check the query, run its ``copy``; return UsageError and DuckDB's errors as the answer."""
     try:
         return QueryAnswer(rows=_run(request))
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""What ``option(…)`` of the data source says, and the table it is about."""
+"""Parse the options of the data source, and open the table that they name."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ KNOWN = {
     *("replacecolumn", "replacestart", "replaceend", "replaceequal", "mode", "pushfilters"),
     *("startingat", "maxpartsperbatch", "maxbytesperbatch"),
 }
-"""In lower case: Spark forgets how a user wrote them."""
+"""In lower case: Spark does not preserve the case of option names."""
 BYTES_PER_TASK = 128 * 2**20
-"""Bytes of parts that one task reads, unless asked otherwise."""
+"""Default bytes of parts that one task reads."""
 MEMORY = 512 * 2**20
-"""Bytes of DuckDB's buffers in one task, unless asked otherwise."""
+"""Default bytes of DuckDB's buffers in one task."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A table that travels to the tasks: settings and access; every process opens it anew.
+    """Settings and access of a table; sent to the tasks, and every process opens it again.
 
-    It travels in Spark's closure, which is in no log and no argument list.
+    It is sent in Spark's closure, which appears in no log and no argument list.
     """
 
     settings: TableSettings
@@ -45,7 +45,7 @@ class Opened:
     """``StoreAccess.to_json``."""
 
     def table(self) -> Table:
-        """Opened here; sends no request."""
+        """Open the table in this process; sends no request."""
         access, clock = StoreAccess.from_json(self.access), SystemClock()
         return Table(
             settings=self.settings,
@@ -58,11 +58,11 @@ class Opened:
 
 
 def opened(options: Mapping[str, str], access: str | None) -> Opened:
-    """The table that ``load()``, ``save()`` or ``start()`` names.
+    """Return the table that ``load()``, ``save()`` or ``start()`` names.
 
     Args:
-        options: of the reader or writer.
-        access: ``StoreAccess.to_json``; None for the environment of this process.
+        options: options of the reader or writer.
+        access: ``StoreAccess.to_json``; None: the environment of this process.
 
     Raises UsageError, SettingsError.
     """
@@ -75,7 +75,7 @@ def opened(options: Mapping[str, str], access: str | None) -> Opened:
     target = options.get("path") or options.get("table")
     if not target:
         raise UsageError(
-            "the data source firnline is not told which table",
+            "the data source firnline needs the name of a table",
             next_step="load or save a table's name or root: .load('s3://bucket/prefix')",
         )
     path = options.get("settings")
@@ -84,13 +84,13 @@ def opened(options: Mapping[str, str], access: str | None) -> Opened:
 
 
 def size_option(options: Mapping[str, str], name: str, default: int) -> int:
-    """Bytes, as 128MiB or a plain number. Raises UsageError."""
+    """Return a size in bytes, given as 128MiB or a plain number. Raises UsageError."""
     text = options.get(name)
     return default if text is None else parse_size(text)
 
 
 def flag_option(options: Mapping[str, str], name: str) -> bool | None:
-    """True, false, or None where it is not said. Raises UsageError."""
+    """Return True or False, or None if the option is not set. Raises UsageError."""
     text = options.get(name)
     if text is None:
         return None
@@ -100,23 +100,24 @@ def flag_option(options: Mapping[str, str], name: str) -> bool | None:
 
 
 def list_option(options: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Names between commas."""
+    """Return the names of a comma-separated list."""
     return tuple(piece.strip() for piece in options.get(name, "").split(",") if piece.strip())
 
 
 def object_option(options: Mapping[str, str], name: str) -> dict[str, str | int | float | bool]:
-    """A JSON object of plain values. Raises UsageError."""
+    """Parse a JSON object of plain values. Raises UsageError."""
     try:
         return msgspec.json.decode(
             options.get(name, "{}"), type=dict[str, str | int | float | bool]
         )
     except msgspec.MsgspecError:
         raise UsageError(
-            f"option {name} is no JSON object of values", next_step='write it as {"client": 1234}'
+            f"option {name} is not a JSON object of values",
+            next_step='write it as {"client": 1234}',
         ) from None
 
 
 def scratch() -> Path:
-    """A folder on the disks that Spark gives its tasks."""
+    """Return a folder on the disks that Spark gives its tasks."""
     disks = [disk for disk in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if disk]
     return Path(disks[0] if disks else tempfile.gettempdir())

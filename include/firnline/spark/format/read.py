@@ -1,4 +1,4 @@
-"""Batch reads of the data source: planned from the log on the driver, run by the kernel."""
+"""Batch reads of the data source: planned from the log on the driver, executed in DuckDB."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from firnline.types.sql import fold_name
 
 @dataclass
 class Piece(InputPartition):
-    """What one task reads."""
+    """The read of one task."""
 
     task: bytes
     """A ReadTask as JSON."""
 
 
 class Pieces:
-    """A read in groups of parts; made on the driver, carried to the tasks.
+    """A read in groups of parts; created on the driver, sent to the tasks.
 
     Args:
         table: the table.
-        options: of the reader.
-        schema: what Spark expects.
+        options: options of the reader.
+        schema: the schema that Spark expects.
     """
 
     def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
@@ -57,7 +57,7 @@ class Pieces:
         self._bytes = size_option(options, "bytespertask", BYTES_PER_TASK)
 
     def wanted(self, columns: Mapping[str, str], more: Predicate | None = None) -> ReadOptions:
-        """What the options say, of a table with these columns (column -> SQL type)."""
+        """Return the read options for a table with these columns (column -> SQL type)."""
         where = self.options.get("where")
         trees = [parse_sql(where, columns)] if where else []
         trees += [more] if more is not None else []
@@ -69,24 +69,24 @@ class Pieces:
         )
 
     def of(self, plan: ReadPlan) -> list[InputPartition]:
-        """Groups of parts of about ``bytesPerTask``; with one row per key whole partitions."""
+        """Group parts to about ``bytesPerTask``, and by whole partitions with one row per key."""
         tasks = (self._cast(task) for task in plan.tasks(self._bytes))
         return [Piece(msgspec.json.encode(task)) for task in tasks]
 
     def read(self, piece: Piece) -> Iterator[RecordBatch]:
-        """The rows of one group. Memory: ``memory`` bytes for DuckDB and a batch beside it."""
+        """Yield the rows of one group. Memory: ``memory`` bytes for DuckDB, and a batch."""
         table = self.table.table()
         name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
         limits = Limits(memory=self._memory, threads=1, spill=scratch() / name)
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         task = msgspec.json.decode(piece.task, type=ReadTask)
         for batch in stream(task, table.store, limits):
-            # Names inside of lists and maps are all that differs.
+            # The only differences are names inside lists and maps.
             rows = pa.Table.from_batches([batch]).cast(wanted)
             yield from rows.combine_chunks().to_batches()
 
     def _cast(self, task: ReadTask) -> ReadTask:
-        """With the types that Spark expects."""
+        """Return the task with the types that Spark expects."""
         kinds = {fold_name(field.name): duckdb_type(field.dataType) for field in self._schema}
         as_asked = {fold_name(field.name): field.name for field in self._schema}
         return msgspec.structs.replace(
@@ -104,27 +104,27 @@ class Reader(DataSourceReader):
         self._pushed: Predicate | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """What the tasks read."""
+        """Return the input of the tasks."""
         pieces, table = self._pieces, self._pieces.table.table()
         snapshot = snapshot_at(table, pieces.options.get("at"))
         wanted = pieces.wanted(snapshot.schema, self._pushed)
         return pieces.of(plan_read(snapshot, table.settings, wanted))
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """In a task."""
+        """Read one partition, in a task."""
         if isinstance(partition, Piece):  # else Spark's stand-in for no partition at all
             yield from self._pieces.read(partition)
 
 
 class PushingReader(Reader):
-    """A read to which Spark hands its filters, for a data frame that one query uses.
+    """A read to which Spark passes its filters, for a data frame that is used by one query.
 
-    Spark 4.3.0 keeps what such a reader has planned with its data frame: a later query of the same
-    frame without filters gets the rows of the earlier one. Hence only where it is asked for.
+    Spark 4.3.0 keeps the plan of such a reader with its data frame: a later query of the same frame
+    without filters gets the rows of the earlier one. Hence it is used only on request.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's
-        """Take what the table filters by exactly as Spark would; the rest stays with Spark."""
+        """Take the filters that the table evaluates exactly as Spark does; leave the rest."""
         at = self._pieces.options.get("at")
         columns = snapshot_at(self._pieces.table.table(), at).schema
         self._pushed, left = pushed(filters, columns)
@@ -132,7 +132,7 @@ class PushingReader(Reader):
 
 
 def narrowed(columns: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Some columns, in the order asked for. Raises UsageError."""
+    """Return the selected columns, in the given order. Raises UsageError."""
     if not names:
         return dict(columns)
     spelled = {fold_name(name): name for name in columns}

@@ -1,11 +1,11 @@
-"""The streaming sink: every batch of a query is in the table once, however often it is tried.
+"""The streaming sink: every batch of a query is in the table once, however often it is retried.
 
 A batch is one append whose log file also holds the record ``log.sinks`` of the query and the
-batch. Before a batch is published the log is read: a batch whose record is there is done already
-(its driver died before Spark noted so), and the parts of its repetition are deleted.
+batch. Before a batch is published the log is read: if its record is there, the batch was published
+before (the driver died before Spark recorded it), and the parts of its repetition are deleted.
 
-Not covered: two drivers that run one query on one checkpoint at the same moment, which Spark
-itself forbids, and a log that was rebuilt from the parts, in which no such record stands.
+Not covered: two drivers that run one query on one checkpoint at the same time, which Spark itself
+forbids, and a log that was rebuilt from the parts, which has no such record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from firnline.store.client import open_store
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes one for the tasks of a batch and another one for its end."""
+    """Spark creates one for the tasks of a batch and another one for its end."""
 
     def __init__(self, table: Opened, options: Mapping[str, str]) -> None:
         self._table = table
@@ -37,11 +37,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._parts = PartWriter(table, self._options.get("partition"))
 
     def write(self, iterator: Iterator[RecordBatch]) -> Written:
-        """In a task. What it began from it reads itself: a writer may outlive its batch."""
+        """Write the parts of a task. It reads its own base: a writer may outlive its batch."""
         return self._parts.write(iterator, begin(self._table.table()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's
-        """Publish a batch, unless it is there. Requests: a read of the log and one PUT."""
+        """Publish a batch, unless it was before. Requests: a read of the log and one PUT."""
         table = self._table.table()
         query = query_of(self._options, self._table)
         written = [message for message in messages if isinstance(message, Written)]
@@ -54,15 +54,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
             publish(table, written, (sink_record(query, batchId),))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002 -- Spark's
-        """After a task or the commit failed."""
+        """Clean up after a task or the commit failed."""
         withdraw(self._table, messages)
 
 
 def query_of(options: Mapping[str, str], table: Opened) -> str:
-    """The query's id, which its checkpoint keeps over restarts.
+    """Return the query's id, which its checkpoint keeps over restarts.
 
     Raises:
-        UsageError: no checkpoint is named, or it has no id where this process can read it.
+        UsageError: no checkpoint is named, or this process cannot read its id.
     """
     given = options.get("queryid")
     if given:
@@ -70,22 +70,22 @@ def query_of(options: Mapping[str, str], table: Opened) -> str:
     place = options.get("checkpointlocation")
     if not place:
         raise UsageError(
-            "the streaming query does not say where its checkpoint is, so nobody could tell its "
-            "batches from those of another",
+            "the streaming query has no checkpoint location, so its batches could not be "
+            "distinguished from those of another query",
             next_step='add .option("checkpointLocation", …) to the writer, or a queryId of its own',
         )
     try:
         found = json.loads(_metadata(place, table))["id"]
     except (OSError, ValueError, KeyError, TypeError, ObjectNotFoundError) as error:
         raise UsageError(
-            f"the checkpoint {place} does not say the query's id here ({type(error).__name__})",
+            f"the checkpoint {place} has no readable query id ({type(error).__name__})",
             next_step='add .option("queryId", …): a name for this query and this checkpoint alone',
         ) from None
     return str(found)
 
 
 def _metadata(place: str, table: Opened) -> bytes:
-    """The file in which Spark keeps the id."""
+    """Read the file in which Spark keeps the id."""
     parts = urlsplit(place)
     if parts.scheme in ("", "file"):
         return (Path(unquote(parts.path)) / "metadata").read_bytes()

@@ -17,18 +17,18 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import PartGoneError, StreamBehindError, UsageError
-from firnline.read.offsets import ANEW, Bounds, Offset
+from firnline.read.offsets import BEGIN_AGAIN, Bounds, Offset
 from firnline.read.stream import AppendStream
 from firnline.spark.format.options import Opened, size_option
 from firnline.spark.format.read import Piece, Pieces
 
 MOST_PARTS = 10_000
-"""Parts of a batch, unless asked otherwise: the driver plans them one by one."""
+"""Default maximum of parts of a batch: the driver plans them one by one."""
 _NO = {"at": "startingAt says where a stream begins", "dedup": "a stream gives every row"}
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One streaming query's view of a table; Spark keeps its offsets."""
+    """A streaming query's view of a table; Spark keeps its offsets."""
 
     def __init__(self, table: Opened, options: Mapping[str, str], schema: StructType) -> None:
         named = {name.lower(): value for name, value in options.items()}
@@ -44,7 +44,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bytes=size_option(named, "maxbytesperbatch", 0) or None,
         )
         self._table = table
-        self._opened: AppendStream | None = None  # not in the tasks, to which this object goes
+        self._opened: AppendStream | None = None  # not in the tasks, to which this object is sent
 
     @property
     def _stream(self) -> AppendStream:
@@ -53,38 +53,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's
-        """Where a query without checkpoint begins."""
+        """Return the offset at which a query without checkpoint begins."""
         at = None if self._starting == "earliest" else self._starting
         return self._stream.start(at).to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's
-        """The end of the next batch."""
+        """Return the end of the next batch."""
         return self._stream.latest(Offset.from_json(start), self._within(limit)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's
-        """Of parts; that of bytes is looked at besides."""
+        """Return the limit of parts; the limit of bytes is checked in addition."""
         return ReadMaxFiles(self._bounds.parts or MOST_PARTS)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's
-        """What comes later is for the next run."""
+        """Limit this run to the current state; later appends are for the next run."""
         self._stream.hold()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Groups of parts of one batch."""
+        """Return groups of parts of one batch."""
         wanted = (Offset.from_json(start), Offset.from_json(end))
         if wanted[0] == wanted[1]:
             return []
         return self._pieces.of(self._stream.batch(*wanted, self._pieces.wanted))
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows of one group, in a task."""
+        """Yield the rows of one group, in a task."""
         if not isinstance(partition, Piece):
             return
         try:
             yield from self._pieces.read(partition)
         except PartGoneError as error:
             raise StreamBehindError(
-                f"the stream is behind by more than cleanup.grace: {error.message}", next_step=ANEW
+                f"the stream is behind by more than cleanup.grace: {error.message}",
+                next_step=BEGIN_AGAIN,
             ) from None
 
     def _within(self, limit: ReadLimit) -> Bounds:

@@ -1,4 +1,4 @@
-"""Columns of a table as Spark has them, and filters of Spark as predicates of a table."""
+"""Map columns of a table to Spark types, and filters of Spark to predicates of a table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIMPLE: dict[str, types.DataType] = {
     "USMALLINT": types.IntegerType(),
     "UTINYINT": types.ShortType(),
 }
-"""Everything else that is not nested is text: UUID, JSON, ENUM, TIME, INTERVAL and the like."""
+"""All other types that are not nested are text: UUID, JSON, ENUM, TIME, INTERVAL and so on."""
 
 _DUCKDB: list[tuple[type[types.DataType], str]] = [
     (types.LongType, "BIGINT"),
@@ -57,7 +57,7 @@ _SAME = {
     *("HUGEINT", "DECIMAL", "DOUBLE", "FLOAT", "BOOLEAN", "VARCHAR", "DATE"),
     *("TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_S", "TIMESTAMP WITH TIME ZONE"),
 }
-"""Types whose values DuckDB and Spark compare alike, none of them changed on its way."""
+"""Types whose values DuckDB and Spark compare in the same way, and which are sent unchanged."""
 _COMPARE: dict[type[spark.Filter], str] = {
     spark.EqualTo: "=",
     spark.GreaterThan: ">",
@@ -68,7 +68,7 @@ _COMPARE: dict[type[spark.Filter], str] = {
 
 
 def spark_schema(columns: Mapping[str, str]) -> types.StructType:
-    """The columns of a table as Spark types; every one may be null."""
+    """Return the columns of a table as Spark types; all are nullable."""
     fields = []
     for name, kind in columns.items():
         parsed = parse_sql_type(kind)
@@ -90,7 +90,7 @@ def _spark(kind: SqlType) -> types.DataType:
 
 
 def duckdb_type(kind: types.DataType) -> str:
-    """The type in which DuckDB gives the values of a Spark type. Raises UsageError."""
+    """Return the DuckDB type for the values of a Spark type. Raises UsageError."""
     if isinstance(kind, types.DecimalType):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if isinstance(kind, types.ArrayType):
@@ -112,7 +112,7 @@ def duckdb_type(kind: types.DataType) -> str:
 def pushed(
     filters: Iterable[spark.Filter], columns: Mapping[str, str]
 ) -> tuple[Predicate | None, list[spark.Filter]]:
-    """What the table can filter by itself, exactly as Spark would, and what it cannot."""
+    """Split filters: those that the table evaluates exactly as Spark would, and the others."""
     done: list[Predicate] = []
     left: list[spark.Filter] = []
     for one in filters:
@@ -126,7 +126,7 @@ def pushed(
 
 def _predicate(one: spark.Filter, columns: Mapping[str, str]) -> Predicate | None:
     if isinstance(one, spark.Not):
-        # Not of a null-safe comparison is true of nulls, of the others it is unknown.
+        # Not of a null-safe comparison is true for nulls; of the others it is null.
         if isinstance(one.child, spark.EqualNullSafe):
             return None
         inner = _predicate(one.child, columns)
@@ -153,7 +153,7 @@ def _comparison(one: spark.Filter, name: str) -> Predicate | None:
 
 
 def _plain(value: object) -> Scalar:
-    """``bind`` reads dates, times and decimals too."""
+    """Return the value unchanged: ``bind`` also accepts dates, times and decimals."""
     return value  # type: ignore[return-value]
 
 
@@ -163,11 +163,11 @@ def _bound(tree: Predicate | None, columns: Mapping[str, str]) -> Predicate | No
     try:
         return bind(tree, columns)
     except (UsageError, ValueError, TypeError):
-        return None  # a literal that the column cannot hold: Spark filters by it
+        return None  # a literal that the column cannot hold: left to Spark
 
 
 def _column(path: tuple[str, ...], columns: Mapping[str, str]) -> str | None:
-    """The table's spelling of a top-level column that both compare alike."""
+    """Return the table's spelling of a top-level column that both compare in the same way."""
     if len(path) != 1:
         return None
     for name, kind in columns.items():

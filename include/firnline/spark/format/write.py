@@ -34,23 +34,23 @@ _WRITER = "spark"
 
 @dataclass(frozen=True)
 class Begun:
-    """What all parts of one write have in common."""
+    """The common base of all parts of one write."""
 
     id: str
     """UUIDv7."""
     q: int
-    """Newest transaction of the table when it began."""
+    """Newest transaction of the table when the write began."""
     at_ms: int
-    """Wall clock when it began: on another machine than its end, maybe."""
+    """Wall clock when the write began, possibly on another machine than its end; unix ms."""
     properties: Properties | None = None
-    """Of the table at ``q``."""
+    """The table's properties as of ``q``."""
     begins: bool = False
     """As ``Origin.begins``."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Column -> SQL type, of the table right after ``q``: what the rows' names mean then."""
+    """SQL type by column, of the table right after ``q``: the columns that the rows' names mean."""
 
     def origin(self, table: Table) -> Origin:
-        """As an append has it, by this machine's clocks."""
+        """Return the origin of an append, by this machine's clocks."""
         age = max(0, table.clock.now_ms() - self.at_ms)
         began = table.clock.elapsed_ms() - age
         return Origin(
@@ -65,7 +65,7 @@ class Begun:
 
 
 def begin(table: Table) -> Begun:
-    """Sequence and columns of one moment; requests and errors of ``Appender.knowing``."""
+    """Read sequence and columns of one state; requests and errors of ``Appender.knowing``."""
     origin, known = Appender(table, writer=_WRITER).knowing()
     return Begun(
         origin.id, origin.q, origin.time_ms, origin.properties, origin.begins, known.columns
@@ -74,14 +74,14 @@ def begin(table: Table) -> Begun:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The parts that one task wrote."""
 
     parts: bytes
     """A list of WrittenPart as JSON."""
     columns: dict[str, str]
-    """Column -> SQL type."""
+    """SQL type by column."""
     begun: Begun
-    """Without the table's columns, which it would carry back for each task."""
+    """Without the table's columns, to keep the message of each task small."""
 
     def decoded(self) -> list[WrittenPart]:
         return msgspec.json.decode(self.parts, type=list[WrittenPart])
@@ -89,14 +89,14 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class PartWriter:
-    """Writes the parts of one task: uploaded, and not visible."""
+    """Writes the parts of one task: uploaded, but not visible."""
 
     table: Opened
     partition: str | None
     """Path of all rows, for a table without ``partition_by``."""
     replaces: ReplaceOptions | None = None
     delete: str = ""
-    """With ``replaces``: id of the record that hides the old rows and not these."""
+    """With ``replaces``: id of the record that hides the old rows but not these."""
 
     def write(self, batches: Iterator[RecordBatch], begun: Begun) -> Written:
         """Check and upload the rows of one task; after an error no part stays.
@@ -109,14 +109,14 @@ class PartWriter:
                 new = self._append(table, tables_of(batches), begun, folder)
             else:
                 new = self._replace(table, tables_of(batches), self.replaces, folder)
-        said = replace(begun, columns={})
-        return Written(msgspec.json.encode(new.parts), dict(new.columns), said)
+        base = replace(begun, columns={})
+        return Written(msgspec.json.encode(new.parts), dict(new.columns), base)
 
     def _append(
         self, table: Table, tables: Iterator[pa.Table], begun: Begun, folder: Path
     ) -> NewRows:
         known = SchemaUnion()
-        # Not read again: a later change may have given another column this name.
+        # Not read again: a later change may have given this name to another column.
         known.add("the table when this write began", begun.columns)
         where = check_partition(table, self.partition)
         run = AppendRun(table, begun.origin(table), known, where, folder, {})
@@ -131,7 +131,7 @@ class PartWriter:
     ) -> NewRows:
         first = next((rows for rows in tables if rows.num_rows), None)
         if first is None:
-            return NewRows()  # a task without rows is no mistake
+            return NewRows()  # a task without rows is not an error
         base = take_base(table)
         table = base.table
         parts = NewParts(
@@ -155,11 +155,11 @@ class Writer(DataSourceArrowWriter):
         self._parts = PartWriter(table, partition, replaces, delete)
 
     def write(self, iterator: Iterator[RecordBatch]) -> Written:
-        """In a task."""
+        """Write the parts of a task."""
         return self._parts.write(iterator, self._begun)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver: one log file, or one transaction, for the parts of all tasks.
+        """Publish the parts of all tasks: one log file, or one transaction; on the driver.
 
         Raises AppendExpiredError, CommitUnknownError and others as an append or a replace.
         """
@@ -190,12 +190,12 @@ class Writer(DataSourceArrowWriter):
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, after a task or the commit failed."""
+        """Clean up on the driver, after a task or the commit failed."""
         withdraw(self._table, messages)
 
 
 def gathered(messages: Sequence[WriterCommitMessage | None]) -> NewRows:
-    """The parts of all tasks. Raises SchemaConflictError where two disagree on a column."""
+    """Return the parts of all tasks. Raises SchemaConflictError if two disagree on a column."""
     union, parts = SchemaUnion(), []
     for message in messages:
         if isinstance(message, Written):
@@ -207,19 +207,19 @@ def gathered(messages: Sequence[WriterCommitMessage | None]) -> NewRows:
 def publish(
     table: Table, messages: Sequence[Written], records: tuple[bytes, ...] = ()
 ) -> str | None:
-    """Make the parts of all tasks visible with one log file; returns its key, None without rows.
+    """Make the parts of all tasks visible with one log file; return its key, None without rows.
 
     Requests: those of ``KnownColumns.refuse``, 1 PUT. A change of columns that is committed between
-    the two is not seen, as it is not by an append.
+    the two is not detected, as in an append.
 
-    Raises SchemaConflictError where the table's columns were changed so that these contradict them,
+    Raises SchemaConflictError if the table's columns were changed so that these contradict them,
     and as ``AppendRun.publish``. After any error but CommitUnknownError nothing is visible and no
     part stays.
     """
     parts = tuple(part for message in messages for part in message.decoded())
     if not parts and not records:
         return None
-    # The oldest of what the tasks saw: a delete that any of them did not know applies to all.
+    # The oldest base of the tasks: a delete that one of them did not know applies to all.
     begun = min((m.begun for m in messages), key=lambda b: b.q, default=None) or begin(table)
     oldest = min((m.begun.at_ms for m in messages), default=begun.at_ms)
     newest = max((m.begun.q for m in messages), default=begun.q)
@@ -236,10 +236,10 @@ def publish(
 
 
 def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete the parts of a write of which a task failed: nobody has tried to publish it.
+    """Delete the parts of a write of which a task failed: they were never published.
 
-    Where every task was done it is the commit that failed. Spark does not say how: the commit
-    itself has deleted what is surely not visible, and left alone what may be.
+    If all tasks succeeded, the commit failed. Spark does not pass on the error: the commit itself
+    has deleted what is certainly not visible, and kept what may be.
     """
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) == len(messages):
@@ -248,11 +248,11 @@ def withdraw(table: Opened, messages: Sequence[WriterCommitMessage | None]) -> N
 
 
 def interval_of(options: Mapping[str, str]) -> ReplaceOptions:
-    """What an overwrite replaces. Raises UsageError where that is not said."""
+    """Return the interval that an overwrite replaces. Raises UsageError if it is missing."""
     column, start, end = (options.get(f"replace{name}") for name in ("column", "start", "end"))
     if column is None or start is None or end is None:
         raise UsageError(
-            "an overwrite replaces an interval, and it is not said which",
+            "an overwrite replaces an interval, and none is given",
             next_step="add the options replaceColumn, replaceStart and replaceEnd (and "
             "replaceEqual), or append; `firnline drop` drops partitions",
         )

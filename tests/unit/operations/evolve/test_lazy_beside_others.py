@@ -186,7 +186,7 @@ def test_a_repair_of_a_conflict_goes_on_top_of_it(tmp_path: Path) -> None:
 def test_a_pyarrow_dataset_of_such_parts_is_refused_and_not_wrong() -> None:
     world = world_of(2)
     lazily(world, rename={"note": "remark"})
-    with pytest.raises(UsageError, match="before a change of the schema"):
+    with pytest.raises(UsageError, match="before a schema change"):
         firnline.scan(world.table).arrow_dataset()
     assert firnline.scan(world.table, columns=["id"]).arrow_dataset().count_rows() == 2
 
