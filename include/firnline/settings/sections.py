@@ -1,4 +1,4 @@
-"""Sections of a table's settings: frozen models; every bound says its unit and why."""
+"""Sections of a table's settings: frozen models; every bound states its unit and its reason."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Column = Annotated[str, AfterValidator(check_column)]
 
 
 class Section(BaseModel):
-    """Frozen, and a key it does not know is a mistake."""
+    """Base of the sections: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class AppenderSettings(Section):
-    """When a ``firnline.append.service.Appender`` writes what it was given."""
+    """Limits at which a ``firnline.append.service.Appender`` writes its buffers."""
 
     rows: int = Field(
         default=1_000_000,
@@ -54,7 +54,7 @@ class AppenderSettings(Section):
 
 
 class AppendSettings(Section):
-    """Appends."""
+    """Settings of appends."""
 
     ttl: Annotated[Duration, duration_between("1m", "7d")] = Field(
         default=21_600_000,
@@ -76,7 +76,7 @@ class AppendSettings(Section):
 
 
 class CleanupSettings(Section):
-    """Physical deletion of what was replaced."""
+    """Deletion of the objects of dead parts and folded log files."""
 
     schedule: Schedule | None = Field(
         default="@daily", description="Cron (UTC) or preset; null: by hand."
@@ -100,7 +100,7 @@ class CleanupSettings(Section):
 
 
 class CheckpointSettings(Section):
-    """A cache of the folded log, for tables whose log takes long to read."""
+    """Checkpoints: a cache of the folded log, for tables with a large log."""
 
     min_parts: int | None = Field(
         default=50_000,
@@ -113,9 +113,9 @@ class CheckpointSettings(Section):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression of the settings.
+    """Compile a regular expression of the settings.
 
-    Raises ValueError: it is none, or some name may keep it busy for hours.
+    Raises ValueError: it is invalid, or matching some name may take hours.
     """
     try:
         compiled = re.compile(pattern)
@@ -136,7 +136,7 @@ _TTL_GROUPS = {"year", "month", "day", "hour"}
 
 
 class TtlSettings(Section):
-    """Rows that go by their age."""
+    """Removal of rows by their age."""
 
     keep: Annotated[Duration, duration_between("1h")] = Field(
         description="Duration, at least 1h. A partition goes when its whole span is older."
@@ -173,14 +173,14 @@ class TtlSettings(Section):
 
 
 def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-    """YAML reads ``true`` and ``4`` as no strings; Spark wants their text."""
+    """Return a value as text: YAML reads ``true`` and ``4`` as other types, Spark needs strings."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
 
 
 class SparkSettings(Section):
-    """Where Spark jobs run."""
+    """Connection and configuration of Spark jobs."""
 
     conn_id: str = Field(
         default="spark_default", min_length=1, description="Airflow Spark connection."
@@ -194,7 +194,7 @@ class SparkSettings(Section):
     def _check(self) -> SparkSettings:
         for key, value in self.conf.items():
             if not key.startswith("spark."):
-                raise ValueError(f"{key!r} is no Spark setting; its name must begin with 'spark.'")
+                raise ValueError(f"{key!r} is not a Spark setting; it must begin with 'spark.'")
             if is_credential(key, value):
                 raise ValueError(
                     f"{key!r} looks like a credential, and conf is passed in argument lists; "
@@ -205,7 +205,7 @@ class SparkSettings(Section):
 
 
 class BloomFilterSettings(Section):
-    """Which column chunks get a bloom filter, and how exact it is."""
+    """Selection of column chunks that get a bloom filter, and its precision."""
 
     false_positives: float = Field(
         default=0.01,
@@ -225,7 +225,7 @@ class BloomFilterSettings(Section):
 
 
 def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-    """``false`` is none, ``true`` the defaults."""
+    """Convert ``false`` to no filters and ``true`` to the defaults."""
     if value is None or isinstance(value, dict | BloomFilterSettings):
         return value
     if isinstance(value, bool):
@@ -234,7 +234,7 @@ def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
 
 
 class MergeSettings(Section):
-    """Merging small parts into large sorted ones."""
+    """Merges of small parts into large sorted ones."""
 
     schedule: Schedule | None = Field(
         default="@hourly", description="Cron (UTC) or preset; null: only by event or by hand."
@@ -350,7 +350,7 @@ _MOST_COLUMNS = {"range": 8, "zorder": 4, "hash": 8}
 
 
 class ClusterSettings(Section):
-    """Clustering is a matter of merges only; appends write rows as they come."""
+    """Clustering of rows, which only merges do; appends write rows in the order given."""
 
     columns: tuple[Column, ...] = Field(
         min_length=1,
@@ -379,17 +379,17 @@ class ClusterSettings(Section):
         if len(self.columns) > most:
             raise ValueError(f"method {self.method} takes at most {most} columns")
         if self.method == "zorder" and len(self.columns) == 1:
-            raise ValueError("zorder needs at least 2 columns; for one it is range")
+            raise ValueError("zorder needs at least 2 columns; for one column use range")
         return self
 
     @property
     def mark(self) -> str:
-        """Names method and columns in 8 characters: what else was clustered is not by these."""
+        """Eight characters that identify method and columns, to tell other clusterings apart."""
         text = json.dumps([self.method, *self.columns])
         return f"{zlib.crc32(text.encode()):08x}"
 
     def run_bytes(self, target: int) -> int:
-        """Bytes up to which runs are merged.
+        """Return the bytes up to which runs are merged.
 
         Args:
             target: ``merge.target_size``, bytes.
@@ -417,7 +417,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-
 
 
 class RewriteSettings(Section):
-    """Rewriting partitions by a filter or a query."""
+    """Rewrites of partitions by a filter or a query."""
 
     max_removed_fraction: float = Field(
         default=0.5,
@@ -433,7 +433,7 @@ class RewriteSettings(Section):
 
 
 class SweepSettings(Section):
-    """Objects that no log file names."""
+    """Deletion of orphans: objects that no log file names."""
 
     schedule: Schedule | None = Field(
         default=None,
@@ -443,7 +443,7 @@ class SweepSettings(Section):
 
 
 class VerifySettings(Section):
-    """Comparing the log with what lies in the store."""
+    """Comparison of the log with the objects in the store."""
 
     schedule: Schedule | None = Field(
         default="@weekly", description="Cron (UTC) or preset; null: by hand."
@@ -451,7 +451,7 @@ class VerifySettings(Section):
 
 
 class AlertSettings(Section):
-    """Who is told when something fails or does not happen."""
+    """Alerts about runs that fail or are late."""
 
     notifier: str | None = Field(
         default=None,
