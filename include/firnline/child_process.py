@@ -1,7 +1,8 @@
-"""What a process that works on somebody else's bytes or SQL gets of this one's environment.
+"""The environment of child processes that handle untrusted bytes or SQL.
 
 Such a process needs a Python and its libraries. The environment of an Airflow worker or a Spark
-executor holds much more: keys of stores, connection strings, tokens. So what it gets is listed.
+executor holds much more: keys of stores, connection strings, tokens. So variables are passed on
+by an allow list.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Mapping
 
 _ALLOWED = frozenset(
     {
-        # Where programs, libraries and temporary files are.
+        # Paths of programs, libraries and temporary files.
         *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
         *("TMPDIR", "TMP", "TEMP"),
-        # Language and time of messages.
+        # Language and time zone of messages.
         *("LANG", "LANGUAGE", "TZ"),
-        # How this Python was started; PYTHONPATH is made anew.
+        # Options of this Python; PYTHONPATH is set below.
         *("PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"),
         *("PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONNOUSERSITE", "VIRTUAL_ENV"),
         # Threads and memory of numeric libraries.
@@ -27,7 +28,7 @@ _ALLOWED = frozenset(
 
 
 def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for such a process: what is allowed, and this one's ``sys.path``.
+    """Return the environment for a child process: allowed variables, and this one's ``sys.path``.
 
     Args:
         environ: of this process; None: ``os.environ``.

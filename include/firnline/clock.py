@@ -1,4 +1,4 @@
-"""Time, injected. The only module that may read a clock (enforced by ruff's banned API)."""
+"""The injected clock. Only this module may read the time (enforced by ruff's banned API)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the product knows of time."""
+    """A source of time."""
 
     def now_ms(self) -> int:
-        """Wall clock, unix milliseconds. May jump; never used to measure a duration."""
+        """Return the wall clock, unix milliseconds. It may jump, so it measures no durations."""
         ...
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since some fixed point, never going back, running on while suspended."""
+        """Return the milliseconds since a fixed point; monotonic, and counting while suspended."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks.
+    """The system's clocks.
 
-    Durations that guard a commit are taken from ``CLOCK_BOOTTIME``: a laptop or a virtual machine
-    that slept through its time to live must notice it when it wakes up, and ``CLOCK_MONOTONIC``
-    stands still meanwhile.
+    Durations that guard a commit are measured with ``CLOCK_BOOTTIME``: a machine that was suspended
+    for longer than its time to live must notice it on resume, and ``CLOCK_MONOTONIC`` does not
+    count while suspended.
     """
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def elapsed_ms(self) -> int:
-        # Not on macOS, whose CLOCK_MONOTONIC runs through sleep already.
+        # macOS does not have it; there CLOCK_MONOTONIC counts while suspended.
         source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         return time.clock_gettime_ns(source) // 1_000_000
 

@@ -1,8 +1,8 @@
-"""The one tree of errors: what happened, to which object, and what to do next.
+"""The exception hierarchy of firnline.
 
 Every error a user can meet is a ``FirnlineError``. Its text is one sentence that names the object
-and ends with the next step; the class says whether a retry can mend it and which exit code the
-command line ends with.
+and ends with the next step. The class states whether a retry can help, and the exit code of the
+command line.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 
 class FirnlineError(Exception):
-    """Root of the tree.
+    """Base class of all errors.
 
     Args:
         message: what happened, naming the object (table, key, column, setting).
-        next_step: what the reader should do about it, in the imperative.
+        next_step: what the user should do about it, in the imperative.
     """
 
     exit_code: ClassVar[int] = 1
-    """What the command line ends with: 1 failed, 2 wrong usage."""
+    """Exit code of the command line: 1 failed, 2 wrong usage."""
     retryable: bool = False
-    """True where the same call may succeed later without anybody changing anything."""
+    """True if the same call may succeed later without any change."""
 
     def __init__(self, message: str, *, next_step: str) -> None:
         super().__init__(f"{message}; {next_step}")
@@ -48,22 +48,22 @@ class UsageError(FirnlineError):
 
 
 class SettingsError(UsageError):
-    """A settings file does not say what it must; names the file and the field."""
+    """A settings file is invalid; names the file and the field."""
 
 
 class PropertiesDifferError(UsageError):
-    """Settings name another key or version than the table itself."""
+    """The settings name another primary key or version column than the table itself."""
 
 
 class EnvironmentFaultError(UsageError):
-    """Something this machine or deployment lacks: Java, a pool, a connection, a library."""
+    """This machine or deployment lacks something: Java, a pool, a connection, a library."""
 
 
 # --- the store ------------------------------------------------------------------------------------
 
 
 class StoreError(FirnlineError):
-    """The object store refused or did not do what was asked."""
+    """The object store refused a request or did not carry it out."""
 
 
 class StoreUnavailableError(StoreError):
@@ -79,11 +79,11 @@ class StoreAccessError(StoreError):
 
 
 class ObjectNotFoundError(StoreError):
-    """No object under this key."""
+    """There is no object under this key."""
 
 
 class ObjectExistsError(StoreError):
-    """A create-only put found an object. It may be our own: read it back before believing it."""
+    """A create-only put found an object. It may be the caller's own: read it back to find out."""
 
 
 class OutcomeUnknownError(StoreError):
@@ -93,42 +93,42 @@ class OutcomeUnknownError(StoreError):
 
 
 class StoreUnsafeError(StoreError):
-    """The store overwrites an object on a create-only put: transactions would not exclude."""
+    """The store overwrites objects on a create-only put, so two transactions could both commit."""
 
 
 # --- the log --------------------------------------------------------------------------------------
 
 
 class LogCorruptError(FirnlineError):
-    """A log or transaction file that does not parse; names the file and the line."""
+    """A log file or transaction that cannot be parsed; names the file and the line."""
 
 
 class LogLostError(LogCorruptError):
-    """Log files are gone that nobody may delete: what is left is not the table."""
+    """Log files that nothing may delete are missing: what is left is not the table."""
 
 
 class CheckpointError(FirnlineError):
-    """A checkpoint that does not read or cannot be written: the log holds the same."""
+    """A checkpoint cannot be read or written; the log holds the same content."""
 
 
 class CheckpointVersionError(CheckpointError):
-    """A checkpoint of a later version of firnline."""
+    """A checkpoint was written by a later version of firnline."""
 
 
 class ForeignPathError(FirnlineError):
-    """A marker or log tombstone that points outside its own table."""
+    """A marker or log tombstone points outside its own table."""
 
 
 class SchemaConflictError(FirnlineError):
-    """Two log files give one column types that do not go together."""
+    """Two log files give one column incompatible types."""
 
 
 class SnapshotExpiredError(UsageError):
-    """The snapshot asked for lies at or before the purge horizon: parts of it are deleted."""
+    """The requested snapshot is at or before the purge horizon: some of its parts are deleted."""
 
 
 class StreamBehindError(UsageError):
-    """A streaming read cannot say any more what it has not delivered yet, or cannot read it."""
+    """A streaming read can no longer tell, or read, what it has not delivered yet."""
 
 
 class SnapshotUnstableError(FirnlineError):
@@ -141,17 +141,17 @@ class SnapshotUnstableError(FirnlineError):
 
 
 class PartGoneError(FirnlineError):
-    """A live part has no object: the reader held its snapshot for longer than the grace."""
+    """The object of a live part is gone: the reader held its snapshot for longer than the grace."""
 
     retryable = True  # on a new snapshot; a part that is missing there as well fails again
 
 
 class PartUnreadableError(FirnlineError):
-    """A Parquet file that is cut, encrypted, or is no Parquet file."""
+    """A file is truncated, encrypted, or not a Parquet file."""
 
 
 class PartSchemaError(FirnlineError):
-    """A Parquet file whose columns or types do not fit the table."""
+    """The columns or types of a Parquet file do not fit the table."""
 
 
 class ScratchFullError(FirnlineError):
@@ -159,7 +159,7 @@ class ScratchFullError(FirnlineError):
 
 
 class KernelError(FirnlineError):
-    """A merge kernel failed for a reason that is none of the above."""
+    """A merge kernel failed for another reason than the above."""
 
 
 # --- transactions ---------------------------------------------------------------------------------
@@ -176,13 +176,13 @@ class CommitConflictError(TransactionError):
 
 
 class CommitExpiredError(TransactionError):
-    """The committer's snapshot is older than ``commit_ttl``."""
+    """The snapshot that a transaction is based on is older than ``commit_ttl``."""
 
     retryable = True
 
 
 class CommitUnknownError(TransactionError):
-    """The commit was sent and nobody can say whether it took effect; nothing was deleted."""
+    """The commit was sent, and it is unknown whether it took effect; nothing was deleted."""
 
     retryable = True
 
@@ -200,30 +200,30 @@ class ClockAheadError(TransactionError):
 
 
 class AppenderFullError(FirnlineError):
-    """An Appender has as many buffers under way as it may; the rows of this call were not taken."""
+    """An Appender has reached its limit of buffers; the rows of this call were not accepted."""
 
     retryable = True
 
 
 class FlushFailedError(TransactionError):
-    """Rows that an Appender was given earlier were not written; those of this call not taken."""
+    """Rows of an earlier call of an Appender were not written; those of this call not accepted."""
 
 
 class RowCountMismatchError(TransactionError):
-    """Rows in are not rows out + deleted + de-duplicated: nothing was committed."""
+    """Rows in do not equal rows out + deleted + de-duplicated; nothing was committed."""
 
 
 class InvariantError(TransactionError):
-    """A log file about to be committed breaks a rule of the format: nothing was committed."""
+    """A log file about to be committed violates a rule of the format; nothing was committed."""
 
 
 class RunFailedError(FirnlineError):
-    """A run ended with parts it could not handle; what completed is committed.
+    """A run ended with parts that it could not process; what it completed is committed.
 
     Args:
-        message: as of every error.
-        next_step: as of every error.
-        causes: names of the classes of what went wrong; the run is worth a retry when each is.
+        message: see ``FirnlineError``.
+        next_step: see ``FirnlineError``.
+        causes: class names of the underlying errors; the run is retryable if all of them are.
     """
 
     def __init__(self, message: str, *, next_step: str, causes: Iterable[str] = ()) -> None:
@@ -236,7 +236,7 @@ class RunFailedError(FirnlineError):
 
 
 class PlanChangedError(UsageError):
-    """What somebody agreed to is no longer what the table holds; it has to be shown again."""
+    """The table has changed since a plan was approved; the plan has to be shown again."""
 
 
 class TooMuchRemovedError(UsageError):
@@ -244,16 +244,16 @@ class TooMuchRemovedError(UsageError):
 
 
 class StoppedError(FirnlineError):
-    """Ctrl-C, and what is safe now."""
+    """The user pressed Ctrl-C; the message says what is safe."""
 
     exit_code = 130  # 128 + SIGINT, as a shell shows it
 
 
 class TerminatedError(StoppedError):
-    """SIGTERM, and what is safe now."""
+    """The process got SIGTERM; the message says what is safe."""
 
     exit_code = 143  # 128 + SIGTERM
 
 
 class FindingsError(FirnlineError):
-    """A check of a table found something; the report lists it."""
+    """A check of a table has findings; the report lists them."""

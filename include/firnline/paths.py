@@ -1,4 +1,4 @@
-"""Builds and parses every key of a table; nothing else concatenates keys.
+"""Build and parse the keys of a table. No other module concatenates keys.
 
 Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its bucket, for
 ``file://`` tables the name of the table's folder::
@@ -29,7 +29,7 @@ NULL_VALUE = "__null__"
 """Directory value of a null partition value."""
 
 KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
-"""Behind the id of an erase, under ``_erase/``; its certificate has ``.json`` alone."""
+"""Suffixes behind the id of an erase, under ``_erase/``; its certificate ends in ``.json``."""
 
 _FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -42,7 +42,7 @@ _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a table lives."""
+    """The location of a table."""
 
     url: str
     scheme: str
@@ -54,7 +54,7 @@ class Root:
 
     @classmethod
     def parse(cls, url: str) -> Root:
-        """Take a root URL apart. Raises UsageError that names the URL."""
+        """Parse a root URL. Raises UsageError, which names the URL."""
         scheme, mark, rest = url.partition("://")
         if not mark or scheme not in {"s3", "gs", "az", "file", "memory"}:
             raise UsageError(
@@ -90,9 +90,9 @@ class LogName:
     """Unix milliseconds of the log file."""
     kind: Literal["append", "transaction", "foreign-merge"]
     seq: int = 0
-    """Sequence number of a transaction of ours, else 0."""
+    """Sequence number of a transaction, 0 for the other kinds."""
     txn: str = ""
-    """Transaction id (UUIDv7) of a transaction of ours."""
+    """Transaction id (UUIDv7), empty for the other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class TablePaths:
 
     @property
     def birth(self) -> str:
-        """Key of the birth record: number 0, which is no transaction and sorts before them."""
+        """Key of the birth record: number 0, which is not a transaction and sorts before them."""
         return self.txn(0)
 
     def checkpoint(self, seq: int, name: str) -> str:
@@ -160,30 +160,30 @@ class TablePaths:
         return f"{self.checkpoint_dir}{seq:020d}-{name}.parquet"
 
     def checkpoint_seq(self, key: str) -> int | None:
-        """Sequence number of a checkpoint's key; None when it is none."""
+        """Sequence number in a checkpoint's key; None for any other key."""
         match = _CHECKPOINT.fullmatch(key.removeprefix(self.checkpoint_dir))
         return int(match["seq"]) if match and key.startswith(self.checkpoint_dir) else None
 
     def probe(self, name: str) -> str:
-        """Key of the probe that asks whether the store honours create-only puts."""
+        """Key of a probe object, which tests whether the store honours create-only puts."""
         return f"{self._dir('_probe')}{name}"
 
     @property
     def clone_plan(self) -> str:
-        """Key of what a clone to this place is about to bring, there until all of it is."""
+        """Key of the plan of a clone to this root, which exists until the clone is complete."""
         return self.probe("clone")
 
     @property
     def erase_dir(self) -> str:
-        """Key prefix of what erases leave, ending in ``/``."""
+        """Key prefix of the files of erases, ending in ``/``."""
         return self._dir("_erase")
 
     def erase_keys(self, erase: str) -> str:
-        """Key of the keys of an erase (a UUIDv7), there while it runs."""
+        """Key of the file of primary keys of an erase (a UUIDv7), which exists while it runs."""
         return f"{self.erase_dir}{erase}{KEYS_SUFFIX}"
 
     def erase_plan(self, erase: str) -> str:
-        """Key of what an erase is about to commit."""
+        """Key of the plan of an erase, written before it commits."""
         return f"{self.erase_dir}{erase}{PLAN_SUFFIX}"
 
     def certificate(self, erase: str) -> str:
@@ -191,7 +191,7 @@ class TablePaths:
         return f"{self.erase_dir}{erase}.json"
 
     def completed_certificate(self, erase: str) -> str:
-        """Key of the certificate once everything it names is deleted."""
+        """Key of the certificate that is written once everything it names is deleted."""
         return f"{self.erase_dir}{erase}{COMPLETE_SUFFIX}"
 
     def run_dir(self, dag_id: str, run_id: str) -> str:
@@ -215,7 +215,7 @@ class TablePaths:
         return f"{self.partition_dir(partition)}{name}.parquet"
 
     def parse_log(self, key: str) -> LogName:
-        """Read a log file's name. Raises LogCorruptError when it is not one."""
+        """Parse a log file's key. Raises LogCorruptError for any other key."""
         match = _LOG_NAME.fullmatch(key.removeprefix(self.log_dir))
         if match is None or not key.startswith(self.log_dir):
             raise LogCorruptError(
@@ -245,17 +245,17 @@ class TablePaths:
         return PartName(key, partition, name)
 
     def may_be_another_tables(self, key: str) -> bool:
-        """True for a key under ``_data/`` with a folder in it that is called as one of a table's.
+        """Return True if a folder in a key under ``_data/`` has the name of a folder of a table.
 
-        No partition of ours is called so: somebody keeps a table there, whose log we do not know.
+        No partition has such a name, so the key may belong to another table with its own log.
         """
         return not _FOLDERS.isdisjoint(key.removeprefix(self.data_dir).split("/")[:-1])
 
     def check_part(self, key: str, what: str = "a marker") -> None:
         """Refuse a marker's path that is not under this table's ``_data/``.
 
-        A copied table carries markers of the original: following them would read, and one day
-        delete, somebody else's objects.
+        The markers of a copied table name objects of the original. Following them would read, and
+        eventually delete, objects of another table.
         """
         _check(key, self.data_dir, what)
 
@@ -264,16 +264,16 @@ class TablePaths:
 
         Args:
             key: of the log file.
-            what: names it, as the sentence begins.
+            what: subject of the error message.
         """
         _check(key, self.log_dir, what)
 
     def check_parts(self, keys: Sequence[str], raw: bytes) -> None:
-        """``check_part`` for the keys of one log file; ``raw`` is the JSON text they came from.
+        """Run ``check_part`` on the keys of one log file; ``raw`` is the JSON text they came from.
 
-        A million keys one by one take longer than reading them did. JSON has to escape control
-        characters, so without a backslash in the text no key has one; then the few folders and
-        the names that do not look like a part's are all there is to look at.
+        Checking a million keys one by one takes longer than reading them. JSON has to escape
+        control characters, so without a backslash in the text no key has one. Then it is enough to
+        check each folder once, and the names that do not look like a part's.
         """
         if b"\\" in raw or b"\x7f" in raw:
             doubtful: Iterable[str] = keys
@@ -300,17 +300,17 @@ def _check(key: str, under: str, what: str) -> None:
 
 
 def path_columns(partition: str) -> frozenset[str]:
-    """Return the names that stand before ``=`` in the segments of a partition's path.
+    """Return the names before ``=`` in the segments of a partition's path.
 
     Clients of log version 1 write them as columns into what they merge, though no schema line names
-    them. Where the table does not have such a column, it is not data: the path says it already.
+    them. Where the table does not have such a column, it is not data: the path holds its value.
     """
     found = (segment.partition("=") for segment in partition.split("/"))
     return frozenset(unquote(name) for name, mark, _ in found if name and mark)
 
 
 def quote_value(value: str) -> str:
-    """One partition value as a path segment can hold it: percent-encoded UTF-8.
+    """Encode a partition value for a path segment: percent-encoded UTF-8.
 
     Everything but letters, digits and ``_.-~`` is encoded; the literal text of ``NULL_VALUE``
     is encoded too, so that it is never taken for a null. Inverse: ``unquote_value``.
@@ -321,5 +321,5 @@ def quote_value(value: str) -> str:
 
 
 def unquote_value(text: str) -> str:
-    """Inverse of ``quote_value``."""
+    """Decode a partition value; the inverse of ``quote_value``."""
     return unquote(text)

@@ -1,6 +1,6 @@
-"""A table that can be worked on: settings, store, keys, and where time and ids come from.
+"""An open table: its settings, store and keys, and its sources of time and ids.
 
-Everything is injected, so that a simulation runs the same code on its own world.
+All of them are injected, so that a simulation runs the same code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firnline.store.client import open_store
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What every operation takes first."""
+    """An open table, the first argument of every operation."""
 
     settings: TableSettings
     store: Store
@@ -28,9 +28,9 @@ class Table:
     clock: Clock
     ids: Ids
     access: StoreAccess | None = None
-    """How the store was opened, for the rare request that needs a second client."""
+    """The access that the store was opened with, for requests that need a second client."""
     wanted: TableSettings | None = None
-    """What the caller's settings say, where ``settings`` are those in force; None: the same."""
+    """The caller's own settings, where ``settings`` are those in force; None: the same."""
 
     def under(self, properties: Properties | None) -> Table:
         """Return the table with the settings in force under its own properties.
@@ -52,12 +52,12 @@ def open_table(
 
     Args:
         settings: of the table.
-        access: endpoint and credentials; None for the usual chain of the cloud.
-        clock: None for the machine's.
-        ids: None for the machine's randomness.
+        access: endpoint and credentials; None for the default credential chain of the cloud.
+        clock: source of time; None for the system's.
+        ids: source of ids; None for the system's randomness.
 
     Raises:
-        StoreAccessError: the access cannot be right, whatever the store says.
+        StoreAccessError: the access is invalid in itself.
     """
     clock = clock or SystemClock()
     return Table(

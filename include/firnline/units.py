@@ -1,6 +1,6 @@
-"""Sizes and durations as people write them: ``512MiB``, ``90d``. Bytes and milliseconds inside.
+"""Parse and format sizes and durations: ``512MiB`` to bytes, ``90d`` to milliseconds.
 
-Both directions are exact: ``parse(format(x)) == x``. ``about_size`` rounds, for screens.
+Both directions are exact: ``parse(format(x)) == x``. ``about_size`` rounds, for display.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZE_UNITS: Mapping[str, int] = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
-"""Unit -> bytes; read in any letter case."""
+"""Unit -> bytes; units are read in any letter case."""
 DURATION_UNITS: Mapping[str, int] = {
     "ms": 1,
     "s": 1_000,
@@ -38,14 +38,14 @@ DURATION_UNITS: Mapping[str, int] = {
 """Unit -> milliseconds. No months and years: they have no fixed length."""
 
 MAX_VALUE = 2**63 - 1
-"""Larger figures are typing errors, and other readers of the log keep 64-bit integers."""
+"""Largest accepted value: other readers of the log use 64-bit integers."""
 
 _NUMBER = re.compile(r"\s*(?P<number>[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*(?P<unit>[A-Za-z]*)\s*", re.A)
 _LOWER_SIZES = {unit.lower(): factor for unit, factor in SIZE_UNITS.items()}
 
 
 def parse_size(value: object) -> int:
-    """Bytes of ``512MiB``, ``1.5GB``, ``100`` (plain numbers are bytes).
+    """Return the bytes of ``512MiB``, ``1.5GB``, ``100`` (plain numbers are bytes).
 
     Raises:
         UsageError: not a size, negative, or not a whole number of bytes.
@@ -54,7 +54,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration(value: object) -> int:
-    """Milliseconds of ``90d``, ``24h``, ``30m``, ``10s``, ``500ms``; a bare 0 is 0.
+    """Return the milliseconds of ``90d``, ``24h``, ``30m``, ``10s``, ``500ms``; a bare 0 is 0.
 
     Raises:
         UsageError: not a duration, negative, without a unit, or not whole milliseconds.
@@ -66,7 +66,7 @@ def parse_duration(value: object) -> int:
 
 def _parse(value: object, what: str, units: Mapping[str, int], next_step: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        # A list of a settings file may be far longer in print than in the file.
+        # The repr of a list from a settings file may be far longer than the file.
         shown = value if value is None or isinstance(value, bool) else type(value).__name__
         raise UsageError(f"{shown} is not a {what}", next_step=next_step)
     if isinstance(value, int) and abs(value) > MAX_VALUE:
@@ -89,9 +89,9 @@ def _parse(value: object, what: str, units: Mapping[str, int], next_step: str) -
 
 
 def format_size(size: int) -> str:
-    """The shortest exact spelling: 536870912 -> ``512MiB``, 1500000000 -> ``1500MB``, 7 -> ``7B``.
+    """Return the shortest exact form: 536870912 -> ``512MiB``, 1500000000 -> ``1500MB``.
 
-    Binary units win over decimal ones where both are exact.
+    Binary units are preferred to decimal ones where both are exact.
     """
     binary = _largest_divisor(size, [2**40, 2**30, 2**20, 2**10])
     factor = binary or _largest_divisor(size, [10**12, 10**9, 10**6, 10**3]) or 1
@@ -99,10 +99,10 @@ def format_size(size: int) -> str:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest exact spelling: 86400000 -> ``1d``, 5400000 -> ``90m``, 0 -> ``0s``."""
+    """Return the shortest exact form: 86400000 -> ``1d``, 5400000 -> ``90m``, 0 -> ``0s``."""
     if milliseconds == 0:
         return "0s"
-    # Weeks are read and never written: nobody thinks of a 14-day retention as two weeks.
+    # Weeks are parsed and never written: a retention of 14 days is clearer than one of 2 weeks.
     factor = _largest_divisor(milliseconds, [86_400_000, 3_600_000, 60_000, 1_000]) or 1
     return f"{milliseconds // factor}{_name(DURATION_UNITS, factor)}"
 
@@ -116,7 +116,7 @@ def _name(units: Mapping[str, int], factor: int) -> str:
 
 
 def about_size(size: int) -> str:
-    """A size for a screen, rounded to one decimal: 353283113 -> ``336.9 MiB``."""
+    """Return a size for display, rounded to one decimal: 353283113 -> ``336.9 MiB``."""
     if abs(size) < 1024:
         return f"{size} B"
     value, unit = float(size), "B"
@@ -128,7 +128,7 @@ def about_size(size: int) -> str:
 
 
 def about_duration(milliseconds: int) -> str:
-    """A duration for a screen, two units at most: 5,025,000 -> ``1h 23m``, 1,500 -> ``1.5s``."""
+    """Return a duration for display, in at most two units: 5,025,000 -> ``1h 23m``."""
     if abs(milliseconds) < 60_000:
         return f"{milliseconds}ms" if abs(milliseconds) < 1_000 else f"{milliseconds / 1000:.1f}s"
     seconds = abs(milliseconds) // 1000
@@ -157,12 +157,12 @@ def _for_pydantic(parse: Callable[[object], int]) -> Callable[[object], int]:
 
 
 def size_between(least: str, most: str | None = None) -> AfterValidator:
-    """A bound on a ``Size`` whose message speaks in units."""
+    """Return a validator for a ``Size`` within bounds; its message states sizes with units."""
     return _between(parse_size, format_size, least, most)
 
 
 def duration_between(least: str, most: str | None = None) -> AfterValidator:
-    """A bound on a ``Duration`` whose message speaks in units."""
+    """Return a validator for a ``Duration`` within bounds; its message states units."""
     return _between(parse_duration, format_duration, least, most)
 
 
@@ -197,8 +197,8 @@ def _serializer(show: Callable[[int], str]) -> PlainSerializer:
 
 
 Size = Annotated[int, BeforeValidator(_for_pydantic(parse_size)), _serializer(format_size)]
-"""A pydantic field holding bytes, read from ``512MiB`` and written so in JSON."""
+"""A pydantic field of bytes, parsed from ``512MiB`` and written in this form in JSON."""
 Duration = Annotated[
     int, BeforeValidator(_for_pydantic(parse_duration)), _serializer(format_duration)
 ]
-"""A pydantic field holding milliseconds, read from ``24h`` and written so in JSON."""
+"""A pydantic field of milliseconds, parsed from ``24h`` and written in this form in JSON."""

@@ -45,7 +45,7 @@ def test_several_mistakes_are_told_at_once(firnline: Firnline, tmp_path: Path) -
     lines = shown.err.splitlines()
     assert lines[0] == f"firnline: {path} has 3 mistakes:"
     assert lines[1].startswith("  tables.a.merge.min_inputs: must be greater than or equal to 2")
-    assert "  tables.b.rot: is no setting; did you mean root?" in lines
+    assert "  tables.b.rot: is not a setting; did you mean root?" in lines
     assert lines[-1] == "Correct the file and run `firnline settings check`."
 
 

@@ -105,5 +105,5 @@ def test_a_mistake_in_the_settings_is_an_import_error_that_names_file_and_field(
         tmp_path, "tables: {t: {root: 'file:///tmp/t', merge: {target: 1GiB}}}", MERGE
     )
     (error,) = found["errors"].values()
-    assert f"{tmp_path / 'tables.yaml'}: tables.t.merge.target: is no setting" in error
+    assert f"{tmp_path / 'tables.yaml'}: tables.t.merge.target: is not a setting" in error
     assert found["ids"] == []

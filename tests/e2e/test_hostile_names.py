@@ -309,4 +309,4 @@ def test_a_name_of_a_table_that_a_dag_cannot_have_is_refused(tmp_path: Path, nam
     if name == ".":
         assert list(load_settings(path).tables) == [name]
     else:
-        refusal("is no table name", load_settings, path)
+        refusal("is not a table name", load_settings, path)

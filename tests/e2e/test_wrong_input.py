@@ -68,7 +68,7 @@ def test_an_unknown_setting_names_file_field_and_the_likely_one(
         refused(
             shown,
             2,
-            f"{place.settings}: tables.events.merge.target_sice: is no setting; "
+            f"{place.settings}: tables.events.merge.target_sice: is not a setting; "
             "did you mean target_size?",
         )
 

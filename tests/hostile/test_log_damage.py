@@ -273,7 +273,7 @@ def test_a_size_or_time_that_cannot_be_is_refused_with_its_line(field: str, valu
     key, whole = foreign()
     *before, last = whole.split(b"\n")
     line = json.dumps(json.loads(last) | {field: value}).encode()
-    said = f"{key} line {len(before) + 1} does not read"
+    said = f"{key} line {len(before) + 1} cannot be read"
     data = b"\n".join([*before, line])
     refusal(said, codec.decode, key, data, PATHS)
 

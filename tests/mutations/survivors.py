@@ -137,13 +137,13 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("operations/cleanup/run", "_renew", "least is None or len(snapshot.parts) <= least -> False", "`renew` looks again: only Arrow is imported for nothing"),
     Survivor("operations/cleanup/run", "_renew", "len(snapshot.parts) <= least -> len(snapshot.parts) < least", "`renew` looks again: only Arrow is imported for nothing"),
     Survivor("operations/cleanup/run", "_renew", "written.warning -> True", "only logged"),
-    Survivor("properties/in_force", "_says", "section in given and key in getattr(settings, section).model_fields_set -> key in getattr(settings, section).model_fields_set", "a section that is left out names nothing"),
+    Survivor("properties/in_force", "_is_set", "section in given and key in getattr(settings, section).model_fields_set -> key in getattr(settings, section).model_fields_set", "a section that is left out names nothing"),
     Survivor("properties/in_force", "_plain_value", "isinstance(value, tuple | list) -> False", "both are tuples: `_plain` has made them"),
     Survivor("properties/in_force", "in_force", "table is None or table == from_settings(settings) -> table is None", "speed: the same values are set once more"),
     Survivor("properties/record", "PropertiesRecord.identity", "self.seq -> False", "a transaction states one set of values"),
     Survivor("properties/record", "union", "known is not record -> True", "a record that is united with itself stays as it is"),
     Survivor("operations/properties/run", "show", "base.properties is None -> False", "for the type: None is plain already"),
     Survivor("log/dated", "known", "not found and (not ahead) -> False", "speed"),
-    Survivor("log/dated", "known", "seen < told <= seen + FAR_MS -> seen <= told <= seen + FAR_MS", "both are the same time then"),
+    Survivor("log/dated", "known", "seen < stated <= seen + FAR_MS -> seen <= stated <= seen + FAR_MS", "both are the same time then"),
 )
 # fmt: on

@@ -123,7 +123,7 @@ def test_an_endpoint_where_nobody_listens_is_unavailable_and_bounded(
     store = open_store(s3_root.url, dead, retry=RetryPolicy(attempts=3, first_wait=0.01))
     # Nothing was sent, so even of a create-only put the outcome is known.
     for ask in (lambda: store.get(f"{prefix}/a"), lambda: store.put_new(f"{prefix}/a", b"")):
-        with pytest.raises(StoreUnavailableError, match=f"{dead.endpoint}.*nothing answers there"):
+        with pytest.raises(StoreUnavailableError, match=f"{dead.endpoint}.*nothing answers at"):
             ask()
     assert (store.counters.get, store.counters.put, store.counters.retries) == (3, 3, 4)
 
@@ -151,7 +151,7 @@ def test_plain_http_can_be_forbidden(s3_server: S3Server, s3_root: StoreRoot, pr
 def test_a_name_that_no_bucket_has_is_refused_before_a_request(
     s3_server: S3Server, bucket: str
 ) -> None:
-    with pytest.raises(StoreError, match="is no name of a bucket"):
+    with pytest.raises(StoreError, match="is not a bucket name"):
         open_store(f"s3://{bucket}/t", access(s3_server))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log.checkpoint import CheckpointHead, Covered, Stone
+from firnline.log.checkpoint import CheckpointHead, Covered, Tombstone
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.schema_lines import standing
 from firnline.state.checkpoint import is_usable, listed
@@ -134,7 +134,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
         parts=len(snapshot.parts),
         covered=covered,
         schemas=[dict(line) for line in lines],
-        stones=[Stone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
+        stones=[Tombstone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],
         deletes=list(snapshot.records.values()),
         properties=list(snapshot.properties),
         other=sorted(line.decode() for line in snapshot.other),

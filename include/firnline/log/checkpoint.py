@@ -1,8 +1,8 @@
 """Files under ``_ckpt/``: a state of the log as Parquet (docs/format.md, "Checkpoints").
 
-One row per part, sorted by partition and name; everything else stands in the file's metadata. The
-checksum is over the whole object with its own eight digits taken for zeros: nothing of Parquet,
-its page headers and its footer included, is trusted before it fits.
+One row per part, sorted by partition and name; everything else is in the file's metadata. The
+checksum covers the whole object with its own eight digits replaced by zeros: no Parquet structure,
+page headers and footer included, is trusted before it matches.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ INTS = ("b", "t", "tmb", "n", "q")
 
 
 class Covered(msgspec.Struct, frozen=True, array_like=True):
-    """A log file whose content a checkpoint holds."""
+    """A log file whose content is in a checkpoint."""
 
     key: str
     line: int
-    """Its schema line: position among ``CheckpointHead.schemas``."""
+    """Index of its schema line in ``CheckpointHead.schemas``."""
 
 
-class Stone(msgspec.Struct, frozen=True, array_like=True):
-    """A folded log file."""
+class Tombstone(msgspec.Struct, frozen=True, array_like=True):
+    """The log tombstone of a folded log file."""
 
     key: str
     t: int
-    """When it was first folded."""
+    """Time when it was first folded, unix milliseconds."""
     ours: bool
-    """A transaction of ours folded it: its content need not be read."""
+    """True if a transaction folded it, not a foreign client: its content need not be read."""
 
 
 class CheckpointHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything but the parts."""
+    """A checkpoint without the parts."""
 
     v: int = VERSION
     seq: int
-    """Newest transaction in it."""
+    """Sequence number of the newest transaction in it."""
     parts: int
     covered: list[Covered]
     schemas: list[dict[str, str]]
     """The distinct schema lines of the covered log files: column -> SQL type name."""
-    stones: list[Stone] = []
+    stones: list[Tombstone] = []
     deletes: list[Delete] = []
     properties: list[PropertiesRecord] = []
     other: list[str] = []
     """Extension records of kinds that this version does not know, as JSON text."""
     mark: TxnMark | None = None
-    """The newest transaction's, with the purge horizon."""
+    """Mark of the newest transaction, with the purge horizon."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -78,39 +78,39 @@ _HEAD = msgspec.json.Decoder(CheckpointHead)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was read."""
+    """A decoded checkpoint."""
 
     key: str
     head: CheckpointHead
     columns: PartColumns
     covered: frozenset[str]
     folded: frozenset[str]
-    """Log files that transactions of ours had folded."""
+    """Log files that transactions had folded."""
 
     def content(self) -> LogContent:
-        """Everything but parts and schema lines, as a log file would say it."""
+        """Return everything but parts and schema lines in the form of a log file."""
         head = self.head
         return LogContent(
             t=0,
             schema={},
-            tombstones=[LogTombstone(stone.key, stone.t) for stone in head.stones],
+            tombstones=[LogTombstone(tombstone.key, tombstone.t) for tombstone in head.stones],
             deletes=head.deletes,
             other=[line.encode() for line in head.other],
             x=head.mark,
         )
 
     def schema_lines(self, folded: Container[str]) -> list[tuple[str, dict[str, str]]]:
-        """(log file, its schema line) of the covered ones that are not ``folded`` since."""
+        """Return (log file, its schema line) of the covered log files that are not ``folded``."""
         lines = self.head.schemas
         return [(c.key, lines[c.line]) for c in self.head.covered if c.key not in folded]
 
     def speaks_of(self, deletes: Container[str], parts: Iterable[str]) -> bool:
-        """Whether it holds the record of a delete, or the marker of a part."""
+        """Return True if it holds the record of one of the deletes, or the marker of a part."""
         held = ColumnarParts(self.columns, {})
         return any(d.id in deletes for d in self.head.deletes) or any(p in held for p in parts)
 
     def with_newer(self, contents: Iterable[LogContent]) -> Mapping[str, Marker]:
-        """All parts: those of the checkpoint and those of log files that it does not cover.
+        """Return all parts: those of the checkpoint and those of log files that it does not cover.
 
         Raises LogCorruptError: see ``union.combine``.
         """
@@ -128,22 +128,22 @@ def _check_sum(key: str, data: bytes) -> None:
     view = memoryview(data)
     found = zlib.crc32(view[at + len(ZEROS) :], zlib.crc32(ZEROS, zlib.crc32(view[:at])))
     if at < len(SUM) or data[at : at + len(ZEROS)] != b"%08x" % found:
-        raise _unreadable(key, "its checksum does not fit: the object was cut or changed")
+        raise _unreadable(key, "its checksum does not match: the object was truncated or changed")
 
 
 def _unreadable(key: str, why: object) -> CheckpointError:
     return CheckpointError(
-        f"checkpoint {key} does not read: {why}",
-        next_step="delete it; the log holds everything that it does",
+        f"checkpoint {key} cannot be read: {why}",
+        next_step="delete it; the log holds the same content",
     )
 
 
 def decode(key: str, data: bytes, paths: TablePaths) -> Checkpoint:
-    """Read a checkpoint.
+    """Decode a checkpoint.
 
     Raises:
         CheckpointVersionError: a later version wrote it.
-        CheckpointError: it was cut or changed.
+        CheckpointError: it was truncated or changed.
     """
     _check_sum(key, data)
     try:
@@ -159,7 +159,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> Checkpoint:
     except FirnlineError as error:
         raise _unreadable(key, error.message) from error
     if len(columns) != head.parts or any(c.line >= len(head.schemas) for c in head.covered):
-        raise _unreadable(key, "its parts and its metadata do not fit each other")
+        raise _unreadable(key, "its parts and its metadata do not match")
     return Checkpoint(
         key,
         head,
@@ -201,7 +201,7 @@ def _rest(file: pq.ParquetFile, group: int) -> dict[str, Any]:
 
 
 def _numbers(column: Any, kind: Any) -> Any:  # noqa: ANN401 - pyarrow and numpy types as values
-    """The numbers of a column without nulls; ``to_numpy`` would import pandas first (0.4 s)."""
+    """Return the numbers of a column without nulls; ``to_numpy`` would import pandas (0.4 s)."""
     pieces = [
         np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * np.dtype(kind).itemsize)
         for chunk in getattr(column, "chunks", [column])
@@ -211,7 +211,7 @@ def _numbers(column: Any, kind: Any) -> Any:  # noqa: ANN401 - pyarrow and numpy
 
 
 def _runs(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
-    """The partitions of a sorted column, and where each of them begins."""
+    """Return the partitions of a sorted column, and the first row of each."""
     partitions: list[str] = []
     starts: list[int] = []
     offset = 0
@@ -228,7 +228,7 @@ def _runs(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
 
 
 GROUP_ROWS = 65_536
-"""Rows of a row group: what is decoded when the first name or marker of it is asked for."""
+"""Rows of a row group, the unit in which names and markers are decoded lazily."""
 _SCHEMA = pa.schema(
     [
         pa.field("partition", pa.string(), nullable=False),
@@ -244,9 +244,9 @@ _SCHEMA = pa.schema(
 
 
 def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> bytes:
-    """A checkpoint as its object holds it.
+    """Encode a checkpoint.
 
-    Raises CheckpointError when there is something in a marker that its columns cannot hold.
+    Raises CheckpointError if its columns cannot hold a value of a marker.
     """
     start = len(paths.data_dir)
     rows = sorted((*_split(marker.p[start:]), marker) for marker in parts)
@@ -266,7 +266,7 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
             writer.add_key_value_metadata({SUM_KEY: (SUM + ZEROS).decode()})
     except (pa.ArrowException, OverflowError) as error:
         raise CheckpointError(
-            f"the parts under {paths.data_dir} do not fit a checkpoint: {error}",
+            f"the parts under {paths.data_dir} cannot be written as a checkpoint: {error}",
             next_step="nothing is lost: the log is read without one",
         ) from error
     return _sealed(sink.getvalue().to_pybytes())

@@ -1,9 +1,9 @@
-"""Log files: bytes <-> records.
+"""Encode and decode log files.
 
-A file of ours is sealed: its first extension record is ``{"sum":{"crc32":n}}`` over all other
-bytes. Newline-delimited JSON that was cut at a line's end, or had a digit flipped, still parses;
-with the seal it is an error instead of a wrong snapshot. Files of v1 clients have no extension
-section and are taken as they are.
+A log file of firnline is sealed: its first extension record is ``{"sum":{"crc32":n}}`` over all
+other bytes. Newline-delimited JSON that was truncated at a line's end, or has a changed digit,
+still parses; with the seal it is an error instead of a wrong snapshot. Files of v1 clients have no
+extension section and are accepted without a checksum.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from firnline.properties.record import PropertiesRecord, parse_line, record_line
 
 VERSION = 1
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the JSON they should be, or that nest too deeply."""
+"""Exceptions of msgspec for bytes that are not the expected JSON, or nested too deeply."""
 _MAX_NUMBER = 2**63 - 1
-"""Other readers of the log keep 64-bit integers."""
+"""Largest number: other readers of the log use 64-bit integers."""
 _RESTORE = (
     "restore it from a backup, or if it is a transaction's from its copy under _txn/; else move it "
     "away and run `firnline rebuild`"
@@ -61,7 +61,7 @@ _MARKER = msgspec.json.Decoder(Marker)
 
 
 def seal(head: bytes, tail: bytes) -> bytes:
-    """Join two pieces of text with a checksum line over both between them."""
+    """Join two texts with a line between them that holds the checksum of both."""
     total = zlib.crc32(tail, zlib.crc32(head))
     return b"\n".join([head, _encode(_Seal(_Sum(total))), tail])
 
@@ -71,18 +71,18 @@ def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes | me
     try:
         stated = _SEAL.decode(sealed).sum.crc32
     except UNREADABLE as error:
-        raise corrupt(key, line, f"no checksum where one must be: {error}") from error
+        raise corrupt(key, line, f"the checksum is missing: {error}") from error
     if stated != zlib.crc32(tail, zlib.crc32(head)):
-        raise corrupt(key, line, "the checksum does not fit: the object was cut or changed")
+        raise corrupt(key, line, "the checksum does not match: the object was truncated or changed")
 
 
 def corrupt(key: str, line: int, why: str) -> LogCorruptError:
-    """The error for a line (counted from 1) that does not parse."""
-    return LogCorruptError(f"log file {key} line {line} does not read: {why}", next_step=_RESTORE)
+    """Return the error for a line (counted from 1) that cannot be read."""
+    return LogCorruptError(f"log file {key} line {line} cannot be read: {why}", next_step=_RESTORE)
 
 
 def encode(content: LogContent) -> bytes:
-    """A log file as its object holds it: no trailing newline, never empty."""
+    """Encode a log file: without a trailing newline, never empty."""
     ext = [
         *(_encode(_Del(delete)) for delete in content.deletes),
         *map(record_line, content.properties),
@@ -105,7 +105,7 @@ def encode(content: LogContent) -> bytes:
 
 
 def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
-    """Read a log file, ours or a v1 client's.
+    """Decode a log file, of firnline or of a v1 client.
 
     Raises:
         LogCorruptError: names the file and the line.
@@ -114,7 +114,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
     header = decode_header(key, data)
     lines, end = first_lines(data, header.f)
     if len(lines) < header.f:
-        raise corrupt(key, 1, f"it states {header.f} lines before the markers, the file has fewer")
+        raise corrupt(key, 1, f"it states {header.f} lines before the markers, but has fewer")
     _check_sections(key, header, data, lines)
     ext = [] if header.ext is None else lines[header.ext + 1 : header.tmb or header.f]
     tombstones = tombstone_lines(key, header, lines)
@@ -138,9 +138,9 @@ def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
 def _check_numbers(
     key: str, header: Header, tombstones: Sequence[LogTombstone], markers: Sequence[Marker]
 ) -> None:
-    """Refuse sizes and times that cannot be, where no checksum says that they were written so."""
+    """Refuse impossible sizes and times in a log file that has no checksum."""
     first = header.f - len(tombstones)
-    found = [*((stone.t,) for stone in tombstones), *map(_numbers, markers)]
+    found = [*((tombstone.t,) for tombstone in tombstones), *map(_numbers, markers)]
     for number, values in enumerate(found, first + 1):
         if min(values) < 0 or max(values) > _MAX_NUMBER:
             raise corrupt(key, number, "a size or time is negative or beyond 64 bits")
@@ -168,7 +168,7 @@ def _check_paths(
 
 
 def first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
-    """The first lines, and where the rest begins; the rest, most of the file, is not copied."""
+    """Return the first lines, and the offset of the rest, which is not copied."""
     lines: list[bytes] = []
     start = 0
     while len(lines) < count and start <= len(data):
@@ -180,7 +180,7 @@ def first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
 
 
 def decode_header(key: str, data: bytes) -> Header:
-    """Line 0. Raises LogCorruptError, also for a format version that is not 1."""
+    """Decode line 0. Raises LogCorruptError, also for a format version that is not 1."""
     line, _, _ = data.partition(b"\n")
     try:
         header = _HEADER.decode(line)
@@ -189,7 +189,7 @@ def decode_header(key: str, data: bytes) -> Header:
     if str(header.v) != str(VERSION):
         raise LogCorruptError(
             f"log file {key} has format version {header.v}, this firnline reads version {VERSION}",
-            next_step="upgrade firnline before you touch this table",
+            next_step="upgrade firnline before you use this table",
         )
     sections = [header.sch, *(n for n in (header.ext, header.tmb) if n is not None), header.f]
     if sections[0] < 1 or any(a >= b for a, b in pairwise(sections)):
@@ -198,7 +198,7 @@ def decode_header(key: str, data: bytes) -> Header:
 
 
 def schema_line(key: str, number: int, line: bytes) -> dict[str, str]:
-    """Columns of a schema line. Raises LogCorruptError."""
+    """Decode a schema line. Raises LogCorruptError."""
     try:
         return _SCHEMA.decode(line)
     except UNREADABLE as error:
@@ -206,10 +206,10 @@ def schema_line(key: str, number: int, line: bytes) -> dict[str, str]:
 
 
 def _check_sections(key: str, header: Header, data: bytes, lines: Sequence[bytes]) -> None:
-    # A line that no section owns would be outside every check, the seal's own name included.
+    # A line outside of all sections would be checked by nothing, the seal's own name included.
     after_schema = header.ext or header.tmb or header.f
     if header.sch != 1 or after_schema != 2:
-        raise corrupt(key, 1, "its sections leave lines out")
+        raise corrupt(key, 1, "its sections do not cover all lines")
     if header.ext is None:
         return
     head = lines[0] + b"\n" + lines[1]
@@ -218,7 +218,7 @@ def _check_sections(key: str, header: Header, data: bytes, lines: Sequence[bytes
 
 
 def tombstone_lines(key: str, header: Header, lines: Sequence[bytes]) -> list[LogTombstone]:
-    """Log tombstones of the lines before the markers. Raises LogCorruptError."""
+    """Decode the log tombstones in the lines before the markers. Raises LogCorruptError."""
     if header.tmb is None:
         return []
     found = []
@@ -259,11 +259,11 @@ def _properties(key: str, number: int, line: bytes) -> PropertiesRecord:
     try:
         return parse_line(line)
     except UNREADABLE as error:
-        # Its checksum fits, so it was written like this.
+        # The checksum matches, so the line was written like this.
         raise LogCorruptError(
             f"log file {key} line {number + 1} holds properties of the table that this version "
             f"does not know: {error}",
-            next_step="upgrade firnline before you touch this table",
+            next_step="upgrade firnline before you use this table",
         ) from error
 
 
@@ -271,7 +271,7 @@ def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:
     try:
         return _MARKER.decode_lines(rest)
     except UNREADABLE:
-        # Rare: a key we do not know, or a broken line. Only now go line by line.
+        # Rare: an unknown key, or a broken line. Only then decode line by line.
         return [
             marker_line(key, first + offset, line)
             for offset, line in enumerate(bytes(rest).split(b"\n"))
@@ -280,7 +280,7 @@ def _markers(key: str, first: int, rest: memoryview) -> list[Marker]:
 
 
 def marker_line(key: str, number: int, line: bytes) -> Marker:
-    """One marker, also with keys that are not known. Raises LogCorruptError."""
+    """Decode a marker, also with unknown keys. Raises LogCorruptError."""
     try:
         return _MARKER.decode(line)
     except UNREADABLE as error:

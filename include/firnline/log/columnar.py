@@ -1,8 +1,8 @@
-"""The parts of a checkpoint as columns, and the changes of newer log files on top, as a mapping.
+"""A mapping of parts: the columns of a checkpoint, overlaid with the markers of newer log files.
 
-Numbers are arrays. Names, and what only a marker needs, stay compressed until one of their row
-group is asked for: a state is known, counted and summed without them. A million parts take about
-40 MB here, 100 MB with all names, and 600 MB as markers.
+Numbers are arrays. Names and the columns that only markers need stay compressed until their row
+group is accessed; states are determined, counted and summed without them. A million parts take
+about 40 MB here, 100 MB with all names, and 600 MB as markers.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from firnline.log.union import Past, is_live
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 NONE = -1
-"""In a column of integers: the marker does not say. Sizes, times and numbers are never negative."""
+"""Missing value in a column of integers. Sizes, times and numbers are never negative."""
 LAZY = ("d", "o", "o_last", "s", "c", "x")
 """Columns that only a marker needs."""
 
 
 @dataclass(frozen=True)
 class PartColumns:
-    """Every part of a checkpoint, sorted by partition and name."""
+    """The parts of a checkpoint, sorted by partition and name."""
 
     data_dir: str
     """Key prefix of the table's parts, ending in ``/``."""
     partitions: list[str]
     starts: list[int]
-    """First row of each partition, and behind the last one the number of rows."""
+    """First row of each partition, and at the end the number of rows."""
     b: Ints
     t: Ints
     tmb: Ints
@@ -48,9 +48,9 @@ class PartColumns:
     group_rows: int
     """Rows of a row group; the last one may have fewer."""
     read_names: Callable[[int], Any]
-    """Row group -> pyarrow.StringArray: what follows the partition in the parts' keys."""
+    """Row group -> pyarrow.StringArray of names: the parts' keys without partition."""
     read_rest: Callable[[int], dict[str, Any]]
-    """Row group -> its columns ``LAZY``, pyarrow arrays."""
+    """Row group -> its columns ``LAZY`` as pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
 
@@ -58,7 +58,7 @@ class PartColumns:
         return len(self.b)
 
     def find(self, path: str) -> int:
-        """Row of a part; -1 when it has none."""
+        """Return the row of a part; -1 if there is none."""
         folder, slash, name = path.removeprefix(self.data_dir).rpartition("/")
         if not path.startswith(self.data_dir) or (slash and not folder):
             return -1
@@ -70,28 +70,28 @@ class PartColumns:
         return row if row < high and self.name(row) == name else -1
 
     def name(self, row: int) -> str:
-        """What follows the partition in the key of a part."""
+        """Return the name of a part: its key without partition."""
         group, place = divmod(row, self.group_rows)
         text: str = self.names(group)[place].as_py()
         return text
 
     def names(self, group: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """pyarrow.StringArray of a row group."""
+        """Return the names of a row group as a pyarrow.StringArray."""
         found = self._names.get(group)
         if found is None:
             found = self._names[group] = self.read_names(group)
         return found
 
     def partition_of(self, row: int) -> int:
-        """Position of the row's partition among ``partitions``."""
+        """Return the index of the row's partition in ``partitions``."""
         return bisect_right(self.starts, row) - 1
 
     def prefix(self, at: int) -> str:
-        """Key prefix of the parts of a partition."""
+        """Return the key prefix of the parts of a partition."""
         return f"{self.data_dir}{self.partitions[at]}/" if self.partitions[at] else self.data_dir
 
     def markers(self, low: int, high: int, keep: Mask | None = None) -> Iterator[Marker]:
-        """Markers of some rows of one partition."""
+        """Yield the markers of rows of one partition."""
         prefix = self.prefix(self.partition_of(low)) if low < high else ""
         for group, first, start, end in self._pieces(low, high):
             piece = slice(start - first, end - first)
@@ -104,7 +104,7 @@ class PartColumns:
                     yield _marker(prefix + name, values, rest, row - start)
 
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
-        """Row group, its first row, and the rows of it between ``low`` and ``high``."""
+        """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
         while low < high:
             group = low // self.group_rows
             first = group * self.group_rows
@@ -113,7 +113,7 @@ class PartColumns:
             low = end
 
     def paths(self, keep: Mask | None) -> Iterator[str]:
-        """Keys of the parts, in order."""
+        """Yield the keys of the parts, in order."""
         for at, (low, high) in enumerate(pairwise(self.starts)):
             prefix = self.prefix(at)
             for group, first, start, end in self._pieces(low, high):
@@ -130,7 +130,7 @@ class PartColumns:
 
 
 class _Names:
-    """The names as a sequence of texts, for bisect."""
+    """The names as a sequence of strings, for bisect."""
 
     def __init__(self, columns: PartColumns) -> None:
         self._columns = columns
@@ -166,17 +166,17 @@ _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ColumnarParts(PartsView):
-    """Rows of a checkpoint, and markers of newer log files in their place or beside them."""
+    """Rows of a checkpoint, and markers of newer log files that replace or extend them."""
 
     def __init__(
         self, columns: PartColumns, overlay: Mapping[str, Marker], keep: Mask | None = None
     ) -> None:
-        """Take over ``overlay``, whose markers are final.
+        """Create the mapping; takes ownership of ``overlay``, whose markers are final.
 
         Args:
             columns: of the checkpoint.
             overlay: parts that newer log files name, by path.
-            keep: which rows count; None for all that ``overlay`` does not replace.
+            keep: mask of the rows that count; None for all that ``overlay`` does not replace.
         """
         if keep is None and overlay:
             rows = [row for row in map(columns.find, overlay) if row >= 0]
@@ -214,15 +214,15 @@ class ColumnarParts(PartsView):
         yield from self._overlay
 
     def items(self) -> Any:  # noqa: ANN401 - a view that iterates without looking each part up
-        """Path and marker of every part; each iteration makes the markers anew."""
+        """Return path and marker of every part; each iteration creates the markers again."""
         return _Items(self)
 
     def values(self) -> Any:  # noqa: ANN401 - as above
-        """Marker of every part; each iteration makes them anew."""
+        """Return the marker of every part; each iteration creates them again."""
         return _Values(self)
 
     def markers(self) -> Iterator[Marker]:
-        """Every part's."""
+        """Yield the markers of all parts."""
         for low, high in pairwise(self._columns.starts):
             yield from self._columns.markers(low, high, self._keep)
         yield from self._overlay.values()
@@ -268,7 +268,7 @@ class _Items(_Values):
 
 
 class _Partitions(PartitionsView):
-    """Partitions in order of their names."""
+    """Partitions in the order of their names."""
 
     def __init__(
         self, columns: PartColumns, overlay: Mapping[str, Marker], keep: Mask | None

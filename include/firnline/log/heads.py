@@ -1,6 +1,6 @@
-"""The columns of a table from the heads of its log files: for writers, who need no marker.
+"""Read the columns of a table from the heads of its log files, for writers, which need no markers.
 
-A table of a million parts has log files of a hundred megabytes; their schema lines are in the
+The log files of a table of a million parts have a hundred megabytes; their schema lines are in the
 first kilobyte.
 """
 
@@ -20,32 +20,32 @@ from firnline.paths import TablePaths
 from firnline.store.base import Store
 
 UNREAD = -1
-"""Of a sequence: the bytes end before it."""
+"""Sequence of a head whose bytes end before its first marker."""
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What stands before the markers of a log file."""
+    """The content of a log file before its markers."""
 
     schema: dict[str, str]
     tombstones: list[LogTombstone]
     changes: list[Delete] = []
-    """Of a transaction: the records that change the schema."""
+    """Records of a transaction that change the schema."""
     q: int | None = UNREAD
-    """Data sequence of its first marker, when that is in the bytes and says so."""
+    """Data sequence of its first marker, if that is in the bytes and states one."""
     x: TxnMark | None = None
-    """Of a transaction: what it says of itself."""
+    """Mark of a transaction."""
     part: str = ""
-    """Key of the part of its first marker, when that is in the bytes."""
+    """Key of the part of its first marker, if that is in the bytes."""
 
 
 def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | None:
-    """What a writer needs, from the first bytes of a log file.
+    """Decode the data that a writer needs from the first bytes of a log file.
 
-    Of a transaction's (``tombstones``) what stands before its markers; of another one the schema
-    and the sequence of its parts, which the first marker says for all of them.
+    For a transaction (``tombstones``) everything before its markers; for another log file the
+    schema and the sequence of its parts, which is that of the first marker.
 
-    None when the bytes end before what is asked for does. The checksum is not looked at: it covers
-    the whole file.
+    None if the bytes end before the wanted data. The checksum is not checked, since it covers the
+    whole file.
     """
     if b"\n" not in head:
         return None
@@ -67,7 +67,7 @@ def decode_head(key: str, head: bytes, *, tombstones: bool = False) -> Head | No
 
 
 def _first_marker(key: str, header: Header, head: bytes) -> Marker | None:
-    """None when the bytes end before it does; one without a key when there is none."""
+    """Return the first marker: None if the bytes end before it, an empty one if none exists."""
     lines, end = codec.first_lines(head, header.f + 1)
     if len(lines) <= header.f or end > len(head):
         return None
@@ -76,31 +76,31 @@ def _first_marker(key: str, header: Header, head: bytes) -> Marker | None:
 
 
 HEAD_BYTES = 16 * 1024
-"""First bytes of a log file in which the schema line is looked for."""
+"""Bytes of a log file that are fetched first to find the schema line."""
 _GROWTH = 16
-"""How much more is read at once when the first bytes were not enough."""
+"""Factor by which each further read is larger than the one before."""
 
 
 def read_schemas(
     store: Store, paths: TablePaths, known: dict[str, Head] | None = None
 ) -> list[tuple[str, Mapping[str, str]]]:
-    """(log file, schema line) of every log file that no transaction of ours has folded.
+    """Return (log file, schema line) of every log file that no transaction has folded.
 
-    The line in the words of today: as it would be stated after every change of the schema.
+    The lines are those after all changes of the schema.
 
     Requests: 1 LIST, and one ranged GET per such log file; a few more where the schema line is
     longer than ``HEAD_BYTES`` or a transaction folded hundreds of log files.
 
     Args:
-        store: where.
+        store: of the table.
         paths: of the table.
-        known: heads read before, by log file: those need no request, for no object ever changes.
-            Made to hold what was read now and no more.
+        known: heads read before, by log file: they need no request, since objects never change.
+            It is updated to hold exactly the heads of this call.
 
     Raises:
-        LogCorruptError: a log file that does not read.
-        ForeignPathError: one that names objects of another place.
-        SnapshotUnstableError: clean-up passed under every attempt.
+        LogCorruptError: a log file cannot be read.
+        ForeignPathError: a log file names objects of another place.
+        SnapshotUnstableError: clean-up ran during every attempt.
     """
     known = {} if known is None else known
     for _ in range(ATTEMPTS):
@@ -110,7 +110,7 @@ def read_schemas(
             if any(head.changes for head in heads.values()):
                 heads = _with_sequences(store, listing, heads)
         except ObjectNotFoundError:
-            continue  # clean-up passed: list again, as every reader does
+            continue  # clean-up ran: list again, as every reader does
         for key, head in heads.items():
             _refuse_foreign(key, head, paths)
         known.clear()
@@ -124,8 +124,8 @@ def read_schemas(
 
 def _refuse_foreign(key: str, head: Head, paths: TablePaths) -> None:
     """Raise ForeignPathError for the log of a table that was copied or renamed."""
-    for stone in head.tombstones:
-        paths.check_log(stone.p, f"a log tombstone of log file {key}")
+    for tombstone in head.tombstones:
+        paths.check_log(tombstone.p, f"a log tombstone of log file {key}")
     if head.part:
         paths.check_part(head.part, f"a marker of log file {key}")
 
@@ -133,22 +133,22 @@ def _refuse_foreign(key: str, head: Head, paths: TablePaths) -> None:
 def _read(
     store: Store, listing: Mapping[str, LogObject], known: Mapping[str, Head]
 ) -> dict[str, Head]:
-    """Log file -> head.
+    """Return log file -> head.
 
-    Raises ObjectNotFoundError when one is gone: who carries its columns may be newer than the
-    listing.
+    Raises ObjectNotFoundError if one is gone: the log file that carries its columns may be newer
+    than the listing.
     """
     found: dict[str, Head] = {}
     folded: set[str] = set()
     ours = [key for key, item in listing.items() if item.name.seq]
     for key in sorted(ours, key=lambda key: listing[key].name.seq, reverse=True):
-        # As in reader.read_log: each says which of the older ones need no request.
+        # As in reader.read_log: each one names older ones that need no request.
         if key not in folded:
             head = known.get(key)
             if head is None:
                 head = _head(store, key, listing[key].size, b"", tombstones=True)
             found[key] = head
-            folded.update(stone.p for stone in head.tombstones)
+            folded.update(tombstone.p for tombstone in head.tombstones)
     rest = [key for key in listing if key not in found and key not in folded]
     found.update((key, known[key]) for key in rest if key in known)
     return found | _heads(store, listing, [key for key in rest if key not in known])
@@ -174,7 +174,7 @@ def _heads(store: Store, listing: Mapping[str, LogObject], keys: list[str]) -> d
 def _with_sequences(
     store: Store, listing: Mapping[str, LogObject], heads: Mapping[str, Head]
 ) -> dict[str, Head]:
-    """Read on where the first marker is not in the bytes yet, as behind a very long schema line."""
+    """Read on where the first marker is not in the bytes yet, as after a very long schema line."""
     found = dict(heads)
     for key, head in heads.items():
         if head.q == UNREAD and not listing[key].name.seq:
@@ -203,14 +203,14 @@ def _lines(
 def _head(
     store: Store, key: str, size: int, known: bytes, *, tombstones: bool, marked: bool = False
 ) -> Head:
-    """Read on until the head of one log file is there, ``marked``: with the first marker.
+    """Read on until the head of a log file is complete; with ``marked``, with its first marker.
 
     Raises LogCorruptError.
     """
     step = HEAD_BYTES
     while True:
         whole = len(known) >= size
-        # The last line has no newline, and that of a table without parts is one of the head.
+        # The last line has no newline; without parts it belongs to the head.
         seen = known + b"\n" if whole else known
         head = decode_head(key, seen, tombstones=tombstones) if seen else None
         if head is not None and not (marked and head.q == UNREAD):
@@ -218,6 +218,6 @@ def _head(
         if head is not None and whole:
             return msgspec.structs.replace(head, q=None)  # it names no part
         if whole:
-            raise codec.corrupt(key, 1, "it ends before its sections do")
+            raise codec.corrupt(key, 1, "it ends before the end of its sections")
         known += store.get_range(key, len(known), min(step, size - len(known)))
         step *= _GROWTH

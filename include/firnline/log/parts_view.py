@@ -1,7 +1,7 @@
-"""Parts by path without an object for each of them: what a reading of a checkpoint gives.
+"""Mappings of parts by path that create markers lazily, as read from a checkpoint.
 
-Users take ``Mapping[str, Marker]`` and make one marker, a partition's, or all of them, as they
-need; what only counts or sums need not make any.
+Callers use ``Mapping[str, Marker]`` and create one marker, those of a partition, or all of them;
+counts and sums create none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from firnline.log.union import Past
 
 
 class Totals(NamedTuple):
-    """Figures of some parts."""
+    """Number and sizes of parts."""
 
     parts: int
     rows: int | None
-    """None when one of them does not say."""
+    """Sum of the rows; None if a part does not state them."""
     bytes: int
 
 
@@ -38,41 +38,41 @@ class PartsView(Mapping[str, Marker]):
 
     @abstractmethod
     def live(self, past: Past | None) -> PartsView:
-        """Those that are live now, or were in a state of the past."""
+        """Return the parts that are live now, or were in a past state."""
 
     @abstractmethod
     def by_partition(self) -> PartitionsView:
-        """The same parts by partition path, in order of their names."""
+        """Return the parts by partition path, in the order of their names."""
 
     @abstractmethod
     def totals(self) -> Totals:
-        """Summed without a marker."""
+        """Return the totals without creating markers."""
 
 
 class PartitionsView(Mapping[str, list[Marker]]):
-    """Partitions whose markers are made when asked for."""
+    """Partitions whose markers are created lazily."""
 
     @abstractmethod
     def figures(self) -> Iterator[Figures]:
-        """Each partition's, in order, without a marker."""
+        """Yield the figures of each partition, in order, without creating markers."""
 
 
 def totals(parts: Mapping[str, Marker]) -> Totals:
-    """Figures of all parts."""
+    """Return the totals of parts."""
     if isinstance(parts, PartsView):
         return parts.totals()
     return summed(parts.values())
 
 
 def dead(parts: Mapping[str, Marker]) -> int:
-    """How many of them are dead by now."""
+    """Return the number of dead parts."""
     if isinstance(parts, PartsView):
         return len(parts) - len(parts.live(None))
     return sum(marker.tmb is not None for marker in parts.values())
 
 
 def figures(partitions: Mapping[str, list[Marker]]) -> Iterator[Figures]:
-    """Each partition's, in order."""
+    """Yield the figures of each partition, in order."""
     if isinstance(partitions, PartitionsView):
         yield from partitions.figures()
         return
@@ -81,7 +81,7 @@ def figures(partitions: Mapping[str, list[Marker]]) -> Iterator[Figures]:
 
 
 def summed(markers: Iterable[Marker]) -> Totals:
-    """Figures of markers."""
+    """Return the totals of markers."""
     parts = size = 0
     rows: int | None = 0
     for marker in markers:

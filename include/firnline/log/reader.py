@@ -1,9 +1,9 @@
-"""Lists ``_log/`` and fetches what a snapshot needs; never skips a file it could not read.
+"""List ``_log/`` and fetch the log files of a snapshot; a file that cannot be read is an error.
 
-A log file that a transaction of ours has folded is not fetched: everything in it stands in the
-file that folded it (a fold may leave out only what is deleted and what no existing log file
-still lists alive). Seven thousand appends cost one GET after their merge, not seven thousand
-until clean-up passes. Folds of foreign clients are not trusted that far.
+A log file that a transaction has folded is not fetched: the log file of the transaction carries its
+content (a fold may leave out only what is deleted and what no existing log file still lists as
+live). Seven thousand appends cost one GET after their merge, not seven thousand until clean-up has
+run. Folds of foreign clients are not trusted to do so.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from firnline.log.checkpoint import Checkpoint
 
 _LAST_T = 10**13 - 1
-"""A name has 13 digits; with more of them names would not sort by time any more."""
+"""Largest time in a name: it has 13 digits, since with more the names would not sort by time."""
 ATTEMPTS = 5
-"""How often a log that clean-up changes under the reader is listed again."""
+"""Listings at most, if clean-up changes the log during the reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogObject:
-    """One log file of a listing."""
+    """A log file of a listing."""
 
     name: LogName
     size: int
@@ -39,22 +39,22 @@ class LogObject:
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """One consistent reading of a log."""
+    """A consistent reading of a log."""
 
     listing: Mapping[str, LogObject]
-    """Key -> log file, everything that exists."""
+    """Key -> log file, of all that exist."""
     contents: Mapping[str, LogContent]
-    """Key -> content of what was fetched; all of the listing that no transaction folded."""
+    """Key -> content, of the log files that were fetched: all that no transaction folded."""
     ignored: tuple[str, ...] = ()
-    """Keys under ``_log/`` that are no log files (not ``.jsonl``)."""
+    """Keys under ``_log/`` that are not log files (not ``.jsonl``)."""
     checkpoint: Checkpoint | None = None
-    """What stands for the log files that it covers; they are not among the contents."""
+    """The checkpoint that replaces the log files that it covers; they are not in ``contents``."""
     unpublished: str = ""
-    """Key of a log file that is not there yet: its transaction is committed."""
+    """Key of a log file that is not published yet, though its transaction is committed."""
 
     @property
     def mark(self) -> TxnMark | None:
-        """What the newest transaction says of itself; None for a log without transactions."""
+        """The mark of the newest transaction; None for a log without transactions."""
         marks = [content.x for content in self.contents.values() if content.x is not None]
         if self.checkpoint is not None and self.checkpoint.head.mark is not None:
             marks.append(self.checkpoint.head.mark)
@@ -62,23 +62,23 @@ class LogRead:
 
 
 class Judge(Protocol):
-    """Says whether what was read is a state of the table (``firnline.state.health``)."""
+    """Decides whether a reading is a state of the table (``firnline.state.health``)."""
 
     def listed(self, listing: Mapping[str, LogObject]) -> None:
-        """Called between the listing of a log and its first GET."""
+        """Take the listing of a log; called before the first GET."""
         ...
 
     def judged(self, log: LogRead) -> LogRead | None:
-        """Return the log to go on with; None to have it read once more. Raises LogLostError."""
+        """Return the log to use; None to have it read again. Raises LogLostError."""
         ...
 
 
 FindCheckpoint = Callable[[Mapping[str, LogObject]], "Checkpoint | None"]
-"""Listing of ``_log/`` -> a checkpoint whose every covered log file is in it, or none."""
+"""Listing of ``_log/`` -> a checkpoint whose covered log files are all in it, or None."""
 
 
 def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tuple[str, ...]]:
-    """One LIST: the log files by key, and the keys of whatever else lies there.
+    """Return the log files by key, and the keys of other objects under ``_log/``, with one LIST.
 
     Raises LogCorruptError for a ``.jsonl`` object whose name is not a log file's.
     """
@@ -94,10 +94,10 @@ def list_log(store: Store, paths: TablePaths) -> tuple[dict[str, LogObject], tup
 
 
 def time_after(names: Iterable[LogName], now_ms: int, least: int = 0) -> int:
-    """When a transaction is that has to come after all of these log files: now, or later.
+    """Return the time of a transaction that has to come after all of these log files.
 
-    Raises LogCorruptError where no name of a log file is left behind the newest: a transaction
-    would be committed whose own name nobody reads.
+    Raises LogCorruptError if no later time fits into the name of a log file: a transaction would be
+    committed whose log file no reader finds.
     """
     newest = max(names, key=lambda name: name.t, default=None)
     if newest is None or newest.t < _LAST_T:
@@ -121,25 +121,25 @@ def read_log(
     """Read the log of a table.
 
     Requests: 1 LIST and one GET per log file that is neither folded nor covered by a checkpoint,
-    and those of ``find`` and ``judge``. A second LIST, and GETs of what is new, where what was
-    listed is no state of the table.
+    and those of ``find`` and ``judge``. A second LIST, and GETs of new log files, if the reading is
+    not a state of the table.
 
-    A listing of several pages is not of one moment: a log file may be published on a page that
-    was read already, and the next transaction's on one that was not. The newest without the one
-    before it is a state that the table never had; on it, what was dropped would come back.
+    A listing of several pages is not atomic: a log file may be published on a page that was read
+    already, and that of the next transaction on one that was not. The newest without the one before
+    it is a state that the table never had, in which dropped parts would be live again.
 
     Args:
         store: of the table.
         paths: of the table.
-        everything: fetch folded log files too (clean-up needs to know who still lists what).
+        everything: fetch folded log files too (clean-up needs to know which parts they list).
         find: looks for a checkpoint; not with ``everything``.
         known: log files that this process has read before: they never change, and are not fetched.
-        judge: says whether what was read is the table; None where nobody goes by it.
+        judge: decides whether the reading is a state of the table; None to accept any.
 
     Raises:
         LogCorruptError, ForeignPathError: see ``codec.decode``.
-        LogLostError: the judge says so.
-        SnapshotUnstableError: clean-up passed under every attempt, or transactions were published.
+        LogLostError: raised by the judge.
+        SnapshotUnstableError: clean-up ran, or transactions were published, during every attempt.
     """
     for _ in range(ATTEMPTS):
         listing, ignored = list_log(store, paths)
@@ -163,7 +163,7 @@ def read_log(
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    """Where log files are fetched from."""
+    """Fetches log files of one listing."""
 
     store: Store
     paths: TablePaths
@@ -171,7 +171,7 @@ class _Fetch:
     known: Mapping[str, LogContent]
 
     def __call__(self, keys: list[str], contents: dict[str, LogContent]) -> bool:
-        """Fetch and decode ``keys`` into ``contents``; False when one of them is gone."""
+        """Fetch and decode ``keys`` into ``contents``; returns False if one of them is gone."""
         contents.update((key, self.known[key]) for key in keys if key in self.known)
         complete = True
         for key, data in self.store.get_many([key for key in keys if key not in contents]):
@@ -192,18 +192,18 @@ def _fetch_all(
     fetch: _Fetch, checkpoint: Checkpoint | None, *, everything: bool
 ) -> dict[str, LogContent] | None:
     contents: dict[str, LogContent] = {}
-    folded: set[str] = set()  # or covered: there is nothing in them that is not known already
+    folded: set[str] = set()  # folded or covered: all of their content is known already
     listing = fetch.listing
     if checkpoint is not None:
         folded |= checkpoint.covered | checkpoint.folded
     ours = [key for key, item in listing.items() if item.name.seq]
     newest_first = sorted(ours, key=lambda key: listing[key].name.seq, reverse=True)
     for key in () if everything else newest_first:
-        # One after the other: each says which of the older ones need no request at all, and
-        # O(log N) of them are left.
+        # Sequentially: each one names older ones that need no request, so that O(log N) of them
+        # are fetched.
         if key not in folded:
             if not fetch([key], contents):
                 return None
-            folded.update(stone.p for stone in contents[key].tombstones)
+            folded.update(tombstone.p for tombstone in contents[key].tombstones)
     rest = [key for key in listing if key not in contents and key not in folded]
     return contents if fetch(rest, contents) else None

@@ -14,37 +14,37 @@ from firnline.properties.record import PropertiesRecord
 from firnline.types.values import Stats
 
 NO_STATS = msgspec.Raw(b"")
-"""A marker without statistics."""
+"""Value of a marker without statistics."""
 
 
 class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """One data part: alive without ``tmb``, dead with it."""
+    """A data part: live without ``tmb``, dead with it."""
 
     p: str
     """Full key of the part."""
     b: int
     """Size in bytes."""
     t: int
-    """When its log file was written."""
+    """Time of its log file."""
     tmb: int | None = None
-    """When it was tombstoned."""
+    """Time since when it is dead."""
     n: int | None = None
     """Rows."""
     q: int | None = None
-    """Data sequence: the newest transaction its writer began from."""
+    """Data sequence: the newest transaction in its writer's snapshot."""
     d: tuple[str, ...] | None = None
-    """Ids of deletes later than ``q`` that are applied already."""
+    """Ids of deletes later than ``q`` that are already applied."""
     o: int | tuple[int, int] | None = None
-    """Insertion order: one time or [first, last]; None is ``t``, as of every append."""
+    """Insertion order: one time or [first, last]; None means ``t``, as for every append."""
     s: msgspec.Raw = NO_STATS
-    """Statistics as JSON text, decoded when asked for: most readers never do."""
+    """Statistics as JSON text, decoded lazily: most readers do not need them."""
     c: str | None = None
-    """Clustered run: parts with the same one do not overlap in the order of ``cluster_by``."""
+    """Id of the clustered run: its parts do not overlap in the order of ``cluster_by``."""
 
     def stats(self) -> Stats:
-        """Column -> (min, max, nulls); empty when the writer gave none, or none that read.
+        """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
 
-        A part without statistics may hold anything, so nothing is lost by that but speed.
+        A part without statistics may hold any value, so that costs only speed.
         """
         try:
             return _STATS.decode(self.s) if self.s else {}
@@ -52,13 +52,13 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
             return {}
 
     def order(self) -> tuple[int, int]:
-        """[first, last] of the insertion order, unix ms; without one it is the marker's ``t``."""
+        """Return [first, last] of the insertion order, unix ms; without one the marker's ``t``."""
         if self.o is None:
             return (self.t, self.t)
         return (self.o, self.o) if isinstance(self.o, int) else self.o
 
     def unknown(self) -> dict[str, msgspec.Raw]:
-        """Keys that this version does not know, kept when the marker is carried."""
+        """Return the keys that this version does not know; carried markers keep them."""
         return {}
 
 
@@ -68,12 +68,12 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
     extra: dict[str, msgspec.Raw] = {}
 
     def unknown(self) -> dict[str, msgspec.Raw]:
-        """The keys that this version does not know, as JSON text."""
+        """Return the keys that this version does not know, as JSON text."""
         return self.extra
 
 
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
-    """The marker with keys that this version does not know."""
+    """Return the marker with keys that this version does not know."""
     m = marker
     return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, extra=extra)
 
@@ -82,16 +82,16 @@ _STATS = msgspec.json.Decoder(Stats)
 
 
 def stats_json(stats: Stats) -> msgspec.Raw:
-    """Statistics as a marker holds them."""
+    """Return statistics in the form of a marker."""
     return msgspec.Raw(msgspec.json.encode(stats))
 
 
 class LogTombstone(msgspec.Struct, frozen=True, gc=False):
-    """A log file whose content another log file carries."""
+    """A folded log file: another log file carries its content."""
 
     p: str
     t: int
-    """When it was first folded."""
+    """Time when it was first folded."""
 
 
 class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,23 +103,23 @@ class Delete(msgspec.Struct, frozen=True, omit_defaults=True):
     where: msgspec.Raw
     """The predicate tree as JSON text."""
     partitions: tuple[str, ...] | None = None
-    """Globs over partition paths; None for all."""
+    """Globs over partition paths; None for all partitions."""
 
 
 class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a transaction's log file says of itself in its header."""
+    """The transaction's data in the header of its log file."""
 
     seq: int
     txn: str
     op: str
     purged: int
-    """Every part tombstoned at or before this time is confirmed deleted."""
+    """Purge horizon: every part that died at or before this time is confirmed deleted."""
     standing: tuple[int, ...] | None = None
-    """Older transactions whose log files it was committed on and did not fold; None: not said."""
+    """Older transactions whose log files existed and were not folded by it; None: unknown."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Line 0: the line numbers at which the sections begin."""
+    """Line 0, with the line numbers at which the sections begin."""
 
     v: int | str
     t: int
@@ -131,7 +131,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LogContent(msgspec.Struct, frozen=True, kw_only=True):
-    """One log file, decoded."""
+    """A decoded log file."""
 
     t: int
     schema: dict[str, str]
@@ -146,7 +146,7 @@ class LogContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def marker_json(marker: Marker) -> bytes:
-    """One marker line; unknown keys go behind ours."""
+    """Return a marker as its line; unknown keys come last."""
     if not isinstance(marker, ForeignMarker):
         return msgspec.json.encode(marker)
     known: dict[str, Any] = {

@@ -1,9 +1,9 @@
-"""Log files, transactions and certificates of a table that was copied or renamed.
+"""Rewrite log files, transactions and certificates of a table that was copied or renamed.
 
-Pure: the bytes of an object in, which keys it names or its bytes for another place out. Only keys
-change, and the checksums over them. Lines are not decoded and encoded again where that can be
-avoided, and header fields stay as the JSON text that they are, so that nothing is lost of what
-this version does not know (docs/format.md, "Relocation").
+Pure functions from the bytes of an object to the keys that it names, or to its bytes for another
+place. Only keys and checksums change. Lines are not decoded and encoded again where that can be
+avoided, and header fields keep their JSON text, so that nothing that this version does not know is
+lost (docs/format.md, "Relocation").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Anywhere(TablePaths):
-    """Paths of a table whose prefix is not known yet: every key passes."""
+    """Paths of a table whose prefix is not known yet: every key is accepted."""
 
     def check_log(self, key: str, what: str = "") -> None:
         pass
@@ -38,7 +38,7 @@ class _Anywhere(TablePaths):
 
 _ANYWHERE = _Anywhere("")
 _BIRTH = TablePaths("").birth
-"""How the key of a birth record ends."""
+"""End of the key of a birth record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +46,26 @@ class Named:
     """The keys that a log file or transaction names."""
 
     content: LogContent
-    """Of the log file, with its paths as they stand."""
+    """Content of the log file, with its original paths."""
     logs: tuple[str, ...]
-    """Keys of log files: log tombstones, and where a transaction publishes its log file."""
+    """Keys of log files: log tombstones, and that under which a transaction publishes its own."""
 
     @property
     def nothing(self) -> bool:
-        """True when it names no key and fits any place."""
+        """True if it names no key, and so fits any place."""
         return not self.logs and not self.content.markers
 
     def fits(self, paths: TablePaths) -> bool:
-        """Return True if every key lies under these paths."""
+        """Return True if every key is under these paths."""
         return all(key.startswith(paths.log_dir) for key in self.logs) and all(
             marker.p.startswith(paths.data_dir) for marker in self.content.markers
         )
 
     def prefixes(self) -> frozenset[str]:
-        """Return the prefixes of the tables that all of the keys can be of; mostly one.
+        """Return the table prefixes that all of the keys are compatible with; mostly one.
 
-        A log file has no folder below ``_log/``, so its key tells the prefix. The folders of a part
-        may be called ``_data`` too, where somebody keeps one table within another.
+        A log file has no folder below ``_log/``, so its key determines the prefix. A folder of a
+        part may be named ``_data`` too, if one table is inside another.
         """
         found: frozenset[str] | None = None
         logs = {_log_prefixes(key) for key in self.logs}
@@ -88,13 +88,13 @@ def _data_prefixes(folder: str) -> frozenset[str]:
 
 
 def named_by_log(key: str, data: bytes) -> Named:
-    """Which keys a log file names, of whatever table. Raises LogCorruptError."""
+    """Return the keys that a log file of any table names. Raises LogCorruptError."""
     content = codec.decode(key, data, _ANYWHERE)
-    return Named(content, tuple(stone.p for stone in content.tombstones))
+    return Named(content, tuple(tombstone.p for tombstone in content.tombstones))
 
 
 def named_by_txn(key: str, data: bytes) -> Named:
-    """Which keys a file under ``_txn/`` names, of whatever table. Raises LogCorruptError."""
+    """Return the keys that a file under ``_txn/`` of any table names. Raises LogCorruptError."""
     if _is_birth(key):
         return Named(LogContent(t=0, schema={}), (birth.decode(key, data).log,))
     header, log_file = _txn_pieces(key, data)
@@ -120,21 +120,21 @@ def _txn_pieces(key: str, data: bytes) -> tuple[dict[str, msgspec.Raw], bytes]:
 
 
 def move_log(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
-    """A log file for another place.
+    """Return the bytes of a log file for another place.
 
     Args:
         key: of the object, for errors.
-        data: its bytes, which name keys of ``old`` and no others.
-        old: where the table was.
-        new: where it is.
+        data: bytes of the object, which names only keys of ``old``.
+        old: former place of the table.
+        new: present place of the table.
 
     Raises:
-        LogCorruptError: it does not read.
+        LogCorruptError: it cannot be read.
         ForeignPathError: it names a key that is not of ``old``.
     """
     codec.decode(key, data, old)
     moved = _move_lines(key, data, old, new)
-    codec.decode(key, moved, new)  # what cannot be read again is not written
+    codec.decode(key, moved, new)  # refuse to write what cannot be read again
     return moved
 
 
@@ -153,13 +153,13 @@ def _move_lines(key: str, data: bytes, old: TablePaths, new: TablePaths) -> byte
 
 
 def _mover(old: str, new: str) -> Callable[[bytes], bytes]:
-    """Gives what moves one line, a JSON object whose ``p`` is a key under ``old``."""
+    """Return a function that moves a line, a JSON object whose ``p`` is a key under ``old``."""
     start, put = (b'{"p":' + _encode(folder)[:-1] for folder in (old, new))
 
     def move(line: bytes) -> bytes:
         if line.startswith(start):
             return put + line[len(start) :]
-        # Another client's way of writing JSON.
+        # JSON as another client formats it.
         fields = _OBJECT.decode(line)
         moved = _moved(_TEXT.decode(fields["p"]), old, new)
         return _encode({**fields, "p": msgspec.Raw(_encode(moved))})
@@ -171,13 +171,13 @@ def _moved(key: str, old: str, new: str) -> str:
     if not key.startswith(old):
         raise ForeignPathError(
             f"{key!r} is not an object under {old}",
-            next_step="look where it comes from: a table names objects of one place only",
+            next_step="find out where it comes from: a table names objects of one place only",
         )
     return new + key.removeprefix(old)
 
 
 def move_txn(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
-    """A file under ``_txn/`` for another place; arguments and errors as ``move_log``."""
+    """Return the bytes of a file under ``_txn/`` for another place; see ``move_log``."""
     if _is_birth(key):
         fields = _OBJECT.decode(data)
         place = _moved(birth.decode(key, data).log, old.log_dir, new.log_dir)
@@ -191,10 +191,10 @@ def move_txn(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
 
 
 def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) -> bytes:
-    """What an erase has left, for another place: the same bytes when it names no key of ``old``.
+    """Return a file of an erase for another place; unchanged if it names no key of ``old``.
 
-    Keys of parts and of what remains are those of the new place, so that the erase can be completed
-    there. Name and root of the table stay: they say where the erase was made.
+    Keys of parts and of remaining objects become those of the new place, so that the erase can be
+    completed there. Name and root of the table stay: they state where the erase was made.
 
     Raises LogCorruptError.
     """
@@ -203,7 +203,7 @@ def move_certificate(key: str, data: bytes, old: TablePaths, new: TablePaths) ->
     except UNREADABLE as error:
         raise corrupt(key, 1, str(error)) from error
     if not isinstance(plain, dict):
-        raise corrupt(key, 1, "it is no JSON object")
+        raise corrupt(key, 1, "it is not a JSON object")
     folders = [(getattr(old, name), getattr(new, name)) for name in _DIRS]
 
     def moved(text: Any) -> Any:  # noqa: ANN401 - JSON

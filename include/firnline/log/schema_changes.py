@@ -1,11 +1,11 @@
-"""Columns that got a wider type, another name, or went, without a part being touched (RFC 4).
+"""Schema changes without a rewrite of parts: widened, renamed and dropped columns (RFC 4).
 
-A change is a record with a sequence, as a delete is: it concerns every part with a smaller one that
-does not name it in ``d``. This module is the one place that says how the columns which such a part,
-or the schema line of such a log file, holds become the table's. Pure functions.
+A change is a record with a sequence number, like a delete: it applies to every part with a smaller
+one that does not name it in ``d``. Only this module maps the columns of such a part, or of the
+schema line of such a log file, to those of the table. Pure functions.
 
-The record has the form of a delete whose predicate no older version understands: one that meets it
-refuses the table, instead of reading its parts as they lie there.
+The record has the form of a delete whose predicate older versions do not understand: they refuse
+the table, instead of reading its parts without the change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from firnline.types.values import Stats, canonical
 from firnline.types.widening import widens
 
 MARK = b'"schema"'
-"""What stands in every record that changes the schema, and seldom in another."""
+"""Bytes in every record that changes the schema, and rarely in another record."""
 
 
 class Evolved(
@@ -37,7 +37,7 @@ class Evolved(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """What became of which columns; the tree of the record."""
+    """The changes of columns; the predicate tree of the record."""
 
     widen: dict[str, str] = {}
     """Column -> its wider type."""
@@ -46,38 +46,38 @@ class Evolved(
     drop: tuple[str, ...] = ()
 
     def in_words(self, verb: str = "is") -> str:
-        """A few words for people: ``a is BIGINT; b is c; d is gone``."""
+        """Return a short description: ``a is BIGINT; b is c; d is gone``."""
         said = [f"{column} {verb} {kind}" for column, kind in self.widen.items()]
         said += [f"{old} {verb} {new}" for old, new in self.rename.items()]
         return "; ".join([*said, *(f"{column} {verb} gone" for column in self.drop)])
 
 
 class SchemaChange(NamedTuple):
-    """A change that parts written before it do not show."""
+    """A schema change, which parts written before it do not contain."""
 
     id: str
     seq: int
     t: int
-    """Of its transaction, unix milliseconds."""
+    """Time of its transaction, unix milliseconds."""
     what: Evolved
 
 
 @dataclass(frozen=True, slots=True)
 class PartColumns:
-    """How the columns of a part become the table's."""
+    """The mapping of the columns of a part to those of the table."""
 
     made_of: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-    """``fold_name`` of a column -> (the column, names in the part). Of several names the first that
-    has a value counts, row by row; none: the part does not have the column, whatever it holds under
-    that name. A column that is not here is found under its own name."""
+    """``fold_name`` of a column -> (the column, its names in the part). Of several names, the first
+    with a value counts, row by row; without any, the part does not have the column, even if it
+    holds one of that name. A column that is not in the mapping has its own name in the part."""
 
     def names(self, column: str) -> tuple[str, ...]:
-        """What a column of the table is called in the part."""
+        """Return the names in the part of a column of the table."""
         found = self.made_of.get(fold_name(column))
         return (column,) if found is None else found[1]
 
     def column(self, name: str) -> str | None:
-        """Which column of the table a column of the part belongs to; None: it is hidden."""
+        """Return the column of the table for a column of the part; None if it is hidden."""
         folded = fold_name(name)
         for column, names in self.made_of.values():
             if folded in map(fold_name, names):
@@ -85,21 +85,21 @@ class PartColumns:
         return None if folded in self.made_of else name
 
     def only(self, columns: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """(column, names in the part) of those columns that are not found under their own name."""
+        """Return (column, names in the part) of the columns that are in the mapping."""
         folded = {fold_name(column) for column in columns}
         return tuple(made for key, made in sorted(self.made_of.items()) if key in folded)
 
 
 AS_IT_IS = PartColumns()
-"""A part whose columns are the table's."""
+"""Mapping of a part whose columns are those of the table."""
 
 
 def split(deletes: Iterable[Delete]) -> tuple[dict[str, Delete], tuple[SchemaChange, ...]]:
-    """Deletes by id, and apart from them the changes of the schema, by sequence.
+    """Return the deletes by id, and the schema changes by sequence number.
 
-    A delete that names a column which a later change renamed or dropped is over: else that change
-    had been refused. A checkpoint of before, or a rebuild, may still bring its record, which nobody
-    could understand any more; it is left out.
+    A delete that names a column which a later change renamed or dropped is over: otherwise that
+    change would have been refused. An older checkpoint, or a rebuild, may still contain its record,
+    which can no longer be applied; it is left out.
 
     Raises LogCorruptError for a change that this version does not understand.
     """
@@ -129,21 +129,21 @@ def _outlived(delete: Delete, changes: Sequence[SchemaChange]) -> bool:
     try:
         return any(fold_name(name) in gone for name in columns_of(parse_json(delete.where)))
     except UsageError:
-        return False  # whoever has to apply it says so
+        return False  # reported where it is applied
 
 
 def record(change_id: str, what: Evolved) -> Delete:
-    """A change as a transaction takes it; ``seq`` and ``t`` are set when that is built."""
+    """Return the record of a change for a new transaction, which sets ``seq`` and ``t``."""
     return Delete(id=change_id, seq=0, t=0, where=msgspec.Raw(msgspec.json.encode(what)))
 
 
 def record_of(change: SchemaChange) -> Delete:
-    """A change as log files hold it."""
+    """Return the record of a change as log files hold it."""
     return msgspec.structs.replace(record(change.id, change.what), seq=change.seq, t=change.t)
 
 
 def is_change(delete: Delete) -> bool:
-    """Whether a record changes the schema and hides no row. Raises as ``split``."""
+    """Return True if a record changes the schema and hides no row. Raises as ``split``."""
     return _what(delete) is not None
 
 
@@ -160,8 +160,8 @@ def _what(delete: Delete) -> Evolved | None:
         return msgspec.json.decode(delete.where, type=Evolved)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LogCorruptError(
-            f"record {delete.id} of transaction {delete.seq} does not say how it changes the "
-            f"columns: {error}",
+            f"record {delete.id} of transaction {delete.seq}, which changes columns, cannot be "
+            f"read: {error}",
             next_step="upgrade firnline, if a newer one wrote it; else restore the log files that "
             "hold it from a backup",
         ) from None
@@ -170,7 +170,7 @@ def _what(delete: Delete) -> Evolved | None:
 def pending(
     changes: Sequence[SchemaChange], q: int, applied: Iterable[str] = ()
 ) -> tuple[SchemaChange, ...]:
-    """The changes that a part, or a schema line, of sequence ``q`` does not show."""
+    """Return the changes that apply to a part, or a schema line, of sequence ``q``."""
     if not changes or changes[-1].seq <= q:
         return ()
     done = frozenset(applied)
@@ -178,11 +178,11 @@ def pending(
 
 
 def part_columns(changes: Sequence[SchemaChange]) -> PartColumns:
-    """How the columns of a part become the table's.
+    """Return the mapping of the columns of a part to those of the table.
 
-    A part that is concerned by a rename may have the new name all the same: its writer saw the
-    transaction that began before, and then the columns of this one. So the new name counts too,
-    behind the old one.
+    A part to which a rename applies may nevertheless have the new name: its writer took its
+    sequence before the rename, and its columns after it. So the new name counts too, after the
+    old one.
 
     Args:
         changes: those that are pending on the part, by sequence.
@@ -201,16 +201,16 @@ def part_columns(changes: Sequence[SchemaChange]) -> PartColumns:
 
 
 def line_now(changes: Sequence[SchemaChange], line: Mapping[str, str], q: int) -> Mapping[str, str]:
-    """A schema line as it would be stated now: column -> type.
+    """Return a schema line after all changes: column -> type.
 
-    New names and columns that went count for lines of a smaller sequence only: a column that is
-    stated later under a name of before is another one. A wider type counts for every line. It holds
-    all values of the narrower one, and whoever states that had only not heard of it.
+    Renames and drops apply only to lines of a smaller sequence: a column of a later line with an
+    old name is another one. A wider type applies to every line: it holds all values of the narrower
+    one, and the writer of a line with the narrower one only did not know the change.
 
     Args:
         changes: all of the table, by sequence.
         line: column -> type.
-        q: what its writer knew: for a transaction's line its own number.
+        q: newest transaction that the writer knew; for a transaction's line its own number.
     """
     wider: dict[str, tuple[str, str]] = {}
     for change in changes:
@@ -224,7 +224,7 @@ def line_now(changes: Sequence[SchemaChange], line: Mapping[str, str], q: int) -
 
 
 def _follow(wider: dict[str, tuple[str, str]], what: Evolved) -> None:
-    """Types that were widened, under the names that the columns have had since."""
+    """Add the types that a change widens to ``wider``, and follow its renames and drops there."""
     for column in what.drop:
         wider.pop(fold_name(column), None)
     for old, new in what.rename.items():
@@ -246,7 +246,7 @@ def _widened(line: Mapping[str, str], wider: Mapping[str, tuple[str, str]]) -> M
 
 
 def _stepped(line: Mapping[str, str], what: Evolved) -> Mapping[str, str]:
-    """A line after one change."""
+    """Return a line after one change."""
     gone = {fold_name(column) for column in what.drop}
     renamed = {fold_name(old): new for old, new in what.rename.items()}
     found: dict[str, str] = {}
@@ -255,18 +255,18 @@ def _stepped(line: Mapping[str, str], what: Evolved) -> Mapping[str, str]:
             continue
         now = renamed.get(fold_name(name), name)
         known = found.get(now)
-        # Both names in one line: of two types the one that contradicts the table's is what counts,
-        # so that whoever reads it is told.
+        # Both names are in one line: of two types the one that contradicts the table's counts, so
+        # that the reader reports the conflict.
         if known is None or normalise(known) == normalise(kind) or now == name:
             found[now] = kind
     return _widened(found, {fold_name(c): (c, kind) for c, kind in what.widen.items()})
 
 
 def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> Stats:
-    """A part's statistics in the names and types of the table.
+    """Return a part's statistics with the names and types of the table.
 
-    A column that is put together of two names has none, and neither has one whose bounds are no
-    values of its type now: without statistics it may hold anything.
+    A column with two names in the part has none, and neither has one whose bounds are not values of
+    its present type: without statistics it may hold any value.
     """
     kinds = {fold_name(name): (name, normalise(kind)) for name, kind in schema.items()}
     found: Stats = {}

@@ -14,27 +14,28 @@ from firnline.types import schema as schemas
 
 
 def standing(log: LogRead) -> list[str]:
-    """Log files whose schema line counts, by name: those that no transaction of ours has folded.
+    """Return the log files whose schema line counts, by name: those that no transaction folded.
 
-    Whoever folded the others carries their columns, and a repair of the schema states them anew:
-    what the folded file says is over. As in ``read_log``, folds of foreign clients do not count.
+    A transaction carries the columns of the log files that it folds, or restates them in a repair
+    of the schema, so their lines no longer count. As in ``read_log``, folds of foreign clients
+    are ignored.
     """
     read = log.contents
     return sorted(read.keys() - folded_by_ours(log))
 
 
 def folded_by_ours(log: LogRead) -> set[str]:
-    """Log files that transactions of ours among those that were read have folded."""
+    """Return the log files that transactions of the reading have folded."""
     read = log.contents
     ours = (key for key, item in log.listing.items() if item.name.seq and key in read)
-    return {stone.p for key in ours for stone in read[key].tombstones}
+    return {tombstone.p for key in ours for tombstone in read[key].tombstones}
 
 
 def newest_before(times: Sequence[tuple[int, int]], t: int) -> int:
-    """The newest transaction before a time; 0 when there is none.
+    """Return the sequence number of the newest transaction before a time; 0 if there is none.
 
     Args:
-        times: (t, seq) of the transactions that are known, sorted.
+        times: (t, seq) of the known transactions, sorted.
         t: unix milliseconds.
     """
     index = bisect_left(times, (t, 0))
@@ -42,15 +43,15 @@ def newest_before(times: Sequence[tuple[int, int]], t: int) -> int:
 
 
 def line_sequence(name: LogName, first: int | None, times: Sequence[tuple[int, int]]) -> int:
-    """Which transaction the writer of a log file's schema line had seen.
+    """Return the newest transaction that the writer of a log file's schema line had seen.
 
-    That of a transaction states what it makes of the columns itself. All parts of one append have
-    one sequence; a client of version 1 gives none, in an append or in a merge.
+    For a transaction it is itself, since its line includes its own changes. All parts of an append
+    have the same sequence; a client of version 1 states none, in an append or in a merge.
 
     Args:
         name: of the log file.
         first: sequence of the first part that it names.
-        times: (t, seq) of the transactions that are known, sorted.
+        times: (t, seq) of the known transactions, sorted.
     """
     if name.seq:
         return name.seq
@@ -60,14 +61,14 @@ def line_sequence(name: LogName, first: int | None, times: Sequence[tuple[int, i
 
 
 def first_sequence(markers: Sequence[Marker]) -> int | None:
-    """What the first of a log file's markers says."""
+    """Return the data sequence of the first marker of a log file; None if unknown."""
     return markers[0].q if markers else None
 
 
 def lines_of(
     log: LogRead, changes: Sequence[SchemaChange], times: Sequence[tuple[int, int]]
 ) -> list[tuple[str, Mapping[str, str]]]:
-    """(log file, its schema line as it would be stated now), of those that count, by name."""
+    """Return (log file, its schema line after all changes) of those that count, by name."""
     lines: list[tuple[str, Mapping[str, str]]] = []
     for key in standing(log):
         content, line = log.contents[key], log.contents[key].schema
@@ -77,7 +78,7 @@ def lines_of(
         lines.append((key, line))
     if log.checkpoint is None:
         return lines
-    # It states the lines as they were to be understood when it was written.
+    # A checkpoint holds the lines after the changes up to its own sequence.
     seq, covered = log.checkpoint.head.seq, log.checkpoint.schema_lines(folded_by_ours(log))
     lines += [(key, line_now(changes, line, seq) if changes else line) for key, line in covered]
     return sorted(lines, key=lambda line: line[0])
@@ -90,15 +91,15 @@ def schema_of(
     *,
     tolerant: bool,
 ) -> tuple[dict[str, str], SchemaConflictError | None]:
-    """The union of the lines that count, and why they do not go together.
+    """Return the union of the lines that count, and the conflict between them, if any.
 
     Args:
         log: the log files.
         changes: of the schema, by sequence.
-        times: (t, seq) of the transactions that are known, sorted.
-        tolerant: give what they agree on instead of raising.
+        times: (t, seq) of the known transactions, sorted.
+        tolerant: on a conflict return the columns they agree on, instead of raising.
 
-    Raises SchemaConflictError instead, unless ``tolerant``.
+    Raises SchemaConflictError unless ``tolerant``.
     """
     lines = lines_of(log, changes, times)
     try:

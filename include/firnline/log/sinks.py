@@ -1,8 +1,8 @@
-"""Which batches of a streaming query a table holds: a record beside the rows of each batch.
+"""Records of the batches of streaming queries that a table holds.
 
 ``{"sink":{"query":id,"batch":n}}`` is an extension record of the append's own log file, so it is
-visible exactly when the rows are. Batches of a query are numbered in order and begun only after
-the one before is done: the largest number says it all, and a fold keeps only that.
+visible exactly when the rows of the batch are. Batches of a query are numbered in order, and each
+begins after the one before is done: the largest number is enough, and a fold keeps only that.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DECODE = msgspec.json.Decoder(_Record).decode
 
 
 def sink_record(query: str, batch: int) -> bytes:
-    """The line for one batch."""
+    """Return the record of a batch as a line."""
     return msgspec.json.encode(_Record(_Sink(query, batch)))
 
 
 def newest_batches(lines: Iterable[bytes]) -> dict[str, int]:
-    """Query -> its newest batch, from extension records of any kind."""
+    """Return query -> its newest batch, from extension records of any kind."""
     newest: dict[str, int] = {}
     for line in lines:
         found = _read(line)
@@ -40,7 +40,7 @@ def newest_batches(lines: Iterable[bytes]) -> dict[str, int]:
 
 
 def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
-    """The records without those of batches that a later one of the same query stands for."""
+    """Return the records without those of batches that are older than another of their query."""
     kept = sorted(set(lines))
     newest = newest_batches(kept)
     found = ((line, _read(line)) for line in kept)
@@ -48,7 +48,7 @@ def without_superseded(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def _read(line: bytes) -> _Sink | None:
-    """None for a record of another kind, or one that a later version writes otherwise."""
+    """Parse a line; None for a record of another kind, or in the form of a later version."""
     if not line.startswith(b'{"sink"'):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Files under ``_txn/``: the header of a transaction and the whole log file it publishes.
+"""Files under ``_txn/``: the header of a transaction and the whole log file that it publishes.
 
-Line 0 is the header, line 1 the checksum over everything else, then the log file's bytes as they
-are. Creating this one object is the commit.
+Line 0 is the header, line 1 the checksum over everything else; the bytes of the log file follow
+unchanged. Creating this one object is the commit.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from firnline.properties.record import Properties
 
 
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who ran an operation; stands in the history for good."""
+    """The run of an operation, kept in the history for good."""
 
     dag_id: str = ""
     run_id: str = ""
     try_number: int = 0
     user: str = ""
-    """Who started it."""
+    """User who started the run."""
     application_id: str = ""
-    """Of the Spark application."""
+    """Id of the Spark application."""
     host: str = ""
     approved_by: str = ""
-    """Who approved it, where it asked somebody."""
+    """User who approved it, if an approval was required."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a transaction did; rows in + added = rows out + deleted + de-duplicated + removed."""
+    """Counts of a transaction; rows in + added = rows out + deleted + de-duplicated + removed."""
 
     parts_in: int = 0
     parts_out: int = 0
@@ -42,10 +42,10 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes_in: int = 0
     bytes_out: int = 0
     rows_removed: int = 0
-    """That a user's query took away (negative: that it made)."""
+    """Rows that a user's query removed (negative: that it added)."""
     logs_folded: int = 0
     rows_added: int = 0
-    """Of ``rows_out``, that come from no part of the table: the new rows of a replace."""
+    """Rows of ``rows_out`` that come from no part of the table: the new rows of a replace."""
 
 
 class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -58,9 +58,9 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     op: str
     """merge, drop, rewrite, delete, replace, cleanup, …"""
     base: int
-    """Sequence number of the snapshot that was committed on."""
+    """Sequence number of the snapshot that the transaction is based on."""
     t: int
-    """Unix milliseconds; of its tombstones and new parts too."""
+    """Time of the transaction, its tombstones and its new parts, unix milliseconds."""
     log: str
     """Key under which the log file is published."""
     run: RunIdentity = RunIdentity()
@@ -68,22 +68,22 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     partitions: tuple[str, ...] = ()
     """Partitions whose parts changed (at most 1,000 named)."""
     why: str = ""
-    """What it was asked for, in a few words, where ``op`` does not say all."""
+    """Short description of the request, in addition to ``op``."""
     properties: Properties | None = None
-    """Of the table from then on: for writers, who do not read the log, and where the record in
-    the log was lost. None: an older version wrote it."""
+    """Properties of the table from this transaction on: for writers, which do not read the log, and
+    if the record in the log was lost. None: an older version wrote the transaction."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)
 
 
 def encode(header: TxnHeader, log_file: bytes) -> bytes:
-    """The bytes of a transaction's file."""
+    """Return the bytes of a transaction's file."""
     return seal(msgspec.json.encode(header), log_file)
 
 
 def decode(key: str, data: bytes, paths: TablePaths) -> tuple[TxnHeader, bytes]:
-    """Header and log file of a transaction. Raises LogCorruptError, ForeignPathError."""
+    """Return header and log file of a transaction. Raises LogCorruptError, ForeignPathError."""
     pieces = data.split(b"\n", 2)
     if len(pieces) < 3:
         raise corrupt(key, 1, "the transaction's log file is missing")
@@ -95,7 +95,7 @@ def decode(key: str, data: bytes, paths: TablePaths) -> tuple[TxnHeader, bytes]:
 
 
 def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
-    """The header from the first bytes of a file; None when they end before it does.
+    """Return the header from the first bytes of a file; None if they end before it does.
 
     Raises LogCorruptError, ForeignPathError.
     """
@@ -109,7 +109,7 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
     if header.v != 1:
         raise LogCorruptError(
             f"transaction {key} has format version {header.v}, this firnline reads version 1",
-            next_step="upgrade firnline before you touch this table",
+            next_step="upgrade firnline before you use this table",
         )
     paths.check_log(header.log, f"the header of transaction {key}")
     try:
@@ -122,6 +122,6 @@ def decode_header(key: str, head: bytes, paths: TablePaths) -> TxnHeader | None:
 
 
 def folded_by(content: LogContent) -> frozenset[str]:
-    """Log files that a transaction folded itself: they stood there when it was committed."""
-    # Those that it took over from others it folded have their older times.
-    return frozenset(stone.p for stone in content.tombstones if stone.t == content.t)
+    """Return the log files that a transaction folded itself, which existed when it committed."""
+    # Log tombstones that it carries over from folded log files have older times.
+    return frozenset(tombstone.p for tombstone in content.tombstones if tombstone.t == content.t)

@@ -1,4 +1,4 @@
-"""The union of markers: one part named by several log files (docs/format.md, "Snapshot")."""
+"""The union of markers of the same part in several log files (docs/format.md, "Snapshot")."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from firnline.log.records import NO_STATS, LogContent, Marker, with_unknown
 
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
-    """All markers by path, each in its final state."""
+    """Return all markers by path, each in its final state."""
     parts: dict[str, Marker] = {}
-    first = parts.setdefault  # one look-up per marker: a million of them are nothing unusual
+    first = parts.setdefault  # one look-up per marker: a million of them are common
     for content in contents:
         for marker in content.markers:
             known = first(marker.p, marker)
@@ -25,18 +25,18 @@ def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Which dates belong to a state of the past."""
+    """The times of log files that belong to a past state."""
 
     upto: int
-    """All up to then, unix ms."""
+    """All times up to this one, unix ms."""
     early: frozenset[int] = frozenset()
-    """And these: they are far ahead of when they took effect."""
+    """Later times too: those that are dated far ahead of when they took effect."""
     purged: int = -1
-    """A part that died up to then is dead in every state that is read."""
+    """A part that died up to this time is dead in every state that can be read."""
 
 
 def is_live(marker: Marker, past: Past | None) -> bool:
-    """Return True for a part that is live now, or was in a state of the past."""
+    """Return True for a part that is live now, or was in a past state."""
     if past is None:
         return marker.tmb is None
     if marker.t > past.upto and marker.t not in past.early:
@@ -47,13 +47,13 @@ def is_live(marker: Marker, past: Past | None) -> bool:
 
 
 def combine(a: Marker, b: Marker) -> Marker:
-    """One part named twice: dead beats alive, the earliest tombstone wins.
+    """Combine two markers of one part: dead wins over live, the earliest tombstone wins.
 
-    What only one of them states is kept (a v1 client's fold drops our keys). Of two sequences
-    the larger is the better informed: both were read from the same ``t``, by readers who knew
-    more or fewer transactions.
+    A value that only one of them states is kept (a v1 client's fold drops the extra keys). The
+    larger of two sequences wins: both were derived from the same ``t``, by readers that knew more
+    or fewer transactions.
 
-    Raises LogCorruptError when they disagree on the object itself.
+    Raises LogCorruptError if they disagree on the object itself.
     """
     if a == b:
         return a

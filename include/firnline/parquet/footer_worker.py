@@ -1,4 +1,4 @@
-"""The process that parses footers: see ``footer_process``."""
+"""The child process that parses footers; see ``parquet.footers``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from firnline.parquet.footers import FooterRequest, parse_here, receive, send
 
 _MEMORY = 4 * 2**30
-"""Bytes it may allocate: a damaged footer may state any number of anything."""
+"""Bytes that it may allocate: a damaged footer may state arbitrary sizes."""
 
 
 def main() -> None:
-    """Answer until the other side ends."""
+    """Answer requests until the other side ends."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout.buffer

@@ -1,8 +1,8 @@
-"""Read the footers of many Parquet objects by ranged GETs, many at a time.
+"""Read the footers of many Parquet objects by ranged GETs, concurrently.
 
-Arrow checks footers, but not against every damage: some make it abort the process that parses them.
-So a footer that comes from elsewhere is parsed in a process that may die of it. One such process
-serves all threads of this one, and is started again after such an end.
+Arrow does not check footers completely: some damage makes it abort the process that parses them.
+So untrusted footers are parsed in a child process. One child process serves all threads of this
+process, and is restarted after an abort.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _INT96 = "INT96"
 
 
 class FooterTask(msgspec.Struct, frozen=True):
-    """One object whose footer is wanted."""
+    """An object whose footer is to be read."""
 
     key: str
     bytes: int
 
 
 class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for in every footer; travels to Spark tasks as JSON."""
+    """The data to extract from every footer; sent to Spark tasks as JSON."""
 
     columns: dict[str, str] = {}
-    """Types the table already has; see ``arrow_types.from_arrow``."""
+    """Types that the table has already; see ``types.arrow.from_arrow``."""
     stats: tuple[str, ...] = ()
-    """Columns whose bounds are wanted."""
+    """Columns whose bounds are to be extracted."""
 
 
 class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One footer, or why it does not read."""
+    """The data of one footer, or the reason why it cannot be read."""
 
     key: str
     bytes: int
@@ -58,20 +58,20 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Column -> SQL type."""
     stats: Stats = {}
     part: PartMetadata | None = None
-    """What a writer of ours says in it."""
+    """Metadata of firnline in it."""
     error: str | None = None
-    """Why it does not read, or cannot be a part."""
+    """Reason why it cannot be read, or cannot be a part."""
     next_step: str = ""
     gone: bool = False
-    """There is no object."""
+    """True if there is no object."""
 
 
 def read_facts(store: Store, task: FooterTask, wanted: FooterWanted) -> FooterFacts:
-    """One footer. Requests: one ranged GET, two for a very wide table.
+    """Read one footer. Requests: one ranged GET, two for a very wide table.
 
-    It is parsed in another process, which a damaged one may end.
+    It is parsed in a child process, which a damaged footer may abort.
 
-    Never raises for a fault of the object; StoreError when the store fails.
+    Never raises for a defect of the object; raises StoreError when the store fails.
     """
     from firnline.parquet.io import read_tail
 
@@ -87,7 +87,10 @@ def read_facts(store: Store, task: FooterTask, wanted: FooterWanted) -> FooterFa
 
 
 def parse_here(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFacts:
-    """The footer in the end of an object. Never raises for a fault of it, but may abort."""
+    """Parse the footer in the end of an object in this process, which a damaged one may abort.
+
+    Never raises for a defect of the footer.
+    """
     from firnline.parquet.io import UNREADABLE, parse_footer, unreadable
 
     try:
@@ -101,11 +104,11 @@ def parse_here(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFac
 
 
 def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) -> FooterFacts:
-    """A footer as plain data.
+    """Convert a footer to plain data.
 
     Raises:
-        PartUnreadableError: metadata of ours that does not read.
-        PartSchemaError: columns that no part of a table can have.
+        PartUnreadableError: the firnline metadata cannot be parsed.
+        PartSchemaError: a part of a table cannot have these columns.
     """
     from firnline.parquet.part import read_pairs
     from firnline.parquet.stats import from_footer
@@ -122,7 +125,7 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
 
 
 def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:
-    """Columns of a footer. INT96 times (old Spark and Hive) are microseconds, as DuckDB has it."""
+    """Return the columns of a footer; INT96 times (old Spark, Hive) in microseconds, as DuckDB."""
     import pyarrow as pa
 
     schema = footer.schema.to_arrow_schema()
@@ -137,38 +140,38 @@ def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:
 def many_facts(
     store: Store, tasks: Iterable[FooterTask], wanted: FooterWanted
 ) -> Iterator[FooterFacts]:
-    """Footers of many objects, concurrently, in the order of the tasks; as ``read_facts``."""
+    """Read many footers concurrently, in the order of the tasks; see ``read_facts``."""
     by_key: Mapping[str, FooterTask] = {task.key: task for task in tasks}
     yield from each(list(by_key), lambda key: read_facts(store, by_key[key], wanted))
 
 
 def failed(task: FooterTask, error: FirnlineError, *, gone: bool = False) -> FooterFacts:
-    """Why a footer cannot be told."""
+    """Return the result for a footer that cannot be read."""
     return FooterFacts(
         key=task.key, bytes=task.bytes, error=error.message, next_step=error.next_step, gone=gone
     )
 
 
 LENGTH_BYTES = 4
-"""Before every message: how many bytes it has, big-endian."""
+"""Length prefix of every message, a big-endian number of bytes."""
 
 
-# Made before there are threads: several that meet a type for the first time at once end the process
-# (msgspec looks at its fields without a lock).
+# Created before there are threads: threads that use a type for the first time concurrently crash
+# the process (msgspec inspects its fields without a lock).
 _ANSWER = msgspec.json.Decoder(FooterFacts).decode
 
 
 class FooterRequest(msgspec.Struct, frozen=True):
-    """One message to the process, as MessagePack; the answer is a FooterFacts as JSON."""
+    """A request to the child process, as MessagePack; the answer is a FooterFacts as JSON."""
 
     task: FooterTask
     wanted: FooterWanted
     tail: bytes
-    """The end of the object, the footer in it."""
+    """End of the object, with the footer."""
 
 
 def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> FooterFacts:
-    """As ``parse_here``; a footer that ends the process is told as one that is damaged."""
+    """Parse a footer in the child process; one that aborts it is reported as damaged."""
     message = msgspec.msgpack.encode(FooterRequest(task, wanted, tail))
     answer, code = _PROCESS.ask(message)
     if answer is not None:
@@ -176,13 +179,13 @@ def parse_elsewhere(task: FooterTask, wanted: FooterWanted, tail: bytes) -> Foot
     ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     error = PartUnreadableError(
         f"{task.key} has a damaged footer: the process that parsed it ended with {ended}",
-        next_step="get the file anew and try again, or leave it out",
+        next_step="get the file again and try again, or leave it out",
     )
     return failed(task, error)
 
 
 class _Process:
-    """The process, started when first asked, and again after a footer has ended it."""
+    """The child process, started lazily, and restarted after an abort."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -190,7 +193,7 @@ class _Process:
         self._owner = 0
 
     def ask(self, message: bytes) -> tuple[bytes | None, int]:
-        """The answer, or None and the return code of the process that died of the message."""
+        """Return the answer, or None and the return code of a process that the message aborted."""
         with self._lock:
             running = self._start()
             assert running.stdin is not None
@@ -208,7 +211,7 @@ class _Process:
             return None, running.wait()
 
     def close(self) -> None:
-        """End it; nothing is lost."""
+        """Kill the process; it has no state to lose."""
         with self._lock:
             if self._running is not None and self._owner == os.getpid():
                 self._running.kill()
@@ -216,7 +219,7 @@ class _Process:
             self._running = None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # After a fork the other one still talks to it.
+        # After a fork the parent still uses its process.
         if self._running is None or self._owner != os.getpid():
             command = [sys.executable, "-m", "firnline.parquet.footer_worker"]
             self._running = subprocess.Popen(
@@ -235,13 +238,13 @@ atexit.register(_PROCESS.close)
 
 
 def send(pipe: IO[bytes], message: bytes) -> None:
-    """Write one message."""
+    """Write a message."""
     pipe.write(len(message).to_bytes(LENGTH_BYTES, "big") + message)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> bytes | None:
-    """Read one message; None when the other side has ended."""
+    """Read a message; None when the other side has ended."""
     length = pipe.read(LENGTH_BYTES)
     if len(length) < LENGTH_BYTES:
         return None

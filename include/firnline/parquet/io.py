@@ -1,4 +1,4 @@
-"""Parquet parts: written sorted with statistics, and footers read with at most two requests."""
+"""Write Parquet parts, sorted and with statistics; read footers with at most two requests."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from firnline.errors import PartUnreadableError, ScratchFullError, UsageError
 from firnline.store.base import Store
 
 TAIL_BYTES = 64 * 1024
-"""Fetched first from the end of a part: holds the footer of all but very wide tables."""
+"""Bytes fetched first from the end of a part: enough for the footer unless a table is very wide."""
 _PAGE_INDEX_ROWS = 100_000
-"""Parts with fewer rows are read whole anyway; their footers stay small."""
+"""Rows from which a page index is written; smaller parts are read whole anyway."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _MAGIC = b"PAR1"
 _MAGIC_ENCRYPTED = b"PARE"
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What pyarrow raises for a file that is damaged; the last for names of columns."""
+"""Exceptions of pyarrow for a damaged file; the last one is for column names."""
 _FOOTER_END = 8
-"""Bytes behind the footer: its length and the magic."""
+"""Bytes after the footer: its length and the magic."""
 
 
 class SortColumn(Protocol):
-    """One column of a sort order, of the settings or of a kernel task."""
+    """A column of a sort order, of the settings or of a kernel task."""
 
     @property
     def column(self) -> str: ...
@@ -38,10 +38,10 @@ class SortColumn(Protocol):
 
 
 def sort_rows(table: pa.Table, sort_by: Sequence[SortColumn]) -> pa.Table:
-    """Rows in the table's order, nulls last; columns that are not there are passed over.
+    """Sort rows in the table's order, nulls last; missing columns are ignored.
 
     Raises:
-        UsageError: a column whose type has no order.
+        UsageError: the type of a column has no order.
     """
     keys: list[tuple[str, str]] = []
     columns: dict[str, pa.ChunkedArray] = {}
@@ -74,18 +74,18 @@ def write_part(
     compression_level: int,
     row_group_rows: int,
 ) -> int:
-    """Write rows as one Parquet file: sorted, zstd, with statistics.
+    """Write rows as one Parquet file: sorted, compressed with zstd, with statistics.
 
     Args:
-        table: rows in the types of ``arrow_types.to_arrow``; at least one.
+        table: rows in the types of ``types.arrow.to_arrow``; at least one.
         path: new local file.
         sort_by: order of the rows.
-        metadata: key-value pairs of the footer; the table's own (pandas' say) are not kept.
+        metadata: key-value pairs of the footer; those of the Arrow table are dropped.
         compression_level: of zstd.
         row_group_rows: rows per row group.
 
     Returns:
-        Bytes of the file.
+        Size of the file, bytes.
 
     Raises:
         ScratchFullError: the disk is full.
@@ -116,10 +116,10 @@ def write_part(
 
 
 def _with_bounds(rows: pa.Table) -> list[str]:
-    """Columns whose bounds the footer states: none that holds NaN, and no nested ones.
+    """Return the columns with bounds in the footer: none with NaN, and no nested ones.
 
-    Arrow leaves NaN out of its bounds, and readers who take it for the greatest number (DuckDB,
-    Spark) would pass over the row groups it is in.
+    Arrow leaves NaN out of its bounds, and readers for which it is the greatest number (DuckDB,
+    Spark) would skip row groups with NaN.
     """
     return [
         field.name
@@ -130,10 +130,10 @@ def _with_bounds(rows: pa.Table) -> list[str]:
 
 
 def read_local_footer(path: Path) -> pq.FileMetaData:
-    """Footer of a local file.
+    """Read the footer of a local file.
 
     Raises:
-        PartUnreadableError: not there, no Parquet, cut, or encrypted; says which.
+        PartUnreadableError: the file is missing, not Parquet, truncated, or encrypted.
     """
     try:
         size = path.stat().st_size
@@ -153,22 +153,22 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
 
 
 def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:
-    """Footer of a part in the store. Requests: one ranged GET, two for a very wide table.
+    """Read the footer of a part. Requests: one ranged GET, two for a very wide table.
 
     Args:
-        store: where it is.
+        store: the store of the part.
         key: of the part.
         size: bytes of the object, from its marker or a listing.
 
     Raises:
-        ObjectNotFoundError: it is gone.
-        PartUnreadableError: no Parquet, cut, or encrypted; says which.
+        ObjectNotFoundError: the object is gone.
+        PartUnreadableError: it is not Parquet, truncated, or encrypted.
     """
     return parse_footer(key, read_tail(store, key, size))
 
 
 def read_tail(store: Store, key: str, size: int) -> bytes:
-    """The end of a part, the footer in it; otherwise as ``read_footer``."""
+    """Read the end of a part with its footer; requests and errors as of ``read_footer``."""
     tail = store.get_range(key, max(0, size - TAIL_BYTES), min(size, TAIL_BYTES))
     needed = _footer_bytes(key, tail, size, None)
     if needed > len(tail):
@@ -177,46 +177,48 @@ def read_tail(store: Store, key: str, size: int) -> bytes:
 
 
 def unreadable(name: str, error: Exception) -> PartUnreadableError:
-    """What pyarrow raised while reading a Parquet file, as an error for people."""
+    """Return the PartUnreadableError for an exception of pyarrow."""
     text = str(error).split("\n", 1)[0]
     if "crypt" in text.lower():
         return _bad(name, "is encrypted")
-    return _bad(name, f"does not read: {text}")
+    return _bad(name, f"cannot be read: {text}")
 
 
 def _bad(name: str, why: str) -> PartUnreadableError:
-    step = "write it without encryption" if "encrypted" in why else "get the file anew"
+    step = "write it without encryption" if "encrypted" in why else "get the file again"
     return PartUnreadableError(f"{name} {why}", next_step=f"{step} and try again, or leave it out")
 
 
 def _footer_bytes(name: str, tail: bytes, size: int, start: bytes | None) -> int:
-    """Bytes from the beginning of the footer to the end of the file."""
+    """Return the bytes from the beginning of the footer to the end of the file."""
     magic = tail[-len(_MAGIC) :]
     if magic == _MAGIC_ENCRYPTED:
         raise _bad(name, "is encrypted")
     if magic != _MAGIC or size < len(_MAGIC) + _FOOTER_END:
-        # Only its beginning tells a Parquet file that was cut from something else.
+        # Only its beginning distinguishes a truncated Parquet file from another file.
         head = tail[: len(_MAGIC)] if start is None and len(tail) == size else start
         if head == _MAGIC:
-            raise _bad(name, f"is cut: it ends after {size} bytes without a Parquet footer")
-        raise _bad(name, "is cut or no Parquet file" if head is None else "is no Parquet file")
+            raise _bad(name, f"is truncated: it ends after {size} bytes without a Parquet footer")
+        raise _bad(
+            name, "is truncated or not a Parquet file" if head is None else "is not a Parquet file"
+        )
     needed = int.from_bytes(tail[-_FOOTER_END:-4], "little") + _FOOTER_END
     if needed + len(_MAGIC) > size:
-        raise _bad(name, f"is cut: its footer states {needed} bytes and the file has {size}")
+        raise _bad(name, f"is truncated: its footer states {needed} bytes and the file has {size}")
     return needed
 
 
 def parse_footer(name: str, tail: bytes) -> pq.FileMetaData:
-    """The footer in the end of a file.
+    """Parse the footer in the end of a file.
 
-    Some damage makes Arrow abort the process: what comes from elsewhere is parsed in a process
-    that may die (``footer_process``).
+    Some damage makes Arrow abort the process: untrusted footers are parsed in a child process
+    (``parquet.footers``).
 
     Raises:
-        PartUnreadableError: it does not read; ``name`` says what.
+        PartUnreadableError: the footer cannot be read; names ``name``.
     """
     try:
-        # The reader wants the magic in front; offsets of the data are not looked at.
+        # The reader expects the magic at the beginning, and ignores the offsets of the data.
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
     except UNREADABLE as error:
         raise unreadable(name, error) from None

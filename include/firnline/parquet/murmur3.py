@@ -1,9 +1,9 @@
 """Bucket hash: 32-bit Murmur3 (x86 variant, seed 0) over whole Arrow columns.
 
-What is hashed follows the Apache Iceberg specification, appendix B, so that a bucket here is the
-bucket there: integers, dates, times (microseconds) and timestamps (microseconds) as 8 bytes little
+The hashed bytes follow the Apache Iceberg specification, appendix B, so that buckets are the same
+as in Iceberg: integers, dates, times (microseconds) and timestamps (microseconds) as 8 bytes little
 endian, decimals as the shortest big-endian two's complement of the unscaled value, strings as
-UTF-8, UUIDs as 16 bytes big endian, binary as it is.
+UTF-8, UUIDs as 16 bytes big endian, binary unchanged.
 """
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
@@ -22,15 +22,15 @@ _U32 = npt.NDArray[np.uint32]
 
 
 def can_hash(kind: pa.DataType) -> bool:
-    """Whether the specification says how to hash values of this type (floats and booleans: no)."""
+    """Return True if the specification defines a hash for the type (floats, booleans: no)."""
     return _is_long(kind) or pa.types.is_decimal(kind) or _is_bytes(kind)
 
 
 def hash_column(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """Hash of every value; of nulls some number that means nothing.
+    """Return the hash of every value; the hashes of nulls are meaningless.
 
     Args:
-        column: of a type that ``can_hash`` takes, not dictionary encoded.
+        column: of a type that ``can_hash`` accepts, not dictionary encoded.
     """
     if isinstance(column.type, pa.BaseExtensionType):
         storage = [chunk.storage for chunk in column.chunks]
@@ -111,7 +111,7 @@ def _hash_long(values: npt.NDArray[np.int64]) -> _U32:
 
 
 def _hash_bytes(array: pa.Array) -> _U32:
-    """Values of one length at a time: each length is one matrix, hashed column by column."""
+    """Hash all values of one length at a time, as a matrix, column by column."""
     array = array.cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[array.offset : array.offset + len(array) + 1]
@@ -137,7 +137,7 @@ def _hash_matrix(matrix: npt.NDArray[np.uint8], length: int) -> _U32:
 
 
 def _word(octets: _U32) -> _U32:
-    """Up to four bytes a row as one little-endian number."""
+    """Return up to four bytes of each row as a little-endian number."""
     word = np.zeros(len(octets), np.uint32)
     for position in range(octets.shape[1]):
         word |= octets[:, position] << np.uint32(8 * position)

@@ -1,4 +1,4 @@
-"""A part as its writer knows it, and its key-value metadata: what rebuilds a log from parts."""
+"""A written part, and the key-value metadata of parts, from which a log can be rebuilt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firnline.types.values import Stats
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet object that exists in the store and that no log file names yet."""
+    """A Parquet object that exists in the store and that no log file names yet."""
 
     key: str
     partition: str
@@ -25,27 +25,27 @@ _PREFIX = "firnline."
 
 
 class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part says of itself under ``firnline.*`` in its footer."""
+    """Metadata of a part, under ``firnline.*`` in its footer."""
 
     table: str
-    """Key prefix of the table it was written for."""
+    """Key prefix of the table that it was written for."""
     partition: str
     writer: str
-    """``{prefix}-{append id}`` of an append, the operation's name for others."""
+    """``{prefix}-{append id}`` of an append, else the name of the operation."""
     append: str = ""
     """Append id (UUIDv7); empty for the parts of a transaction."""
     q: int = 0
-    """Newest transaction its writer began from."""
+    """Sequence number of the newest transaction in its writer's snapshot."""
     o: tuple[int, int] = (0, 0)
-    """Insertion order, unix milliseconds; of an append the time it began."""
+    """Insertion order, unix milliseconds; for an append the time it began."""
     rows: int = 0
     d: tuple[str, ...] = ()
-    """Deletes that do not apply to it: of a part that a replace brings, its own."""
+    """Ids of deletes that do not apply to it: for a new part of a replace, the replace's own."""
     replaces: tuple[str, ...] = ()
-    """File names of the parts it was made from."""
+    """File names of the parts that it replaces."""
 
     def to_pairs(self) -> dict[str, str]:
-        """As Parquet holds it. Inverse: ``read_pairs``."""
+        """Return the key-value pairs for Parquet; the inverse of ``read_pairs``."""
         pairs = {
             "table": self.table,
             "partition": self.partition,
@@ -61,7 +61,7 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ALWAYS = {"table", "partition"}
-"""Written even when empty: a table at the root of its bucket, an unpartitioned table."""
+"""Keys that are written even when empty: a table at the bucket's root, no partitions."""
 
 
 class _Pairs(msgspec.Struct, kw_only=True):
@@ -77,14 +77,14 @@ class _Pairs(msgspec.Struct, kw_only=True):
 
 
 def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata | None:
-    """What a footer's key-value metadata says; None when no writer of ours wrote the part.
+    """Parse the key-value metadata of a footer; None when firnline did not write the part.
 
     Args:
-        name: of the part, for the error.
+        name: name of the part, for the error.
         pairs: ``pyarrow.parquet.FileMetaData.metadata``.
 
     Raises:
-        PartUnreadableError: metadata of ours that does not read.
+        PartUnreadableError: the firnline metadata cannot be parsed.
     """
     own = {
         key.decode(errors="replace").removeprefix(_PREFIX): value.decode(errors="replace")
@@ -108,7 +108,7 @@ def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata |
         )
     except (msgspec.MsgspecError, ValueError) as error:
         raise PartUnreadableError(
-            f"the firnline metadata in the footer of {name} does not read: {error}",
+            f"the firnline metadata in the footer of {name} cannot be parsed: {error}",
             next_step="restore the part from a backup or rewrite it",
         ) from None
 

@@ -1,7 +1,7 @@
-"""Partition transforms: which directory a row belongs to, and what a directory says of its rows.
+"""Partition transforms: the directory of a row, and the time span of a directory's rows.
 
-Times are taken in UTC; a timestamp without zone is taken as UTC. A null is ``__null__``, which
-no value collides with because values are quoted (firnline.paths). Buckets are
+Times are in UTC; a timestamp without a zone is taken as UTC. A null is ``__null__``, which no
+value collides with because values are quoted (firnline.paths). Buckets are
 ``(hash & 0x7fffffff) % n`` with the hash of firnline.parquet.murmur3.
 """
 
@@ -31,7 +31,7 @@ from firnline.types.calendar import (
 )
 
 _MAX_SEGMENT = 255
-"""Bytes of one path segment that file systems, and stores on top of them, can hold."""
+"""Bytes of one path segment at most, the limit of file systems and stores on top of them."""
 _IDENTITY_TAKES = "texts, numbers, booleans, dates, times and UUIDs"
 _UNITS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _DAY_MS = 86_400_000
@@ -49,17 +49,17 @@ Codes = npt.NDArray[np.int64]
 def partition_batches(
     table: pa.Table, fields: Sequence[PartitionField]
 ) -> list[tuple[str, pa.Table]]:
-    """Split rows by partition; the order of rows within a partition is kept.
+    """Split rows by partition; the order of the rows within a partition is kept.
 
     Args:
-        table: rows; columns decoded (no dictionaries).
-        fields: levels of the directory, outermost first; none means one partition ``""``.
+        table: rows, with columns decoded (no dictionaries).
+        fields: levels of the directory, outermost first; without any there is one partition ``""``.
 
     Returns:
         (partition path, rows) per partition that has rows, sorted by path.
 
     Raises:
-        UsageError: a column that is not there, has a type the transform does not take, or a value
+        UsageError: a column is missing, has a type that the transform does not accept, or a value
             too long for a directory name.
     """
     if table.num_rows == 0:
@@ -81,7 +81,7 @@ def partition_batches(
 
 
 def span_of(partition: str, fields: Sequence[PartitionField]) -> dict[str, tuple[int, int]] | None:
-    """What time transforms say of the rows in a partition.
+    """Return the time spans of the rows in a partition, from its time transforms.
 
     Returns:
         column -> (start, end), unix milliseconds, end exclusive; every non-null value of the
@@ -107,7 +107,7 @@ def span_of(partition: str, fields: Sequence[PartitionField]) -> dict[str, tuple
 
 
 def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:
-    """One code per row over all levels; only combinations that occur get a path."""
+    """Return one code per row over all levels; only combinations that occur get a path."""
     codes, paths = levels[0]
     for inner, labels in levels[1:]:
         pairs, codes = np.unique(codes * len(labels) + inner, return_inverse=True)
@@ -117,7 +117,7 @@ def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:
 
 
 def _segments(table: pa.Table, field: PartitionField) -> tuple[Codes, list[str]]:
-    """Code per row and path segment per code of one level."""
+    """Return the code per row and the path segment per code of one level."""
     if field.column not in table.column_names:
         raise UsageError(
             f"partition field {field} needs column {field.column!r}, "
@@ -152,7 +152,7 @@ def _wrong_type(field: PartitionField, column: pa.ChunkedArray, takes: str) -> U
 def _encode(
     values: npt.NDArray[np.int64], column: pa.ChunkedArray, name: Callable[[int], str]
 ) -> tuple[Codes, list[str]]:
-    """Codes and texts from whole numbers; several numbers may have one text."""
+    """Return codes and texts of whole numbers; several numbers may have one text."""
     encoded = pa.array(values).dictionary_encode()  # hashing; np.unique would sort
     codes = encoded.indices.to_numpy()
     texts = [name(value) for value in encoded.dictionary.to_pylist()]
@@ -222,7 +222,7 @@ def _uuid_text(value: bytes) -> str:
 
 
 def _text(field: PartitionField, column: pa.ChunkedArray, value: object) -> str:
-    """One non-null value as the directory name spells it, before quoting."""
+    """Return the text of a non-null value for the directory name, before quoting."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime.time):
@@ -256,7 +256,7 @@ def _span(transform: str, value: str) -> tuple[int, int] | None:
         "hour": start + _HOUR_MS,
     }
     written = _day_text(transform if transform != "hour" else "day", first)
-    # A month 13 or a day 31 of June gives another text than it came from.
+    # A month 13 or a June 31 formats to another text than the given one.
     if hour > 23 or not value.startswith(written):
         return None
     return start, ends[transform]

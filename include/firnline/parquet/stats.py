@@ -1,10 +1,10 @@
-"""Statistics of a part: bounds that contain every value of a column, and its number of nulls.
+"""Statistics of a part: for each column, bounds of its values and its number of nulls.
 
 Values have the JSON form of ``types.values``. A bound may be wider than the values: texts are cut
 at 64 bytes (the max rounded up), nanoseconds are rounded outward to microseconds. A text that
-cannot be rounded up has a min and no max: unbounded above. A column is left out when its type has
-no bounds, when it holds NaN or infinity, a time outside of the years 1 to 9999, or when a footer
-does not say everything: left out means "may hold anything".
+cannot be rounded up has a min and no max: it is unbounded above. A column is left out if its type
+has no bounds, if it holds NaN, infinity or a time outside of the years 1 to 9999, or if the footer
+is incomplete. A column that is left out may hold any value.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _PARQUET_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns
 
 
 class _Range(NamedTuple):
-    """Smallest and largest value of a column, before they are put into JSON form."""
+    """Smallest and largest value of a column, before conversion to JSON form."""
 
     low: Any
     high: Any
     kind: str
-    """number, text, decimal, days, or a unit of time."""
+    """number, text, decimal, days, none, or a unit of time."""
     zoned: bool = False
 
 
 def from_table(table: pa.Table, columns: Iterable[str]) -> Stats:
-    """Statistics of rows in memory, for those of the columns that are there.
+    """Return the statistics of rows in memory.
 
     Args:
-        table: rows in the types a part is written with (``arrow_types.to_arrow``).
-        columns: names; unknown ones are passed over.
+        table: rows in the types that a part is written in (``types.arrow.to_arrow``).
+        columns: names of the wanted columns; unknown ones are ignored.
     """
     stats: Stats = {}
     for name in dict.fromkeys(columns):
@@ -64,9 +64,9 @@ def from_table(table: pa.Table, columns: Iterable[str]) -> Stats:
 
 
 def from_footer(metadata: pq.FileMetaData, columns: Iterable[str]) -> Stats:
-    """Statistics from a Parquet footer, for those of the columns it speaks of completely.
+    """Return statistics from a Parquet footer, of the columns with complete ones.
 
-    Floats are left out: a footer does not say whether there are NaNs, which no bound covers.
+    Floats are left out: a footer does not state whether there are NaNs, which no bound covers.
     """
     leaves = _leaves(metadata)
     stats: Stats = {}
@@ -80,10 +80,12 @@ def from_footer(metadata: pq.FileMetaData, columns: Iterable[str]) -> Stats:
 
 
 def union(one: Stats, other: Stats, schema: Mapping[str, str]) -> Stats:
-    """Statistics of the rows of both; a column that either does not know is left out.
+    """Return the statistics of both sets of rows; only columns that both have are kept.
 
     Args:
-        schema: column -> SQL type, which says how bounds are compared.
+        one: statistics.
+        other: statistics.
+        schema: column -> SQL type, by which bounds are compared.
     """
     merged: Stats = {}
     for name, (low, high, nulls) in one.items():
@@ -127,7 +129,7 @@ def _column_range(column: pa.ChunkedArray) -> _Range:
     if pa.types.is_date32(kind):
         return _Range(low.value, high.value, "days")
     if pa.types.is_floating(kind):
-        # min_max passes over NaN; a column with one has no bounds.
+        # min_max ignores NaN; a column with NaN has no bounds.
         finite = pc.all(pc.is_finite(column)).as_py()
         return _Range(low.as_py(), high.as_py(), "number" if finite else "none")
     name = "decimal" if pa.types.is_decimal(kind) else "number"
@@ -137,7 +139,7 @@ def _column_range(column: pa.ChunkedArray) -> _Range:
 
 
 def _bounds(found: _Range) -> tuple[Scalar, Scalar] | None:
-    """Into JSON form, rounded outward; None when there is no such form."""
+    """Convert to JSON form, rounded outward; None when there is no such form."""
     low, high, kind, zoned = found
     if kind == "number":
         return low, high
@@ -164,19 +166,19 @@ def _in_calendar(low: int, high: int) -> bool:
 
 
 def _cut(text: str) -> str:
-    """The longest beginning of at most 64 bytes; not greater than the text."""
+    """Return the longest prefix of at most 64 bytes, which is not greater than the text."""
     return text.encode()[:TEXT_BYTES].decode(errors="ignore")
 
 
 def _cut_up(text: str) -> str | None:
-    """A text of at most 64 bytes that is not less; None when there is none."""
+    """Return a text of at most 64 bytes that is not less than the text; None if there is none."""
     start = _cut(text)
     if start == text:
         return text
     while start:
         last = ord(start[-1]) + 1
         start = start[:-1]
-        last = 0xE000 if last == 0xD800 else last  # no character lies in between
+        last = 0xE000 if last == 0xD800 else last  # surrogates are not characters
         if last <= 0x10FFFF:
             raised = start + chr(last)
             if len(raised.encode()) <= TEXT_BYTES:
@@ -185,12 +187,12 @@ def _cut_up(text: str) -> str | None:
 
 
 def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Top-level columns without children -> index of their column chunk."""
+    """Return top-level columns without children -> index of their column chunk."""
     schema = metadata.schema
     leaves: dict[str, int] = {}
     for index in range(metadata.num_columns):
         leaf = schema.column(index)
-        # A name may hold dots: only a leaf whose path is its name is at the top.
+        # A name may contain dots: only a leaf whose path is its name is at the top level.
         if leaf.path == leaf.name and leaf.max_repetition_level == 0:
             leaves[leaf.name] = index
     return leaves
@@ -203,7 +205,7 @@ def _footer_column(metadata: pq.FileMetaData, index: int) -> tuple[Scalar, Scala
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(index)
         if chunk.physical_type != physical:
-            return None  # a damaged footer: Arrow ends the whole process over its statistics
+            return None  # a damaged footer: its statistics would make Arrow abort the process
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
@@ -223,7 +225,7 @@ def _footer_column(metadata: pq.FileMetaData, index: int) -> tuple[Scalar, Scala
 
 
 def _chunk_range(statistics: pq.Statistics) -> _Range | None:
-    """Of one column chunk; None when the type has no bounds or the footer none."""
+    """Return the range of one column chunk; None if the type or the footer has no bounds."""
     if not statistics.has_min_max:
         return None
     kind = json.loads(statistics.logical_type.to_json())

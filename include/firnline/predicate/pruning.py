@@ -1,4 +1,4 @@
-"""What a predicate says of rows: for one row, and for all rows of a part from its statistics."""
+"""Evaluate a predicate for one row, or for all rows of a part from its statistics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from firnline.types.schema import normalise
 from firnline.types.values import Scalar, bound_key, canonical
 
 PartStats = Mapping[str, tuple[Scalar, Scalar, int]]
-"""``firnline.types.values.Stats``, read only."""
+"""A read-only ``firnline.types.values.Stats``."""
 
 
 class Outcomes(NamedTuple):
-    """Which answers the rows of a part may give; more than they do give, never fewer."""
+    """The results that a predicate may have for the rows of a part; a superset of the real ones."""
 
     true: bool
     false: bool
@@ -26,18 +26,18 @@ _ANY = Outcomes(true=True, false=True, unknown=True)
 
 
 class _Bounds(NamedTuple):
-    """Of the non-null values of a column, comparable."""
+    """Bounds of the non-null values of a column, as comparable keys."""
 
     key: Callable[[Any], Any]
     low: Any
     high: Any
-    """None: unbounded above."""
+    """None if unbounded above."""
 
 
 def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, str]) -> bool | None:
-    """The predicate's answer for one row: True, False, or None for unknown.
+    """Return the predicate's result for one row: True, False, or None for unknown.
 
-    The reference that DuckDB's answer is tested against, and what a simulation uses.
+    Tests compare DuckDB's result with it, and simulations use it.
 
     Args:
         tree: any tree.
@@ -46,13 +46,13 @@ def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, s
 
     Raises:
         UsageError: see ``predicate.bind``.
-        ValueError: a value of the row that is none of its column's type.
+        ValueError: a value of the row is not of its column's type.
     """
     return _evaluate(bind(tree, columns), row, columns)
 
 
 class Pruner:
-    """A predicate that many parts are asked about: bound once, its long lists sorted once.
+    """Tests a predicate against the statistics of many parts; binds and sorts it only once.
 
     Raises UsageError as ``predicate.bind``.
     """
@@ -63,21 +63,21 @@ class Pruner:
         self._lists: _Lists = {}
 
     def outcomes(self, stats: PartStats) -> Outcomes:
-        """Which answers the rows of a part may give; statistics that do not read are missing."""
+        """Return the possible results for the rows of a part; unreadable statistics are ignored."""
         return _outcomes(self._tree, stats, self._columns, self._lists)
 
     def matches_nothing(self, stats: PartStats) -> bool:
-        """Whether statistics prove that no row of a part satisfies the predicate."""
+        """Return True if statistics prove that no row of a part satisfies the predicate."""
         return not self.outcomes(stats).true
 
     def matches_all(self, stats: PartStats) -> bool:
-        """Whether statistics prove that every row of a part satisfies the predicate."""
+        """Return True if statistics prove that every row of a part satisfies the predicate."""
         found = self.outcomes(stats)
         return found.true and not found.false and not found.unknown
 
 
 _Lists = dict[tuple[int, str], list[Any]]
-"""(identity of an ``in``, type) -> its values as sorted keys."""
+"""(identity of an ``in`` node, type) -> its values as sorted keys."""
 
 
 def _evaluate(
@@ -128,7 +128,7 @@ def _outcomes(
     if isinstance(tree, And | Or):
         args = [_outcomes(arg, stats, columns, lists) for arg in tree.args]
         conjunction = isinstance(tree, And)
-        # Surely false in a conjunction, surely true in a disjunction: the rest cannot be unknown.
+        # An argument that is always false decides a conjunction, one always true a disjunction.
         decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
         if decisive in args:
             return decisive
@@ -168,7 +168,7 @@ def _bounds(stats: PartStats, column: str, kind: str) -> _Bounds | None:
     if key is None:
         return None
     try:
-        # canonical refuses bounds of another type, as a foreign or later writer may leave them.
+        # canonical refuses bounds of another type, as a foreign or later writer may write them.
         return _Bounds(
             key, key(canonical(kind, low)), None if high is None else key(canonical(kind, high))
         )
@@ -177,7 +177,7 @@ def _bounds(stats: PartStats, column: str, kind: str) -> _Bounds | None:
 
 
 def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
-    """Whether a value within the bounds can make a leaf true, and whether one can make it false."""
+    """Return whether a value within the bounds can make a leaf true, and whether one can false."""
     assert not isinstance(tree, And | Or | Not | IsNull | In)  # leaves with one literal only
     literal = bounds.key(tree.value)
     below = bounds.low < literal
@@ -196,13 +196,13 @@ def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
 
 
 def _within(keys: list[Any], bounds: _Bounds) -> tuple[bool, bool]:
-    """The same for a sorted list: one look-up, however long it is."""
+    """Return the same for a sorted list, with one binary search."""
     index = bisect_left(keys, bounds.low)
     can = index < len(keys) and (bounds.high is None or bool(keys[index] <= bounds.high))
     return can, not (can and bool(bounds.low == bounds.high))
 
 
 def _equal(literal: object, bounds: _Bounds) -> tuple[bool, bool]:
-    """Whether a value can equal the literal, and whether one can differ from it."""
+    """Return whether a value can equal the literal, and whether one can differ from it."""
     inside = bool(bounds.low <= literal and (bounds.high is None or bounds.high >= literal))
     return inside, not (bounds.low == literal == bounds.high)

@@ -1,4 +1,4 @@
-"""SQL text -> predicate tree; refuses whatever is more than the tree can say."""
+"""Parse SQL conditions into predicate trees; anything that a tree cannot hold is refused."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def parse_sql(text: str, columns: Mapping[str, str]) -> Predicate:
-    """Read a condition in DuckDB's dialect, such as ``carrier = 'UA' and day < DATE '2013-02-01'``.
+    """Parse a condition in DuckDB's dialect: ``carrier = 'UA' and day < DATE '2013-02-01'``.
 
     Args:
-        text: what stands after WHERE.
+        text: the condition, as after WHERE.
         columns: the table's schema, column -> SQL type.
 
     Returns:
         The bound tree.
 
     Raises:
-        UsageError: the text does not parse, holds anything but comparisons of columns with
+        UsageError: the text does not parse, has something else than comparisons of columns with
             literals (names the piece), or ``bind`` refuses it.
     """
     try:
@@ -55,7 +55,7 @@ def parse_sql(text: str, columns: Mapping[str, str]) -> Predicate:
         raise UsageError(
             f"the condition {_short(text)} is nested too deeply", next_step=_ALLOWED
         ) from None
-    # The same bounds on depth and size as for a tree that comes as JSON.
+    # Apply the bounds on depth and size that a tree in JSON has.
     return parse_json(to_json(tree))
 
 
@@ -65,12 +65,12 @@ def _expression(text: str) -> exp.Expression:
 
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character, as from an argument that is no UTF-8
+    except UnicodeEncodeError:  # a lone surrogate, as from an argument that is not UTF-8
         raise _refused(ascii(text)) from None
     if len(text) > _MAX_LENGTH:
         raise UsageError("the condition is longer than a million characters", next_step=_ALLOWED)
     try:
-        # Only parsed, never run; what is made of it is the tree.
+        # The SQL is only parsed, never run.
         found = sqlglot.parse(f"SELECT * FROM t WHERE {text}\n", read="duckdb")  # noqa: S608
     except (SqlglotError, RecursionError) as error:
         raise UsageError(
@@ -108,7 +108,7 @@ def _tree(node: exp.Expression) -> Predicate:
 
 
 def _chain(node: exp.Expression) -> Predicate:
-    """A run of one connective as one node: a thousand alternatives are not a thousand levels."""
+    """Make one node of a chain of one connective, so that its length adds no levels."""
     kind = type(node)
     args: list[Predicate] = []
     pending = [node]
@@ -193,7 +193,7 @@ def _literal(node: exp.Expression) -> Any:  # noqa: ANN401 - a Scalar once bind 
 
 def _number(text: str) -> Any:  # noqa: ANN401 - int or Decimal until bind gives it its form
     try:
-        # Decimal takes digits by the million; an int of more than 4,300 has no text any more.
+        # Decimal accepts millions of digits; an int of more than 4,300 cannot be made text again.
         return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else Decimal(text)
     except InvalidOperation:
         raise _refused(text) from None
@@ -215,7 +215,7 @@ def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind 
         text = str(canonical(kind, str(node.this.this)))
     except ValueError as error:
         raise UsageError(f"in the condition: {error}", next_step="correct the literal") from None
-    # As objects, so that a column of texts is not compared with the text of a time.
+    # Objects, so that a text column is not compared with the text of a time.
     if kind == "DATE":
         return datetime.date.fromisoformat(text)
     return datetime.datetime.fromisoformat(text)
@@ -224,7 +224,7 @@ def _time(node: exp.Cast) -> Any:  # noqa: ANN401 - date or datetime until bind 
 def _refused(piece: exp.Expression | str) -> UsageError:
     text = piece if isinstance(piece, str) else piece.sql(dialect="duckdb")
     return UsageError(
-        f"{_short(text)} is more than a predicate can say", next_step=f"{_ALLOWED}; nothing else"
+        f"{_short(text)} is not supported in a predicate", next_step=f"{_ALLOWED}; nothing else"
     )
 
 

@@ -1,4 +1,4 @@
-"""The ``where`` tree of deletes and filters: and, or, not over ``column op literal``.
+"""The predicate tree of deletes and filters: and, or, not over ``column op literal``.
 
 As JSON (docs/format.md): ``{"op":"and","args":[…]}``, ``{"op":"or","args":[…]}``,
 ``{"op":"not","arg":…}``, ``{"op":"<","column":c,"value":v}`` for ``= != < <= > >=``,
@@ -21,22 +21,22 @@ from firnline.types.values import Scalar, canonical, literal_sql
 
 MAX_DEPTH = 100
 MAX_NODES = 100_000
-"""Nodes and listed values; bounds what a log file can make a reader do."""
+"""Nodes and listed values of a tree; bounds the work that a log file can cause a reader."""
 
 
 _FLOATS = ("DOUBLE", "FLOAT")
 _LONG = 100
-"""Values; a longer list is a join."""
+"""Values of a list; a longer list is written as a join."""
 
 
 class And(msgspec.Struct, frozen=True, tag_field="op", tag="and", forbid_unknown_fields=True):
-    """True when all arguments are."""
+    """True when all arguments are true."""
 
     args: tuple[Predicate, ...]
 
 
 class Or(msgspec.Struct, frozen=True, tag_field="op", tag="or", forbid_unknown_fields=True):
-    """True when any argument is."""
+    """True when any argument is true."""
 
     args: tuple[Predicate, ...]
 
@@ -63,7 +63,7 @@ class In(msgspec.Struct, frozen=True, tag_field="op", tag="in", forbid_unknown_f
 
 
 class Compare(msgspec.Struct, frozen=True, tag_field="op", tag="=", forbid_unknown_fields=True):
-    """A column against a literal; one class per operator, since the operator is the tag."""
+    """Compares a column with a literal; one class per operator, since the operator is the tag."""
 
     op: ClassVar[str] = "="
     column: str
@@ -107,7 +107,7 @@ class GreaterEqual(Compare, frozen=True, tag=">="):
 Predicate = (
     And | Or | Not | IsNull | In | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual
 )
-# Made before there are threads, as in ``footer_process``.
+# Created before there are threads, see ``firnline.parquet.footers``.
 _TREE: Callable[[bytes | str | msgspec.Raw], Predicate] = msgspec.json.Decoder(Predicate).decode
 
 COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
@@ -121,12 +121,12 @@ COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
 
 
 def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
-    """Read a tree. Raises UsageError; columns and literals are checked by ``bind``."""
+    """Parse a tree. Raises UsageError; columns and literals are checked by ``bind``."""
     try:
         tree = _TREE(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
-            f"the predicate does not read: {error}",
+            f"the predicate cannot be parsed: {error}",
             next_step="write and/or/not over column op literal (docs/format.md, Predicates)",
         ) from None
     _check_size(tree)
@@ -134,25 +134,25 @@ def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
 
 
 def to_json(tree: Predicate) -> bytes:
-    """Inverse of ``parse_json``."""
+    """Return a tree as JSON; the inverse of ``parse_json``."""
     return msgspec.json.encode(tree)
 
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:
-    """Columns that the predicate speaks of, in order."""
+    """Return the columns of a predicate, in the order of their first occurrence."""
     names = (node.column for node in _nodes(tree) if not isinstance(node, And | Or | Not))
     return tuple(dict.fromkeys(names))
 
 
 def bind(tree: Predicate, columns: Mapping[str, str]) -> Predicate:
-    """The tree with columns as the table spells them and literals in their column's form.
+    """Return the tree with the table's column names and literals in their columns' JSON form.
 
     Args:
         tree: any tree.
         columns: the table's schema, column -> SQL type.
 
     Raises:
-        UsageError: an unknown column (names those there are), or a literal that the column's type
+        UsageError: an unknown column (names the known ones), or a literal that the column's type
             cannot hold exactly.
     """
     if isinstance(tree, And | Or):
@@ -172,7 +172,7 @@ def bind(tree: Predicate, columns: Mapping[str, str]) -> Predicate:
 
 
 def to_sql(tree: Predicate, columns: Mapping[str, str]) -> str:
-    """The tree as a DuckDB condition: names quoted, literals typed; holds nothing executable.
+    """Return the tree as a DuckDB condition: names quoted, literals typed, nothing executable.
 
     Raises UsageError as ``bind`` does.
     """
@@ -195,10 +195,10 @@ def _sql(tree: Predicate, columns: Mapping[str, str]) -> str:
 
 
 def opaque(name: str) -> str:
-    """The same value, of which DuckDB does not know bounds.
+    """Return an expression for the same value whose bounds DuckDB does not know.
 
-    Many writers leave NaN out of a Parquet file's bounds, and for DuckDB NaN is greater than every
-    number: measured with DuckDB 2.0, a filter misses NaN in files of pyarrow, also through
+    Many writers leave NaN out of the bounds in a Parquet file, and for DuckDB NaN is greater than
+    every number. Measured with DuckDB 2.0: a filter misses NaN in files of pyarrow, also through
     coalesce, arithmetic and nullif.
     """
     return f"(CASE WHEN {name} IS NULL THEN NULL ELSE {name} END)"
@@ -207,7 +207,7 @@ def opaque(name: str) -> str:
 def _in_sql(tree: In, name: str, kind: str) -> str:
     listed = ", ".join(literal_sql(kind, value) for value in tree.values)
     if len(tree.values) > _LONG:
-        # DuckDB compares every row with every literal of a list, and joins with a query.
+        # DuckDB compares every row with every literal of a list; with a subquery it joins.
         return f"({name} IN (SELECT unnest([{listed}])))"
     return f"({name} IN ({listed}))"
 
@@ -237,8 +237,8 @@ def _literal(name: str, sql_type: str, value: Scalar) -> Scalar:
     try:
         literal = canonical(normalise(sql_type), value)
         if isinstance(literal, float) and not math.isfinite(literal):
-            # JSON would make null of it, and a record that nobody can bind stays in the log.
-            raise ValueError(f"{value} is no finite number")
+            # In JSON it would become null, and a record that cannot be bound would stay in the log.
+            raise ValueError(f"{value} is not a finite number")
     except ValueError as error:
         raise UsageError(
             f"column {name!r} is {sql_type}: {error}",

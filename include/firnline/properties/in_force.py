@@ -1,7 +1,7 @@
-"""Which properties of a table are in force, and how long what began by older ones may go on.
+"""Determine the properties in force, and how long operations with older ones may still run.
 
-What decides about correctness or layout is said by the table (docs/format.md, "Properties");
-settings say what somebody wants it to be. Pure functions.
+The table itself states what affects correctness or layout (docs/format.md, "Properties"); settings
+only state what their author wants. Pure functions.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from firnline.units import format_duration, format_size
 _LOG = logging.getLogger(__name__)
 
 IDENTITY = ("primary_key", "version", "deleted")
-"""Which row of a key wins: nobody goes on whose settings say otherwise."""
+"""Properties that decide which row of a key wins: other settings for them are refused."""
 HARMLESS = frozenset({"sort_by", "statistics", "deletes"})
-"""What a scheduled run applies by itself: parts of before and after go together."""
+"""Properties that a scheduled run applies by itself: parts of before and after are compatible."""
 _TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
 _JSON = ("{", '"')
-"""First characters of JSON text. A column whose name begins so is written as JSON as well."""
+"""First characters of JSON text. A column whose name begins with one is written as JSON too."""
 FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(Properties))
-"""Names of all properties, as the settings spell them."""
+"""Names of all properties, as in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A property of which settings and table say different things."""
+    """A property that differs between the settings and the table."""
 
     name: str
     wanted: str
-    """By the settings, as text."""
+    """Value in the settings, as text."""
     table: str
 
     @property
@@ -50,7 +50,7 @@ class Difference:
 
 
 def from_settings(settings: TableSettings) -> Properties:
-    """Return the properties that a table gets by its settings."""
+    """Return the properties that a new table gets from its settings."""
     cluster = settings.cluster_by
     return Properties(
         append_ttl=settings.append.ttl,
@@ -74,7 +74,7 @@ def from_settings(settings: TableSettings) -> Properties:
 
 
 def _field_text(field: PartitionField | SortField) -> str:
-    """The short form; JSON for a column that it cannot hold."""
+    """Return the short form, or JSON for a column that the short form cannot hold."""
     plain: object = field.model_dump()
     if isinstance(plain, str) and not plain.startswith(_JSON):
         return plain
@@ -86,16 +86,16 @@ def _field(text: str) -> Any:  # noqa: ANN401 - what pydantic makes a field of
 
 
 def stated(settings: TableSettings) -> dict[str, Any]:
-    """Return the properties that settings name themselves: what they leave out, the table says."""
+    """Return the properties that are set in the settings; for the others the table's apply."""
     given = settings.model_fields_set
     names = {name for name in FIELDS if name in given}
-    names |= {"append.ttl"} if _says(settings, "append", "ttl") else set()
-    names |= {"cleanup.grace"} if _says(settings, "cleanup", "grace") else set()
+    names |= {"append.ttl"} if _is_set(settings, "append", "ttl") else set()
+    names |= {"cleanup.grace"} if _is_set(settings, "cleanup", "grace") else set()
     wanted = _plain(from_settings(settings))
     return {name: wanted[name] for name in FIELDS if name in names}
 
 
-def _says(settings: TableSettings, section: str, key: str) -> bool:
+def _is_set(settings: TableSettings, section: str, key: str) -> bool:
     given = settings.model_fields_set
     return section in given and key in getattr(settings, section).model_fields_set
 
@@ -106,7 +106,7 @@ def _plain(values: Properties) -> dict[str, Any]:
 
 
 def differences(settings: TableSettings, table: Properties) -> tuple[Difference, ...]:
-    """Return what the settings name otherwise than the table, in the order of the properties."""
+    """Return the properties that the settings set differently from the table, in their order."""
     has = _plain(table)
     return tuple(
         Difference(name, as_text(name, value), as_text(name, has[name]))
@@ -117,7 +117,7 @@ def differences(settings: TableSettings, table: Properties) -> tuple[Difference,
 
 def _same(name: str, wanted: Any, has: Any) -> bool:  # noqa: ANN401 - plain data
     if name == "statistics":
-        return set(wanted) <= set(has)  # the table has those of its key and layout besides
+        return set(wanted) <= set(has)  # the table also has those of its key and layout
     return bool(_plain_value(wanted) == _plain_value(has))
 
 
@@ -126,7 +126,7 @@ def _plain_value(value: Any) -> Any:  # noqa: ANN401 - plain data
 
 
 def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
-    """Return a property's value as the settings file would spell it; ``-`` for none."""
+    """Return a property's value as in a settings file; ``-`` for none."""
     if value is None or value in ([], ()):
         return "-"
     if name in _TIMES:
@@ -139,13 +139,14 @@ def as_text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
 
 
 def put_within(settings: TableSettings, said: int | None = None) -> int:
-    """Return for how long what was read may still be put into the log, ms: half of the grace.
+    """Return how long a log file that was read may still be published, ms: half of the grace.
 
-    Somebody else may have put it as well; it was folded and deleted later, and must not come back.
+    Another process may have published it too; if it was folded and deleted since, it must not
+    reappear.
 
     Args:
-        settings: whose grace counts where the table says none.
-        said: ``cleanup.grace`` as the table says it, ms.
+        settings: their grace counts if the table states none.
+        said: ``cleanup.grace`` of the table, ms.
     """
     return (settings.cleanup.grace if said is None else said) // 2
 
@@ -153,16 +154,16 @@ def put_within(settings: TableSettings, said: int | None = None) -> int:
 def in_force(
     settings: TableSettings, table: Properties | None, *, any_key: bool = False
 ) -> TableSettings:
-    """Return the settings with everything that the table says itself in place of theirs.
+    """Return the settings with the table's own properties in place of theirs.
 
     Args:
-        settings: what somebody wants.
+        settings: the caller's settings.
         table: the properties in force; None for a table that has none yet.
-        any_key: also where the settings name another key, which then counts for nothing.
+        any_key: accept settings with another key, which are overridden too.
 
     Raises:
         PropertiesDifferError: the settings name another key or version.
-        SettingsError: other settings do not go with the table's properties.
+        SettingsError: other settings are not compatible with the table's properties.
     """
     if table is None or table == from_settings(settings):
         return settings
@@ -193,7 +194,7 @@ def in_force(
         found.check_together()
     except (ValueError, ValidationError) as error:
         raise SettingsError(
-            f"the settings of table {settings.name} do not go with what the table says: {error}",
+            f"the settings of table {settings.name} contradict the table's properties: {error}",
             next_step="see `firnline properties`, and change the settings or apply them",
         ) from None
     return found
@@ -211,10 +212,10 @@ def _refuse_other_identity(settings: TableSettings, table: Properties) -> None:
 
 
 def current(records: Sequence[PropertiesRecord]) -> Properties | None:
-    """Return what is in force; None where the table says nothing.
+    """Return the properties in force; None if the table states none.
 
-    Of appends that began a table at once and disagree the one that was written first counts here;
-    before that matters, whoever commits first asks the table's birth record (docs/format.md).
+    If concurrent first appends of a table disagree, the earliest counts here. Before that matters,
+    the first committer reads the table's birth record (docs/format.md).
     """
     if not records:
         return None
@@ -223,13 +224,13 @@ def current(records: Sequence[PropertiesRecord]) -> Properties | None:
 
 
 def disagree(records: Sequence[PropertiesRecord]) -> bool:
-    """Return True if appends that began the table at once say different things."""
+    """Return True if concurrent first appends of the table state different properties."""
     return len({r.identity for r in records}) > 1 and not any(r.seq for r in records)
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long others may go on, in ms: what whoever deletes goes by."""
+    """The times to live of running operations, in ms, that deletions have to respect."""
 
     append_ttl: int
     commit_ttl: int
@@ -238,17 +239,17 @@ class Waits:
 
     @property
     def late_append(self) -> int:
-        """After this long a delete record hides no row of an append that began before it."""
+        """Time after which a delete record hides no row of an append that began before it, ms."""
         return self.append_ttl + self.grace
 
 
 def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: int) -> Waits:
-    """Return the longest times that anybody still under way may go by.
+    """Return the longest times to live that a running operation may have.
 
     Args:
-        records: of the snapshot.
-        settings: in force.
-        now_ms: wall clock; 0 where all count that ever were.
+        records: properties records of the snapshot.
+        settings: the settings in force.
+        now_ms: wall clock; 0 to include all earlier records.
     """
     found = [record.values for record in needed(records, now_ms)]
     return Waits(
@@ -260,7 +261,7 @@ def waits(records: Sequence[PropertiesRecord], settings: TableSettings, now_ms: 
 
 
 def lengthened(settings: TableSettings, others: Waits) -> TableSettings:
-    """Return settings whose times are those of whoever may be under way the longest."""
+    """Return the settings with the longest times to live of running operations."""
     values: dict[str, Any] = {
         "append": settings.append.model_copy(update={"ttl": others.append_ttl}),
         "commit_ttl": others.commit_ttl,
@@ -271,11 +272,11 @@ def lengthened(settings: TableSettings, others: Waits) -> TableSettings:
 
 
 def needed(records: Sequence[PropertiesRecord], now_ms: int) -> tuple[PropertiesRecord, ...]:
-    """Return the records in force and those that somebody under way may have begun by.
+    """Return the records in force and those that a running operation may have begun with.
 
-    Whoever goes by an older record began before the next one was visible. An append lands within
-    its ``append.ttl`` of that, a commit within ``commit_ttl``; what a reader listed, and who
-    publishes, has the grace besides (docs/guarantees.md, W4).
+    An operation with an older record began before the next one was visible. From then, an append
+    lands within its ``append.ttl``, a commit within ``commit_ttl``; readers and publishers have the
+    grace in addition (docs/guarantees.md, W4).
     """
     newest = max((record.seq for record in records), default=0)
     return tuple(
@@ -291,7 +292,7 @@ def _longest(record: PropertiesRecord) -> int:
 
 
 def _superseded_at(record: PropertiesRecord, records: Iterable[PropertiesRecord]) -> int:
-    """When the next one was visible to everybody, unix ms, by the store's clock if it is known."""
+    """Return when the next record was visible, unix ms, by the store's clock if that is known."""
     later = [r for r in records if r.seq > record.seq]
     after = min(later, key=lambda r: r.seq)
     return after.t if after.seen is None else after.seen

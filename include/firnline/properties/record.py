@@ -1,7 +1,7 @@
-"""What a table knows of itself: the record that holds its properties (docs/format.md).
+"""The log record that holds the properties of a table (docs/format.md).
 
 ``{"props":{"seq":…,"t":…,"seen":…,"values":{…}}}`` is an extension record. The one with the highest
-``seq`` is in force; older ones stay as long as somebody may be under way who began by them.
+``seq`` is in force; older ones are kept as long as an operation that began with them may run.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import msgspec
 
 
 class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How merges cluster rows: as ``cluster_by`` of the settings."""
+    """Clustering of rows by merges, as ``cluster_by`` of the settings."""
 
     columns: tuple[str, ...]
     method: str = "range"
     run_size: int | None = None
-    """Bytes; None: a multiple of the target size."""
+    """Bytes of a clustered run; None: a multiple of the target size."""
 
 
 class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that decides about correctness or layout; times in ms.
+    """The properties that affect correctness or layout; times in milliseconds.
 
-    A property that this version does not know is an error: nobody can say what it would decide.
+    A property that this version does not know is an error, since its effect is unknown.
     """
 
     append_ttl: int = msgspec.field(name="append.ttl")
@@ -36,30 +36,30 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     deleted: str | None = None
     deleted_keep: int | None = None
     partition_by: tuple[str, ...] = ()
-    """As JSON or in the short form of the settings."""
+    """Partition fields, as JSON or in the short form of the settings."""
     partition: str | None = None
     sort_by: tuple[str, ...] = ()
     cluster_by: Cluster | None = None
     deletes: str = "eager"
     statistics: tuple[str, ...] = ()
-    """Columns whose bounds stand in markers."""
+    """Columns with bounds in the markers."""
 
 
 class PropertiesRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Properties, and since when they are in force."""
+    """Properties, and the time since when they are in force."""
 
     seq: int
-    """Transaction that set them; 0: the first append of the table did."""
+    """Sequence number of the transaction that set them; 0 for the first append of the table."""
     t: int
-    """Of the log file that brought them, unix ms by its writer's clock."""
+    """Time of the log file that set them, unix milliseconds by its writer's clock."""
     values: Properties
     seen: int | None = None
-    """Last-modified time of the first log file with them, unix ms by the store's clock. None in
-    that log file itself, which cannot know it."""
+    """Last-modified time of the first log file with them, unix milliseconds by the store's clock.
+    None in that log file itself, which cannot contain it."""
 
     @property
     def identity(self) -> tuple[int, str]:
-        """What tells two records apart: appends that began a table at once may disagree."""
+        """Key that distinguishes records: concurrent first appends of a table may disagree."""
         return self.seq, "" if self.seq else msgspec.json.encode(self.values).decode()
 
 
@@ -71,20 +71,20 @@ _DECODE = msgspec.json.Decoder(_Line).decode
 
 
 def record_line(record: PropertiesRecord) -> bytes:
-    """Return the record as its line in a log file."""
+    """Return the record as a line of a log file."""
     return msgspec.json.encode(_Line(record))
 
 
 def parse_line(line: bytes) -> PropertiesRecord:
-    """Return the record of a line. Raises msgspec.MsgspecError."""
+    """Parse the line of a record. Raises msgspec.MsgspecError."""
     return _DECODE(line).props
 
 
 def union(records: Iterable[PropertiesRecord]) -> tuple[PropertiesRecord, ...]:
     """Return each record once, oldest first.
 
-    Of two copies that say since when a record is visible the later time counts: whoever waits by
-    it waits longer.
+    Of two copies with different ``seen`` the later one counts, so that waits are longer rather than
+    shorter.
     """
     found: dict[tuple[int, str], PropertiesRecord] = {}
     for record in records:

@@ -1,7 +1,7 @@
-"""The shape of a cron schedule, checked where the settings are read.
+"""Validate cron schedules when the settings are loaded.
 
-Airflow parses the schedule for good when it makes the DAG; a mistake found there is an import error
-of every table. Nothing but the standard library: this runs at every DAG parse.
+Airflow parses a schedule when it creates the DAG; an error found there is an import error of every
+table. Only the standard library is used: this runs at every DAG parse.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _ITEM = re.compile(
 
 
 def check_schedule(text: str) -> str:
-    """Accept a preset or five cron fields (minute hour day month weekday, UTC).
+    """Return ``text`` if it is a preset or five cron fields (minute hour day month weekday, UTC).
 
     Raises:
-        ValueError: anything else; names the field that is wrong.
+        ValueError: anything else; names the invalid field.
     """
     if text in PRESETS:
         return text
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise ValueError(
-            f"{text!r} is no schedule; write five cron fields such as '15 * * * *', "
+            f"{text!r} is not a schedule; write five cron fields such as '15 * * * *', "
             f"one of {', '.join(PRESETS)}, or null"
         )
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
         if not all(_item_fits(item, low, high, words) for item in part.lower().split(",")):
             raise ValueError(
-                f"{text!r} is no schedule: {part!r} does not fit {name}; "
+                f"{text!r} is not a schedule: {part!r} is not valid for {name}; "
                 f"write numbers from {low} to {high}, *, ranges, lists or steps"
             )
     return text

@@ -1,4 +1,4 @@
-"""How a table is laid out, in the terms of the settings: partition and sort fields."""
+"""Partition fields and sort fields of the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_column(name: str) -> str:
-    """A column name that SQL and a directory name can hold. Raises ValueError."""
+    """Return a column name that SQL and a directory name can hold. Raises ValueError for others."""
     if not name.strip() or _CONTROL.search(name) is not None:
         raise ValueError(f"{name!r} is not a column name; write the name as the schema has it")
     return name
@@ -52,7 +52,7 @@ class PartitionField(BaseModel):
 
     @property
     def label(self) -> str:
-        """What stands before ``=`` in the directory name, unquoted."""
+        """The part of the directory name before ``=``, unquoted."""
         return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class PartitionField(BaseModel):
 
     @model_serializer
     def _text(self) -> str | dict[str, object]:
-        """The short form, or a mapping for a column that the short form cannot hold."""
+        """Return the short form, or a mapping for a column that the short form cannot hold."""
         whole: dict[str, object] = {
             "transform": self.transform,
             "column": self.column,
@@ -77,10 +77,10 @@ class PartitionField(BaseModel):
 
 
 def parse_partition_field(text: str) -> dict[str, object]:
-    """Read ``carrier``, ``month(ts)`` or ``bucket(16, user)``.
+    """Parse ``carrier``, ``month(ts)`` or ``bucket(16, user)``.
 
     Raises:
-        ValueError: something else; says which transforms there are.
+        ValueError: anything else; names the allowed transforms.
     """
     if "(" not in text and ")" not in text:
         return {"column": text.strip()}
@@ -92,7 +92,7 @@ def parse_partition_field(text: str) -> dict[str, object]:
     name, number = match["name"].lower(), match["n"]
     allowed = ("identity", *TIME_TRANSFORMS, "bucket")
     if name not in allowed:
-        raise ValueError(f"{match['name']!r} is no transform; allowed are {', '.join(allowed)}")
+        raise ValueError(f"{match['name']!r} is not a transform; allowed are {', '.join(allowed)}")
     if (name == "bucket") != (number is not None):
         raise ValueError(f"{text!r} is not allowed; write bucket(16, column), and month(column)")
     field: dict[str, object] = {"transform": name, "column": match["column"].strip()}
@@ -133,7 +133,7 @@ class SortField(BaseModel):
 
     @model_serializer
     def _text(self) -> str | dict[str, object]:
-        # A column whose name ends in " desc" would be read back as another one.
+        # A column whose name ends in " desc" would be parsed as another one.
         if _ORDER.fullmatch(self.column) is None and self.column == self.column.strip():
             return str(self)
         return {"column": self.column, "descending": self.descending}

@@ -1,4 +1,4 @@
-"""The settings file ``tables.yaml``: ``defaults`` for all tables, and ``tables`` by name.
+"""Load the settings file ``tables.yaml``: ``defaults`` for all tables, and ``tables`` by name.
 
 Airflow reads it at every DAG parse: no network, no heavy import, and 1,000 tables within a second.
 """
@@ -48,22 +48,22 @@ __all__ = [
 ]
 
 _SHOWN = 20
-"""Mistakes listed one by one; more than that have one cause."""
+"""Errors listed at most; more than that have one cause."""
 _LONGEST = 400
-"""Characters of one mistake: what is wrong may be a text of megabytes."""
+"""Characters shown of one error: a wrong value may have megabytes."""
 _EXPANDED = ("root", "connection_id")
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one settings file says."""
+    """The content of a settings file."""
 
     path: Path
     tables: dict[str, TableSettings]
 
     def table(self, name: str) -> TableSettings:
-        """Settings of one table. Raises UsageError that names the tables there are."""
+        """Return the settings of one table. Raises UsageError, which names the known tables."""
         found = self.tables.get(name)
         if found is None:
             raise UsageError(
@@ -82,9 +82,9 @@ def _which(name: str, known: Iterable[str]) -> str:
 
 
 def settings_path() -> Path:
-    """Path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
+    """Return the path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
 
-    That is looked for beside the package, under $AIRFLOW_HOME and under the current folder.
+    The latter is searched beside the package, under $AIRFLOW_HOME and under the current folder.
     """
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
@@ -96,10 +96,10 @@ def settings_path() -> Path:
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Read and check a settings file; ``path`` defaults to ``settings_path()``.
+    """Load and validate a settings file; ``path`` defaults to ``settings_path()``.
 
     Raises:
-        SettingsError: lists every mistake with the file and the field's path in it.
+        SettingsError: lists every error with the file and the field's path in it.
     """
     where = settings_path() if path is None else path
     content = read_yaml(where)
@@ -107,7 +107,7 @@ def load_settings(path: Path | None = None) -> Settings:
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
     problems += [
-        f"{key}: is no setting; allowed are defaults and tables"
+        f"{key}: is not a setting; allowed are defaults and tables"
         for key in content
         if key not in ("defaults", "tables")
     ]
@@ -131,7 +131,7 @@ def _section(content: Mapping[Any, Any], key: str, problems: list[str]) -> dict[
 
 
 def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
-    """Mistakes of the defaults themselves, told once and not for every table."""
+    """Yield the errors of the defaults themselves, which are reported once, not for every table."""
     for key in ("name", "root"):
         if key in defaults:
             yield f"defaults.{key}: belongs to a table; move it there"
@@ -140,7 +140,7 @@ def _check_defaults(defaults: dict[Any, Any]) -> Iterator[str]:
         TableSettings.model_validate(_expanded({**own, "name": "x", "root": "memory://x"}))
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
-            # What two settings say together can be put right by a table; it is looked at there.
+            # A conflict of two settings may be resolved by a table, so it is checked there.
             together = mistake["type"] == "value_error" and isinstance(mistake["input"], dict)
             if not together:
                 yield _describe("defaults", mistake)
@@ -157,7 +157,7 @@ def _load_table(
 ) -> None:
     if not isinstance(name, str) or TABLE_NAME.fullmatch(name) is None:
         problems.append(
-            f"tables.{name}: is no table name; use letters, digits, '.', '_' and '-', "
+            f"tables.{name}: is not a table name; use letters, digits, '.', '_' and '-', "
             "in quotes when it could be a number or a date"
         )
     elif not isinstance(given, dict):
@@ -176,7 +176,7 @@ def _load_table(
 
 
 class _FieldError(Exception):
-    """Field and mistake, on the way to the list of problems."""
+    """An error of one field, which becomes an entry of the list of problems."""
 
 
 def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
@@ -193,7 +193,7 @@ def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of pydantic_core
-    """One line: the field's path in the file and what is allowed there."""
+    """Return a line with the field's path in the file and the allowed values."""
     path = where
     for step in mistake["loc"]:
         path += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -201,7 +201,7 @@ def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of
     if kind == "value_error":
         return f"{path}: {mistake['ctx']['error']}"
     if kind == "extra_forbidden":
-        return f"{path}: is no setting{_suggestion(mistake['loc'])}"
+        return f"{path}: is not a setting{_suggestion(mistake['loc'])}"
     if kind == "missing":
         return f"{path}: is missing"
     value = mistake["input"]
@@ -227,7 +227,7 @@ def _suggestion(loc: tuple[int | str, ...]) -> str:
 
 
 def _overlaps(tables: Iterable[TableSettings]) -> Iterator[str]:
-    """Tables whose roots are equal or nested: one would sweep the other's objects."""
+    """Yield errors for equal or nested roots: one table would sweep the objects of the other."""
     places = sorted((_place(table.root), table.name) for table in tables)
     above: list[tuple[tuple[str, ...], str]] = []
     for place, name in places:
@@ -257,10 +257,10 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
 
 
 def settings_for_root(url: str) -> TableSettings:
-    """Default settings for a table that is in no file; its name is the last part of the root.
+    """Return default settings for a table in no settings file, named by the end of its root.
 
     Raises:
-        UsageError: ``url`` is no root.
+        UsageError: ``url`` is not a root.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", url.rstrip("/").rpartition("/")[2])[:200]
     try:
@@ -274,10 +274,10 @@ def settings_for_root(url: str) -> TableSettings:
 
 
 def find_table(target: str, path: Path | None = None) -> TableSettings:
-    """Settings of what a command was given: a table's name, or a root URL.
+    """Return the settings of a table given by its name or its root URL.
 
-    A root that a table of the settings file has gets that table's settings; for any other root
-    the file need not exist.
+    If a table of the settings file has this root, its settings are returned. For a root URL the
+    file need not exist.
 
     Raises:
         UsageError, SettingsError: as ``load_settings``, ``Settings.table``, ``settings_for_root``.

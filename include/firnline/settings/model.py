@@ -1,6 +1,6 @@
 """Settings of one table: a frozen model. docs/settings.md is generated from it.
 
-``firnline.settings.load`` loads it; a mistake found here becomes one line of a SettingsError.
+``firnline.settings.load`` loads it; each error found here becomes a line of a SettingsError.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ UserName = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 def _check_root(url: str) -> str:
-    """A root URL without its trailing slash. Raises ValueError."""
+    """Return a root URL without its trailing slash. Raises ValueError."""
     if "@" in url.partition("://")[2].partition("/")[0]:
-        # Not repeated in the message: what stands before @ is a credential.
+        # The URL is not repeated in the message: it holds a credential before the @.
         raise ValueError("a root holds no credentials; use connection_id or the usual AWS chain")
     if "?" in url or "#" in url:
         raise ValueError(f"{url!r} has a query or fragment; write only scheme, bucket and prefix")
@@ -169,7 +169,7 @@ class TableSettings(Section):
         return self
 
     def check_together(self) -> None:
-        """Raise ValueError for settings that do not go together."""
+        """Raise ValueError for settings that contradict each other."""
         if self.partition is not None:
             compile_pattern(self.partition)
             if self.partition_by:
@@ -181,10 +181,10 @@ class TableSettings(Section):
         if self.approvers is not None:
             if not self.approvers:
                 raise ValueError(
-                    "approvers is empty, so nobody could approve anything; name somebody"
+                    "approvers is empty, so nobody could approve anything; name at least one user"
                 )
             if len(set(self.approvers)) < len(self.approvers):
-                raise ValueError("approvers names somebody twice; keep one")
+                raise ValueError("approvers names a user twice; keep one")
         self._check_cluster()
         if self.version is not None and not self.primary_key:
             raise ValueError("version needs a primary_key")
@@ -192,7 +192,7 @@ class TableSettings(Section):
             raise ValueError("version is a column of primary_key; name another column")
         self._check_deleted()
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
-            # An append or run within its time to live must never lose its parts to the sweep.
+            # The sweep must never delete parts of an append or run within its time to live.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
 
     def _check_cluster(self) -> None:
@@ -201,7 +201,7 @@ class TableSettings(Section):
             return
         _refuse_repeats("cluster_by", list(cluster.columns))
         if self.primary_key:
-            # Which row of a key wins follows from insertion order, in which groups are contiguous.
+            # The winning row of a key depends on insertion order, in which groups are contiguous.
             raise ValueError("cluster_by and primary_key exclude each other; keep one")
         bound, run = self.merge.max_bytes_per_run, cluster.run_bytes(self.merge.target_size)
         if bound is not None and bound < run:
@@ -227,23 +227,23 @@ class TableSettings(Section):
         ttl = self.ttl
         if ttl is not None and ttl.partition is None and ttl.column is None and not times:
             raise ValueError(
-                "ttl reads no time from these partitions; set ttl.partition or ttl.column, or "
+                "ttl finds no time in these partitions; set ttl.partition or ttl.column, or "
                 "partition_by year, month, day or hour of a column"
             )
 
     @property
     def merge_pool(self) -> str:
-        """Airflow pool (one slot) of everything that replaces parts."""
+        """Airflow pool (one slot) of all operations that replace parts."""
         return f"{self.name}.merge"
 
     @property
     def cleanup_pool(self) -> str:
-        """Airflow pool (one slot) of everything that deletes objects."""
+        """Airflow pool (one slot) of all operations that delete objects."""
         return f"{self.name}.cleanup"
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds stand in markers: of layout, key, TTL, and ``statistics``."""
+        """Columns with bounds in the markers: those of layout, key, TTL, and ``statistics``."""
         names = [f.column for f in self.partition_by] + [f.column for f in self.sort_by]
         names += self.cluster_by.columns if self.cluster_by is not None else ()
         names += [*self.primary_key, *(c for c in (self.version, self.deleted) if c)]
@@ -253,7 +253,7 @@ class TableSettings(Section):
 
     @property
     def asset_uri(self) -> str:
-        """URI of the Airflow asset that stands for the table."""
+        """URI of the Airflow asset of the table."""
         return self.root
 
 

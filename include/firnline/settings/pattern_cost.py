@@ -1,16 +1,16 @@
-"""How long a regular expression may take, judged before it meets a text.
+"""Estimate the worst-case running time of a regular expression from its structure.
 
-Python's ``re`` tries one way to match after the other. Where a repeated piece can read the same
-text in two ways, a text of thirty characters keeps it busy for hours (``(a+)+b``). So the
-expression is taken as an automaton, one state for each place that reads a character, and judged by
-how many ways through it one text can have:
+Python's ``re`` backtracks. Where a repeated group can match the same text in two ways, a text of
+thirty characters can take hours (``(a+)+b``). So the expression is converted to an automaton, with
+one state for each place that reads a character, and the number of paths of one text through it is
+estimated:
 
-* two ways to get from a state back to itself with the same characters: exponential, refused,
-* unbounded repeats behind each other that share characters and what stands between (``.*-.*``): a
-  power of the text's length for each pair; up to ``MAX_POWER`` is allowed.
+* two paths from a state back to itself with the same characters: exponential, refused,
+* consecutive unbounded repeats that share characters, also with the text between them
+  (``.*-.*``): one more power of the text's length for each pair; ``MAX_POWER`` is allowed.
 
-Repeats of distinct characters (``(?:[^/]+/)*``, ``[0-9]+-[0-9]+``) cost nothing of it. The
-judgement errs to the strict side only.
+Repeats of distinct characters (``(?:[^/]+/)*``, ``[0-9]+-[0-9]+``) are linear. The estimate errs
+to the strict side only.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from importlib import import_module
 from typing import Any
 
 MAX_LENGTH = 500
-"""Characters of an expression."""
+"""Characters of an expression at most."""
 MAX_POWER = 3
-"""Of a text of 1,000 characters, as long as keys get, this is seconds; one more is an hour."""
+"""Allowed power of the text's length. For 1,000 characters, the longest keys, it means seconds;
+one more means an hour."""
 _EXACT = 16
-"""A repeat of at most so many is taken as it stands, a longer one as if it had no end."""
+"""Upper limit of repeats that are modelled exactly; a longer one counts as unbounded."""
 _MAX_STATES = 250
 _MAX_LOOPS = 40
 _MAX_STEPS = 1_000
-"""Steps within one loop; two ways round are looked for among their pairs, a million."""
+"""Edges within one loop at most; all pairs of them are searched, so up to a million."""
 
 _PARSER: Any = import_module("re._parser")  # typeshed does not know it
 _SAMPLES = frozenset("09 5azAZmM_-/=.%~:+,\n\téßſK漢٣Ж")  # noqa: RUF001 - letters of several scripts
@@ -45,13 +46,13 @@ _REPEATS = {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}
 
 
 def refuse_slow(pattern: str) -> None:
-    """Refuse a regular expression that may take very long, or of which nobody can say.
+    """Refuse a regular expression that may take very long, or cannot be estimated.
 
     Args:
-        pattern: compiles.
+        pattern: a valid regular expression.
 
     Raises:
-        ValueError: says why, and what to write instead.
+        ValueError: states the reason and an alternative.
     """
     reason = _reason(pattern)
     if reason is not None:
@@ -71,23 +72,23 @@ def _reason(pattern: str) -> str | None:
 
 
 class _SlowError(Exception):
-    """Why it may take long."""
+    """The expression may take very long; the text states the reason."""
 
 
 class _NotJudgedError(Exception):
-    """What nobody can judge here."""
+    """The running time cannot be estimated; the text states the reason."""
 
 
 Ways = dict[int, int]
-"""State -> number of ways, 2 for any more."""
+"""State -> number of paths, 2 for two or more."""
 
 
 @dataclass
 class _Piece:
-    """A part of an expression as a part of the automaton."""
+    """The part of the automaton for a part of the expression."""
 
     empty: int = 1
-    """Ways to read nothing."""
+    """Number of ways to match the empty text."""
     first: Ways = field(default_factory=dict)
     last: Ways = field(default_factory=dict)
 
@@ -95,7 +96,7 @@ class _Piece:
 @dataclass
 class _Automaton:
     reads: list[frozenset[str]] = field(default_factory=list)
-    """State -> which of the sample characters it may read."""
+    """State -> the sample characters that it may read."""
     follow: dict[int, Ways] = field(default_factory=dict)
 
     def join(self, last: Ways, first: Ways) -> None:
@@ -110,7 +111,7 @@ def _add(into: Ways, more: Mapping[int, int], times: int = 1) -> None:
 
 
 class _Builder:
-    """Makes the automaton of a parsed expression."""
+    """Builds the automaton of a parsed expression."""
 
     def __init__(self, alphabet: Iterable[str], *, caseless: bool) -> None:
         self.automaton = _Automaton()
@@ -141,19 +142,19 @@ class _Builder:
         if name == "BRANCH":
             return self._either([self.sequence(each) for each in given[1]])
         if name in {"ASSERT", "ASSERT_NOT"}:
-            _judge(given[1], self.caseless)  # read apart from the rest, from where it stands
+            _judge(given[1], self.caseless)  # matched separately from the rest
             return _Piece()
         if name == "AT":
             return _Piece()
         if name in {"GROUPREF", "GROUPREF_EXISTS"}:
-            raise _NotJudgedError("refers back to a group, and nobody can say how long that takes")
+            raise _NotJudgedError("refers back to a group, so its running time cannot be estimated")
         return self._state(name, given)
 
     def _state(self, name: str, given: Any) -> _Piece:  # noqa: ANN401 - as above
         reads = frozenset(c for c in self.alphabet if self._reads(name, given, c))
         number = len(self.automaton.reads)
         if number >= _MAX_STATES:
-            raise _NotJudgedError("is too large to say how long it takes")
+            raise _NotJudgedError("is too large to estimate its running time")
         self.automaton.reads.append(reads)
         return _Piece(0, {number: 1}, {number: 1})
 
@@ -170,7 +171,7 @@ class _Builder:
         return whole
 
     def _repeat(self, least: int, most: int, body: Any) -> _Piece:  # noqa: ANN401 - as above
-        if most > _EXACT:  # copies up to the last, which is gone round
+        if most > _EXACT:  # copies of the body; the last one loops
             loop = self.sequence(body)
             self.automaton.join(loop.last, loop.first)
             loop.empty = min(2, loop.empty + (least == 0))
@@ -188,7 +189,7 @@ class _Builder:
 
 
 def _reads(name: str, given: Any, char: str) -> bool:  # noqa: ANN401 - of the private parser
-    """Return True if one character may be read."""
+    """Return True if an item may match the character."""
     if name == "ANY":
         return True
     if name == "NOT_LITERAL":
@@ -204,7 +205,7 @@ def _reads(name: str, given: Any, char: str) -> bool:  # noqa: ANN401 - of the p
         negated = str(given[0][0]) == "NEGATE"
         inside = any(_reads(str(code), each, char) for code, each in given[negated:])
         return inside != negated
-    raise _NotJudgedError("has something in it that is not known here")
+    raise _NotJudgedError("has an element that is unknown here")
 
 
 def _judge(parsed: Any, caseless: bool) -> str | None:  # noqa: ANN401 - as above
@@ -214,7 +215,7 @@ def _judge(parsed: Any, caseless: bool) -> str | None:  # noqa: ANN401 - as abov
     machine = builder.automaton
     loops = [c for c in _components(machine.follow) if _goes_round(machine.follow, c)]
     if len(loops) > _MAX_LOOPS:
-        raise _NotJudgedError("has too many repeats to say how long it takes")
+        raise _NotJudgedError("has too many repeats to estimate its running time")
     for loop in loops:
         if _two_ways_round(machine, loop):
             raise _SlowError(
@@ -224,14 +225,14 @@ def _judge(parsed: Any, caseless: bool) -> str | None:  # noqa: ANN401 - as abov
     power = _power(machine, loops)
     if power > MAX_POWER:
         raise _SlowError(
-            f"{power + 1} repeats without a bound can share the text among them in any way; write "
+            f"{power + 1} unbounded repeats can divide the text among them in any way; write "
             "[^/]* or \\d+ instead of .*"
         )
     return None
 
 
 def _alphabet(parsed: Any) -> frozenset[str]:  # noqa: ANN401 - as above
-    """Samples, and what the expression names with its neighbours."""
+    """Return sample characters: fixed ones, those in the expression, and their neighbours."""
     found = set(_SAMPLES)
     todo = [parsed]
     while todo:
@@ -248,12 +249,12 @@ def _goes_round(follow: Mapping[int, Ways], component: frozenset[int]) -> bool:
 
 
 def _two_ways_round(machine: _Automaton, loop: frozenset[int]) -> bool:
-    """Return True if one text leads from a state back to it in two ways."""
+    """Return True if one text leads from a state back to itself in two ways."""
     inside = {s: {t: w for t, w in machine.follow.get(s, {}).items() if t in loop} for s in loop}
     if any(ways > 1 for targets in inside.values() for ways in targets.values()):
         return True
     if sum(map(len, inside.values())) > _MAX_STEPS:
-        raise _NotJudgedError("is too large to say how long it takes")
+        raise _NotJudgedError("is too large to estimate its running time")
     pairs = {
         (one, two): {
             (to_one, to_two): 1
@@ -271,7 +272,7 @@ def _two_ways_round(machine: _Automaton, loop: frozenset[int]) -> bool:
 
 
 def _power(machine: _Automaton, loops: list[frozenset[int]]) -> int:
-    """Most loops behind each other, less one, where each can take over text of the one before."""
+    """Return the most consecutive loops, less one, where each can take text of the one before."""
     reads = [frozenset[str]().union(*(machine.reads[s] for s in loop)) for loop in loops]
     shares = {
         n: [m for m in range(len(loops)) if m != n and _shares(machine, loops, reads, n, m)]
@@ -294,7 +295,7 @@ def _shares(
     one: int,
     two: int,
 ) -> bool:
-    """Return True if a way from one loop to another reads only what both may read."""
+    """Return True if a path from one loop to another reads only characters that both may read."""
     both = reads[one] & reads[two]
     seen = set(loops[one])
     todo = list(seen)
@@ -309,7 +310,7 @@ def _shares(
 
 
 def _components(follow: Mapping[Any, Mapping[Any, int]]) -> list[frozenset[Any]]:
-    """Strongly connected components of a graph."""
+    """Return the strongly connected components of a graph."""
     order: list[Any] = []
     seen: set[Any] = set()
     for start in follow:
@@ -334,7 +335,7 @@ def _walk(
     seen: set[Any],
     done: list[Any],
 ) -> None:
-    """Depth first; states go to ``done`` once all behind them are there."""
+    """Append the states reachable from ``start`` to ``done``, depth first, in post-order."""
     if start in seen:
         return
     seen.add(start)

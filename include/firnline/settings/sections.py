@@ -21,7 +21,7 @@ Column = Annotated[str, AfterValidator(check_column)]
 
 
 class Section(BaseModel):
-    """Frozen, and a key it does not know is a mistake."""
+    """Base of the sections: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -116,9 +116,9 @@ class CheckpointSettings(Section):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression of the settings.
+    """Compile a regular expression of the settings.
 
-    Raises ValueError: it is none, or some name may keep it busy for hours.
+    Raises ValueError: it is invalid, or matching some name may take hours.
     """
     try:
         compiled = re.compile(pattern)
@@ -178,7 +178,7 @@ class TtlSettings(Section):
 
 
 def conf_text(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-    """YAML reads ``true`` and ``4`` as no strings; Spark wants their text."""
+    """Return a value as text: YAML reads ``true`` and ``4`` as other types, Spark needs strings."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -202,7 +202,7 @@ class SparkSettings(Section):
     def _check(self) -> SparkSettings:
         for key, value in self.conf.items():
             if not key.startswith("spark."):
-                raise ValueError(f"{key!r} is no Spark setting; its name must begin with 'spark.'")
+                raise ValueError(f"{key!r} is not a Spark setting; it must begin with 'spark.'")
             if is_credential(key, value):
                 raise ValueError(
                     f"{key!r} looks like a credential, and conf is passed in argument lists; "
@@ -234,7 +234,7 @@ class BloomFilterSettings(Section):
 
 
 def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file holds
-    """``false`` is none, ``true`` the defaults."""
+    """Convert ``false`` to no filters and ``true`` to the defaults."""
     if value is None or isinstance(value, dict | BloomFilterSettings):
         return value
     if isinstance(value, bool):
@@ -243,7 +243,7 @@ def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
 
 
 class MergeSettings(Section):
-    """Merging small parts into large sorted ones."""
+    """Merges of small parts into large sorted ones."""
 
     schedule: Schedule | None = Field(
         default="@hourly",
@@ -401,17 +401,17 @@ class ClusterSettings(Section):
         if len(self.columns) > most:
             raise ValueError(f"method {self.method} takes at most {most} columns")
         if self.method == "zorder" and len(self.columns) == 1:
-            raise ValueError("zorder needs at least 2 columns; for one it is range")
+            raise ValueError("zorder needs at least 2 columns; for one column use range")
         return self
 
     @property
     def mark(self) -> str:
-        """Names method and columns in 8 characters: what else was clustered is not by these."""
+        """Eight characters that identify method and columns, to tell other clusterings apart."""
         text = json.dumps([self.method, *self.columns])
         return f"{zlib.crc32(text.encode()):08x}"
 
     def run_bytes(self, target: int) -> int:
-        """Bytes up to which runs are merged.
+        """Return the bytes up to which runs are merged.
 
         Args:
             target: ``merge.target_size``, bytes.
@@ -439,7 +439,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-
 
 
 class RewriteSettings(Section):
-    """Rewriting partitions by a filter or a query."""
+    """Rewrites of partitions by a filter or a query."""
 
     max_removed_fraction: float = Field(
         default=0.5,

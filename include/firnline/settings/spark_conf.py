@@ -1,8 +1,8 @@
-"""Spark settings that suit our jobs, as plain text: spark-submit needs them before Python runs.
+"""Spark configuration of firnline's jobs, as text: spark-submit needs it before Python runs.
 
-The JVM of a firnline job only hands out work, all rows pass through DuckDB: so it compiles its code
-once and lightly. Measured (start of an application, CPU seconds): 10.5 with Spark's defaults, 5.7
-with these, 3.4 with a class archive as well (firnline.spark.archive).
+The JVM of a firnline job only schedules work and all rows pass through DuckDB, so only the fast
+first tier of the JIT compiler is used. Measured (start of an application, CPU seconds): 10.5 with
+Spark's defaults, 5.7 with these, 3.4 with a class archive as well (firnline.spark.archive).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MIB = 2**20
 _MEMORY_MARGIN = 1.3
-"""What a kernel may use, as a multiple of ``kernel_memory`` (firnline.kernel.merge)."""
+"""Memory limit of a kernel as a multiple of ``kernel_memory`` (firnline.kernel.merge)."""
 _LEAST_MARGIN = 64 * _MIB
-"""What a kernel may use beyond ``kernel_memory`` where that is more."""
+"""Bytes that a kernel may use beyond ``kernel_memory`` at least."""
 
 _DEFAULTS = {
     "spark.driver.extraJavaOptions": LIGHT_JVM,
     "spark.executor.extraJavaOptions": LIGHT_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Our queries are one row of JSON: generating and compiling code for them costs seconds.
+    # Queries return one row of JSON: generating and compiling code for them costs seconds.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -38,12 +38,12 @@ _DEFAULTS = {
 def with_defaults(
     conf: Mapping[str, str], kernel_memory: int | None = None, kernel_threads: int = 1
 ) -> dict[str, str]:
-    """The settings of a job: ours wherever ``conf`` does not say otherwise.
+    """Return the configuration of a job: ``conf``, completed with the defaults.
 
     Args:
-        conf: what the user set (``spark.conf`` of the table).
-        kernel_memory: bytes per kernel; sizes the part of an executor's memory that is not the
-            JVM's. Standalone clusters do not account for it, YARN and Kubernetes kill without it.
+        conf: the user's settings (``spark.conf`` of the table).
+        kernel_memory: bytes per kernel; determines the memory overhead of an executor. Standalone
+            clusters do not account for it; YARN and Kubernetes kill executors without it.
         kernel_threads: threads of one kernel; a task takes as many of Spark's cores.
     """
     wanted = dict(_DEFAULTS)
@@ -51,7 +51,7 @@ def with_defaults(
         wanted["spark.task.cpus"] = str(kernel_threads)
     archive = archive_path()
     if archive.exists() and " " not in str(archive):
-        # Quiet: Java tells whenever an archive does not fit it, and goes on.
+        # Logging is off: Java reports an archive that does not fit, and continues without it.
         wanted["spark.driver.extraJavaOptions"] += (
             f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
         )
@@ -75,21 +75,21 @@ _CREDENTIAL = re.compile(
     r"\w*secrets?|\w*passw(?:or)?d|\w*passphrase|pwd|pass|sas|creds?|\w*credentials?|\w*tokens?"
     rf"|api_?key|(?:{_OWNED_KEYS})_?keys?|connection_string|conn_str|dsn|airflow_conn"
 )
-"""Names of what opens something, in words joined by ``_``."""
+"""Names of credentials, in words joined by ``_``."""
 _ABOUT_IT = re.compile(
     r"\w*providers?|class|impl|\w*file|\w*path|location|dir|folder|type|enabled|length|size|bits"
     r"|endpoint|ur[il]|interval|ratio|wait|ttl|expiration|duration|algorithm|ref|retriever"
 )
-"""Behind such a name: where it lies, what finds it or how long it is, not the thing itself."""
+"""Words behind such a name that make it a path, a provider or a length, not a credential."""
 _AZURE = re.compile(r"fs\.azure\.(account\.key|sas(?!\.token\.provider))\.", re.ASCII)
-"""What follows is the name of an account or container and says nothing."""
+"""Prefix of credentials on Azure; the rest is the name of an account or container."""
 _AZURE_ACCOUNT = re.compile(r"\.[^.]+\.(?:blob|dfs)\..+$")
 _BUCKET = re.compile(r"(fs\.s3a)\.bucket\.[^.]+(?=\.)")
 _NAMED_SECRETS = re.compile(r"spark\.kubernetes\.(?:driver|executor)\.(?:secrets|secretKeyRef)\.")
-"""Which of the cluster's secrets to give to a pod: the way that they should take."""
+"""Settings that name Kubernetes secrets for a pod, which is the recommended way."""
 _ENVIRONMENT = re.compile(r"spark\.(?:executorEnv|yarn\.appMasterEnv|kubernetes\.driverEnv)\.")
 _PATHS = {"GOOGLE_APPLICATION_CREDENTIALS", "PWD", "OLDPWD"}
-"""Variables that hold a path, whatever they are called."""
+"""Variables that hold a path in spite of their names."""
 _VALUE = re.compile(
     r"://[^/\s@]*:[^/\s@]+@|-----BEGIN |AccountKey=|SharedAccessSignature=|[?&]sig=", re.IGNORECASE
 )
@@ -99,14 +99,14 @@ _JAVA_OPTION = re.compile(r"-D([^\s=]+)=")
 def is_credential(name: str, value: str) -> bool:
     """Return True if a Spark setting seems to hold a credential of a store, a database or Spark.
 
-    Goes by the words of the name: those of Hadoop's connectors (S3A, Azure, Google), of Spark and
-    of environment variables (``spark.executorEnv.DB_PWD``). Names of classes, providers, files and
-    Kubernetes' own secrets are none. In the value it knows a URL with a password, a private key, an
-    Azure connection string, and Java options (``-Dname=value``).
+    Judges by the words of the name: those of Hadoop's connectors (S3A, Azure, Google), of Spark
+    and of environment variables (``spark.executorEnv.DB_PWD``). Names of classes, providers, files
+    and Kubernetes secrets are not credentials. A value with a URL with a password, a private key,
+    an Azure connection string or such a Java option (``-Dname=value``) is one.
 
     Args:
-        name: the setting's, from ``spark.`` on, or a Java system property's.
-        value: what it is set to.
+        name: of the setting, from ``spark.`` on, or of a Java system property.
+        value: of the setting.
     """
     if _VALUE.search(value) or any(is_credential(n, "") for n in _JAVA_OPTION.findall(value)):
         return True
@@ -127,7 +127,7 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def archive_path() -> Path:
-    """Where the class archive is, if it has been made: a folder that nobody else can write to.
+    """Return the path of the class archive, in a folder that only this user can write to.
 
     ``$FIRNLINE_CACHE``, else ``firnline`` in the user's cache folder.
     """
@@ -140,7 +140,7 @@ def archive_path() -> Path:
 
 @lru_cache(maxsize=8)
 def _installation(java: str | None) -> str:
-    """Names one Java and one pyspark: Java leaves an archive of any other unused."""
+    """Return an id of this Java and pyspark: Java ignores an archive of any other."""
     try:
         found = distribution("pyspark")
         jars = Path(str(found.locate_file("pyspark/jars")))

@@ -1,4 +1,4 @@
-"""The text of a settings file: YAML to plain values, environment variables, defaults."""
+"""Read a settings file: YAML to plain values, environment variables, defaults."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import yaml
 from firnline.errors import SettingsError
 
 MAX_BYTES = 8 * 2**20
-"""A thousand tables take about 300 KB; what is far larger is not a settings file."""
+"""Bytes of a settings file at most; a thousand tables take about 300 KB."""
 
 MAX_DEPTH = 50
-"""Levels; the deepest setting is on the sixth."""
+"""Nested levels at most; the deepest setting is on the sixth."""
 
 MAX_VALUES = 200_000
-"""Values, those that aliases repeat counted each time; a thousand tables have about 20,000."""
+"""Values at most, repeated aliases included; a thousand tables have about 20,000."""
 
 MAX_NUMBER = 100
-"""Characters of a number. YAML 1.1 reads 1:30:00 as a number too, in quadratic time."""
+"""Characters of a number at most. YAML 1.1 also parses 1:30:00 as one, in quadratic time."""
 
 # The C parser is ten times faster, and Airflow reads the file at every DAG parse.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -32,18 +32,18 @@ _EXCLUSIVE = (("partition", "partition_by"),)
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
-    """Safe types only; a key that is written twice is a mistake; no merge keys.
+    """Loads safe types only; refuses duplicate keys and merge keys.
 
-    Merge keys (``<<``) copy what they name, so a few lines of them fill any memory, and
-    ``defaults`` does what they are used for. Plain aliases share and cost nothing.
+    Merge keys (``<<``) copy mappings, so a few lines of them could fill any memory; ``defaults``
+    serves their purpose. Plain aliases are shared and cost nothing.
     """
 
     depth = 0
     values = 0
 
     def descend_resolver(self, current_node: object, current_index: object) -> None:
-        # Called for every node on the way down. The C parser recurses without looking at its
-        # stack: a hundred thousand brackets end the process.
+        # Called for every node on the way down. The C parser recurses without a check of its
+        # stack: a hundred thousand brackets crash the process.
         self.depth += 1
         self.values += 1
         if self.depth > MAX_DEPTH:
@@ -88,10 +88,11 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base is chosen at run time
 
 
 def read_yaml(path: Path) -> dict[Any, Any]:
-    """The mapping a settings file holds.
+    """Return the mapping in a settings file.
 
     Raises:
-        SettingsError: not there, not readable, too large, not YAML (names the line), no mapping.
+        SettingsError: the file is missing, unreadable, too large, not YAML (names the line), or not
+            a mapping.
     """
     try:
         with path.open("rb") as file:
@@ -126,10 +127,10 @@ _TOO_MANY = f"it holds more than {MAX_VALUES:,} values"
 
 
 def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Values and levels of what was read, each alias counted as what it stands for.
+    """Count values and levels, with every alias counted as its target.
 
-    A few lines of aliases of aliases stand for more than any memory holds; they cost nothing
-    until somebody copies, compares or prints them. An alias may also stand for what holds it.
+    A few lines of nested aliases can expand to more than any memory holds, when they are copied,
+    compared or printed. An alias may also refer to a mapping or list that contains it.
     """
     if depth > MAX_DEPTH:
         raise yaml.constructor.ConstructorError(problem=_TOO_DEEP)
@@ -165,10 +166,10 @@ def _reason(error: Exception) -> str:
 
 
 def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Replace ``${VAR}`` and ``${VAR:-default}``; an empty variable counts as not set.
+    """Replace ``${VAR}`` and ``${VAR:-default}``; an empty variable counts as unset.
 
     Raises:
-        ValueError: a variable without a default is not set, or ``${`` is not closed.
+        ValueError: a variable without a default is unset, or ``${`` is not closed.
     """
     values = os.environ if environ is None else environ
 
@@ -182,14 +183,14 @@ def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
         return value
 
     if "${" in _VARIABLE.sub("", text):
-        raise ValueError(f"{text!r} has a '${{' that is no variable; write ${{NAME}}")
+        raise ValueError(f"{text!r} has a '${{' that is not a variable; write ${{NAME}}")
     return _VARIABLE.sub(replace, text)
 
 
 def with_defaults(table: Mapping[Any, Any], defaults: Mapping[Any, Any]) -> dict[Any, Any]:
-    """``table`` over ``defaults``: sections are merged, everything else is replaced whole.
+    """Return ``table`` completed with ``defaults``: sections are merged, other values replaced.
 
-    Of two settings that exclude each other the table's own wins over the other of the defaults.
+    Of two settings that exclude each other the table's own wins over that of the defaults.
     """
     hidden = {
         other

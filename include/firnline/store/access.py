@@ -1,4 +1,4 @@
-"""How to reach a store: endpoint and credentials, as plain data that travels to Spark executors."""
+"""Endpoint and credentials of a store, as plain data that can be sent to Spark executors."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from urllib.parse import urlsplit
 from firnline.errors import StoreAccessError
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z](?:[A-Za-z0-9-]{0,62})\.?")
-"""A host name; its last label begins with a letter, else it is read as an address."""
+"""A host name; its last label begins with a letter, else it would be an address."""
 
 Addressing = Literal["auto", "path", "virtual"]
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """A recipe for reaching an S3 store; ``gs://`` and ``az://`` use their own default chains.
+    """Endpoint and credentials of an S3 store; ``gs://`` and ``az://`` use their default chains.
 
-    Without keys the usual AWS chain is asked each time credentials run out (environment, profile,
-    container, instance role), on the machine that opens the store. ``repr`` shows no secret;
-    ``to_json`` holds them all and belongs into no argument list, log or exception.
+    Without keys the AWS credential chain (environment, profile, container, instance role) supplies
+    them and renews them, on the machine that opens the store. ``repr`` shows no secret; ``to_json``
+    contains all of them and must not get into an argument list, log or exception.
 
     Raises:
-        StoreAccessError: half a key pair, or a value that cannot be.
+        StoreAccessError: half a key pair, or an invalid value.
     """
 
     endpoint: str | None = None
@@ -38,15 +38,15 @@ class StoreAccess:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     addressing: Addressing = "auto"
-    """Where the bucket's name goes. auto: into the path for an own endpoint, else into the host."""
+    """Place of the bucket's name in URLs. auto: the path for a custom endpoint, else the host."""
     allow_http: bool | None = None
-    """None: as the endpoint's URL says."""
+    """Allow unencrypted requests. None: if the endpoint's URL is http."""
     profile: str | None = None
     """Profile of the AWS configuration files; None: the chain's own choice."""
     role_arn: str | None = None
     """Role to assume with the credentials above."""
     external_id: str | None = field(default=None, repr=False)
-    """Condition of that role's trust policy."""
+    """External id that the role's trust policy requires."""
 
     def __post_init__(self) -> None:
         if (self.access_key is None) != (self.secret_key is None):
@@ -58,47 +58,47 @@ class StoreAccess:
             _check_endpoint(self.endpoint, self.addressing)
         if self.addressing not in ("auto", "path", "virtual"):
             raise StoreAccessError(
-                f"{self.addressing!r} is no way to address a bucket",
+                f"{self.addressing!r} is not a way to address a bucket",
                 next_step="use auto, path or virtual",
             )
 
     @property
     def http_allowed(self) -> bool:
-        """Whether requests may go unencrypted."""
+        """True if unencrypted requests are allowed."""
         if self.allow_http is not None:
             return self.allow_http
         return self.endpoint is not None and self.endpoint.startswith("http://")
 
     @property
     def path_style(self) -> bool:
-        """Whether the bucket's name goes into the path."""
+        """True if the bucket's name is part of the path."""
         if self.addressing == "auto":
             return self.endpoint is not None
         return self.addressing == "path"
 
     def to_json(self) -> str:
-        """All of it, secrets too: hand it to a process, never to its argument list."""
+        """Return everything as JSON, secrets included: never pass it in an argument list."""
         return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
 
     @classmethod
     def from_json(cls, text: str) -> StoreAccess:
-        """Inverse of ``to_json``. Raises StoreAccessError."""
+        """Parse the result of ``to_json``. Raises StoreAccessError."""
         try:
             values = json.loads(text)
             return cls(**values)
         except (ValueError, TypeError):
             known = ", ".join(item.name for item in fields(cls))
             raise StoreAccessError(
-                "the description of the store's access does not parse",
-                next_step=f"pass what StoreAccess.to_json gave (an object of {known})",
+                "the description of the store's access cannot be parsed",
+                next_step=f"pass the result of StoreAccess.to_json (an object of {known})",
             ) from None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> StoreAccess:
-        """What the AWS environment variables say; everything else is left to the chain."""
+        """Return the access in the AWS environment variables; the chain supplies the rest."""
         env = os.environ if environ is None else environ
         key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
-        # Half a pair is no credential for the chain either: it looks further.
+        # Half a key pair is ignored, as the chain does.
         both = bool(key and secret)
         return cls(
             endpoint=_endpoint(env),
@@ -116,9 +116,9 @@ class StoreAccess:
         extra: Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> StoreAccess:
-        """Login, password and extra of an Airflow connection of type ``aws``.
+        """Return the access of an Airflow connection of type ``aws``: login, password and extra.
 
-        Reads what Airflow's own hook reads: keys (also in extra), ``aws_session_token``,
+        Reads the same fields as Airflow's hook: keys (also in extra), ``aws_session_token``,
         ``profile_name``, ``role_arn`` and ``assume_role_kwargs.ExternalId``, ``region_name``,
         ``endpoint_url`` (also under ``service_config.s3``), ``config_kwargs.s3.addressing_style``.
         Endpoint and region fall back to the environment, as boto3 does.
@@ -143,7 +143,7 @@ class StoreAccess:
 
 
 def _check_endpoint(url: str, addressing: str) -> None:
-    """Obstore takes anything here and its Rust half panics at the first request."""
+    """Refuse an invalid endpoint, on which obstore's Rust code would panic at the first request."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -151,7 +151,7 @@ def _check_endpoint(url: str, addressing: str) -> None:
         host = ""
     ok = url.startswith(("http://", "https://")) and (_HOST.fullmatch(host) or _is_address(host))
     if not ok or "@" in url or "?" in url or "#" in url:
-        # Not repeated when there could be a password in it.
+        # The URL is not repeated if it could contain a password.
         shown = "" if "@" in url else f" {url!r}"
         raise StoreAccessError(
             f"the store's endpoint{shown} is not a URL of a host",

@@ -1,8 +1,8 @@
-"""What the rest of firnline knows of an object store.
+"""The object store interface of firnline.
 
 Keys are full keys in the bucket (for ``file://`` tables: relative to the table's parent folder).
 Every method is synchronous: a simulation switches actors at each call. Implementations count their
-requests in ``counters`` and raise only the ``StoreError`` tree.
+requests in ``counters`` and raise only ``StoreError`` and its subclasses.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class ObjectMeta:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The answer for one key of a batch delete."""
+    """The result for one key of a batch delete."""
 
     key: str
     error: StoreError | None = None
-    """None when the object is confirmed gone (not found counts as gone)."""
+    """None when the object is confirmed deleted (not found counts as deleted)."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """Requests and bytes of one store object, as the store would bill them."""
+    """Requests and bytes of one Store object, as the store would bill them."""
 
     get: int = 0
     put: int = 0
@@ -54,7 +54,7 @@ class Counters:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def add(self, other: dict[str, int]) -> None:
-        """Add what another store object counted (a Spark task's, say)."""
+        """Add the counts of another Store object, such as that of a Spark task."""
         for name, count in other.items():
             setattr(self, name, getattr(self, name) + count)
 
@@ -66,10 +66,10 @@ class Store(Protocol):
     def counters(self) -> Counters: ...
 
     def put_new(self, key: str, data: bytes) -> None:
-        """Create-only put, one request, never multipart.
+        """Put an object create-only, with one request, never multipart.
 
         Raises:
-            ObjectExistsError: something is there; possibly our own bytes of a lost answer.
+            ObjectExistsError: an object exists; possibly that of an earlier attempt of this call.
             OutcomeUnknownError: no answer after every retry.
         """
         ...
@@ -81,41 +81,41 @@ class Store(Protocol):
     def copy(self, source: str, key: str) -> None:
         """Copy an object to a fresh name within the store; no byte passes this machine.
 
-        Counted as a put. Raises ObjectNotFoundError for a source that is not there.
+        Counted as a put. Raises ObjectNotFoundError when the source does not exist.
         """
         ...
 
     def get(self, key: str) -> bytes:
-        """The whole object. Raises ObjectNotFoundError."""
+        """Return the whole object. Raises ObjectNotFoundError."""
         ...
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from ``start``; shorter at the end of the object."""
+        """Return at most ``length`` bytes from ``start``; fewer at the end of the object."""
         ...
 
     def get_file(self, key: str, path: Path) -> int:
-        """Stream the object into a local file with one GET; returns its bytes."""
+        """Stream the object into a local file with one GET; returns its size in bytes."""
         ...
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Whole objects, concurrently (bounded), in no particular order; None when not found."""
+        """Yield whole objects, fetched concurrently (bounded), in any order; None if not found."""
         ...
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
-        """The first ``length`` bytes of each object, concurrently (bounded), in no order."""
+        """Yield the first ``length`` bytes of each object, as ``get_many``."""
         ...
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        """Objects whose key begins with ``prefix`` (ending in ``/``), sorted by key.
+        """Yield the objects whose key begins with ``prefix`` (ending in ``/``), sorted by key.
 
         ``start_after``: only keys greater than this one.
         """
         ...
 
     def head(self, key: str) -> ObjectMeta:
-        """Size and time of one object. Raises ObjectNotFoundError."""
+        """Return size and time of one object. Raises ObjectNotFoundError."""
         ...
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
-        """Batch delete (1,000 keys a request where the store can), one answer per key."""
+        """Delete in batches (of 1,000 keys where the store can); yields one result per key."""
         ...

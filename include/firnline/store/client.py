@@ -1,7 +1,7 @@
-"""The Store over obstore: ``s3://``, ``gs://``, ``az://``, ``file://`` and ``memory://``.
+"""A Store on obstore: ``s3://``, ``gs://``, ``az://``, ``file://`` and ``memory://``.
 
-Safe to use from several threads. A process forked after the first request cannot use any store
-(obstore's own threads do not survive) and is told so.
+It is thread-safe. A process forked after the first request cannot use any store, since obstore's
+threads do not survive a fork; its requests raise an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from obstore import GetResult
 
 PART_BYTES = 16 * 2**20
-"""A file above this is uploaded in parts of this size."""
+"""Bytes of an upload part; a larger file is uploaded in several."""
 _MAX_PARTS = 10_000
 
 
@@ -37,18 +37,18 @@ def open_store(
     clock: Clock | None = None,
     retry: RetryPolicy | None = None,
 ) -> ObjectClient:
-    """The store that holds the table at ``root``; sends no request.
+    """Open the store that holds the table at ``root``; sends no request.
 
-    Keys are those of the bucket; for ``file://`` they are relative to the table's parent folder.
+    Keys are relative to the bucket; for ``file://`` to the table's parent folder.
 
     Args:
         root: root URL of a table.
-        access: how to reach an S3 store; None: what the environment and the AWS chain say.
+        access: endpoint and credentials of an S3 store; None: environment and AWS chain.
         clock: for the waits between retries.
-        retry: how long to go on; None: RetryPolicy's defaults.
+        retry: bounds of retries; None: RetryPolicy's defaults.
 
     Raises:
-        UsageError: ``root`` is none.
+        UsageError: ``root`` is not a root URL.
         StoreAccessError: no credentials, or no permission on the folder.
     """
     parsed, timer = Root.parse(root), clock or SystemClock()
@@ -67,16 +67,16 @@ class ObjectClient:
 
     @property
     def where(self) -> str:
-        """Bucket and endpoint, or folder; two stores of one name hold the same objects."""
+        """Bucket and endpoint, or folder; stores with the same name hold the same objects."""
         return self._requests.backend.where
 
     @property
     def counters(self) -> Counters:
-        """Requests really sent, repeated ones included."""
+        """Counts of the requests sent, retries included."""
         return self._requests.counters
 
     def put_new(self, key: str, data: bytes) -> None:
-        """Create-only put, one request; see ``Store.put_new`` and ``firnline.store.create``."""
+        """Put an object create-only; see ``Store.put_new`` and ``firnline.store.create``."""
         failures: list[Failure] = []
 
         def put() -> None:
@@ -87,8 +87,8 @@ class ObjectClient:
         try:
             self._requests.run("PUT", key, put, failures=failures)
         except StoreError as error:
-            # Whatever came last: an attempt that reached the store and failed without a clear
-            # answer may have had its effect.
+            # Whatever the last failure is: an earlier attempt that reached the store and failed
+            # without a clear answer may have taken effect.
             unclear = [f for f in failures if f.kind == "transient" and not f.unsent]
             if not unclear or failures[-1].kind == "exists":
                 raise
@@ -114,8 +114,8 @@ class ObjectClient:
     def _put_whole(self, key: str, data: bytes) -> None:
         def put() -> None:
             self._requests.count(put=1, bytes_out=len(data))
-            # Not create-only: the name is fresh, so repeating it after a lost answer stores the
-            # same bytes again, and nothing has to be read back.
+            # Not create-only: the name is fresh, so a retry after a lost answer stores the same
+            # bytes again, and nothing has to be read back.
             store = self._requests.writable(key)
             obstore.put(store, key, data, mode="overwrite", use_multipart=False)
 
@@ -125,8 +125,8 @@ class ObjectClient:
         part = max(PART_BYTES, math.ceil(size / _MAX_PARTS))
 
         def put() -> None:
-            # One request begins the upload and one completes it. What obstore repeats of itself
-            # is not seen here.
+            # One request begins the upload and one completes it. Retries by obstore itself are
+            # not counted.
             self._requests.count(put=2 + math.ceil(size / part), bytes_out=size)
             store = self._requests.writable(key, upload=True)
             obstore.put(store, key, path, use_multipart=True, chunk_size=part, max_concurrency=4)
@@ -134,8 +134,8 @@ class ObjectClient:
         try:
             self._requests.run("PUT", key, put, attempts=1)
         except StoreError:
-            # When the answer to the completion is lost, its repetition finds no such upload. The
-            # name is fresh and an upload is atomic, so an object of this size is ours.
+            # When the answer to the completion is lost, its retry finds no such upload. The name
+            # is fresh and an upload is atomic, so an object of this size is this one.
             if not self._is_there(key, size):
                 raise
 
@@ -143,20 +143,20 @@ class ObjectClient:
         try:
             return self.head(key).size == size
         except StoreError:
-            return False  # what failed first says more, and the caller raises it
+            return False  # the caller raises the first error, which says more
 
     def copy(self, source: str, key: str) -> None:
-        """Copy within the store; the name is fresh, so it may be repeated. See ``Store.copy``."""
+        """Copy within the store; the name is fresh, so retries are safe. See ``Store.copy``."""
 
         def copy() -> None:
             self._requests.count(put=1)
             obstore.copy(self._requests.readable(source, key), source, key, overwrite=True)
 
-        # A copy whose source is missing is no missing bucket: a GET's failure says it right.
+        # As GET, so that a missing source is not reported as a missing bucket.
         self._requests.run("GET", source, copy)
 
     def get(self, key: str) -> bytes:
-        """The whole object, checked against the size that the store states."""
+        """Return the whole object, checked against the size that the store states."""
 
         def get() -> bytes:
             self._requests.count(get=1)
@@ -166,7 +166,7 @@ class ObjectClient:
         return self._requests.run("GET", key, get)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from ``start``; empty when that is behind the end."""
+        """Return at most ``length`` bytes from ``start``; none when that is behind the end."""
         if length <= 0:
             return b""
 
@@ -191,7 +191,7 @@ class ObjectClient:
         return body
 
     def get_file(self, key: str, path: Path) -> int:
-        """Stream the object into ``path`` with one GET; nothing is left there on failure.
+        """Stream the object into ``path`` with one GET; on failure the file is removed.
 
         Raises:
             ScratchFullError: the local disk is full.
@@ -212,11 +212,11 @@ class ObjectClient:
             raise
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Whole objects, fetched ahead within bounds; None where there is none."""
+        """Yield whole objects, prefetched within bounds; None for a missing one."""
         return transfer.each(keys, lambda key: (key, self._or_none(key, None)))
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
-        """The first ``length`` bytes of each object, as ``get_many``."""
+        """Yield the first ``length`` bytes of each object, as ``get_many``."""
         return transfer.each(keys, lambda key: (key, self._or_none(key, length)))
 
     def _or_none(self, key: str, length: int | None) -> bytes | None:
@@ -226,11 +226,11 @@ class ObjectClient:
             return None
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        """Objects under ``prefix``, sorted by key."""
+        """Yield the objects under ``prefix``, sorted by key."""
         return listing.in_order(self._requests, prefix, start_after)
 
     def head(self, key: str) -> ObjectMeta:
-        """Size and time of one object."""
+        """Return size and time of one object."""
 
         def head() -> ObjectMeta:
             self._requests.count(head=1)
@@ -239,7 +239,7 @@ class ObjectClient:
         return self._requests.run("HEAD", key, head)
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
-        """Delete in batches; nothing is sent before the first answer is asked for."""
+        """Delete in batches; nothing is sent before the first result is taken."""
         return deletion.delete_many(self._requests, keys)
 
 

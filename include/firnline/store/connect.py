@@ -1,8 +1,8 @@
-"""Makes the obstore object behind a root: which class, which credentials, which time-outs.
+"""Open the obstore object of a root: its class, credentials and timeouts.
 
-obstore reads ``AWS_*`` variables of its own accord, so that a stray AWS_SESSION_TOKEN or
-AWS_CONDITIONAL_PUT would reach a store that was given explicit access. Hence credentials always
-come through a provider, and whatever a variable could change that matters is stated.
+obstore reads ``AWS_*`` variables by itself, so a stray AWS_SESSION_TOKEN or AWS_CONDITIONAL_PUT
+would affect a store with explicit access. So credentials always come from a provider, and every
+relevant option is set explicitly.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
 READ_TIMEOUT = timedelta(seconds=30)
-"""Longest silence in an answer; a slow but living transfer goes on."""
+"""Longest pause within an answer; a slow transfer goes on."""
 REQUEST_TIMEOUT = timedelta(minutes=15)
-"""One request, body included: 5 GB at 6 MB/s."""
+"""Longest duration of a request with its body: 5 GB at 6 MB/s."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _DEFAULT_REGION = "us-east-1"
@@ -44,19 +44,19 @@ class Backend:
 
     scheme: str
     where: str
-    """For messages: ``s3://bucket at http://host``."""
+    """Location for messages: ``s3://bucket at http://host``."""
     small: obstore.store.ObjectStore | None
-    """For everything but uploads; obstore's own retries are off. None: the folder is not there."""
+    """For all requests but uploads, without obstore's own retries. None: the folder is missing."""
     upload: obstore.store.ObjectStore | None
-    """For uploads: obstore itself repeats a part that failed, so that one lost part of a
+    """For uploads: obstore itself retries a failed part, so that one lost part of a
     large file does not send the whole file again."""
 
 
 def open_backend(root: Root, access: StoreAccess | None) -> Backend:
-    """The store behind ``root``; no request is sent, but the AWS chain may ask for credentials.
+    """Open the store of ``root``; sends no request, but the AWS chain may request credentials.
 
     Raises:
-        StoreAccessError: no credentials, or settings that cannot be.
+        StoreAccessError: there are no credentials, or the settings are invalid.
     """
     where = f"{root.scheme}://{root.bucket}"
     if root.scheme == "file":
@@ -86,12 +86,12 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
 
 
 def open_folder(folder: str, *, create: bool) -> Backend:
-    """A local folder; ``create`` makes it. Raises StoreAccessError when that is not possible."""
+    """Open a local folder; with ``create``, create it. Raises StoreAccessError when it cannot."""
     where = f"file://{folder}"
     if not create and not Path(folder).is_dir():
         return Backend("file", where, None, None)
     try:
-        # Empty folders stay: removing them races with a writer that has just found them.
+        # Empty folders stay: removing them would race with a writer that has just found them.
         local = obstore.store.LocalStore(folder, mkdir=create)
     except (BaseError, OSError) as error:
         raise StoreAccessError(
@@ -134,11 +134,11 @@ def _s3(
     provider, region = _credentials(access, where)
     if _BUCKET.fullmatch(bucket) is None:
         raise StoreAccessError(
-            f"{bucket!r} is no name of a bucket", next_step="correct the table's root"
+            f"{bucket!r} is not a bucket name", next_step="correct the table's root"
         )
     endpoint = None if access.endpoint is None else access.endpoint.rstrip("/")
     if endpoint is not None and not access.path_style:
-        # obstore wants the bucket in the endpoint's host here.
+        # Here obstore expects the bucket in the endpoint's host.
         scheme, _, host = endpoint.partition("://")
         endpoint = f"{scheme}://{bucket}.{host}"
     config: dict[str, Any] = {} if endpoint is None else {"aws_endpoint_url_s3": endpoint}
@@ -161,10 +161,10 @@ def _s3(
 
 
 def _credentials(access: StoreAccess, where: str) -> tuple[S3CredentialProvider, str | None]:
-    """Provider, and the region that the AWS configuration names."""
+    """Return a credential provider, and the region in the AWS configuration."""
     if access.access_key is not None and access.role_arn is None:
         return _static(access), None
-    # 0.3 s to import, and needed for the chain only.
+    # Importing it takes 0.3 s, and only the chain needs it.
     import boto3
     from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import (
@@ -188,7 +188,7 @@ def _credentials(access: StoreAccess, where: str) -> tuple[S3CredentialProvider,
         found = session.get_credentials()
     except (BotoCoreError, ValueError) as error:
         raise StoreAccessError(
-            f"the AWS credentials for {where} cannot be had: {_first_line(error)}",
+            f"the AWS credentials for {where} cannot be loaded: {_first_line(error)}",
             next_step="correct the AWS profile, or name an Airflow connection in connection_id",
         ) from None
     if found is None:
@@ -218,6 +218,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def forget_memory(name: str) -> None:
-    """Drop a ``memory://`` store; stores that are open keep theirs."""
+    """Drop a ``memory://`` store; open Store objects keep it."""
     with _memory_lock:
         _memory.pop(name, None)

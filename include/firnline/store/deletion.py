@@ -1,10 +1,10 @@
-"""Batch deletes with an answer for every key.
+"""Batch deletes with a result for every key.
 
-S3 deletes 1,000 keys a request and answers for each, but obstore raises the first error and keeps
-the other answers to itself. boto3 gives them all; it would be a second client with its own idea of
-endpoint, credentials and time-outs, for something that hardly ever happens. So a batch in which a
-key failed is halved until each failing key stands alone: deletes are idempotent, and one bad key
-among 1,000 costs about 20 more requests, none of which S3 bills.
+S3 deletes 1,000 keys a request and returns a result for each, but obstore raises the first error
+and drops the other results. boto3 returns all of them, but would be a second client with its own
+configuration of endpoint, credentials and timeouts, for a rare case. So a batch in which a key
+failed is halved until each failing key is alone: deletes are idempotent, and one failing key among
+1,000 costs about 20 more requests, none of which S3 bills.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from firnline.store.failures import Failure, classify
 from firnline.store.requests import Requests
 
 BATCH = 1_000
-"""Keys of one DeleteObjects request, as S3 bounds it."""
+"""Keys of one DeleteObjects request, the limit of S3."""
 CONCURRENCY = 8
-"""Batches under way at once. A caller that minds the store's rate asks for fewer keys a call."""
+"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
 
 
 def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
-    """Delete; one answer per key, in order; an object that is not there counts as gone."""
+    """Delete keys; yields one result per key, in order; a missing object counts as deleted."""
     todo = iter(keys)
     while batch := tuple(islice(todo, BATCH)):
         if requests.backend.scheme == "s3":
@@ -36,12 +36,12 @@ def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
         elif requests.backend.scheme == "file":
             yield from _files(requests, batch)
         else:
-            # Google and memory know no batch; Azure's fails on a missing object.
+            # Google and memory have no batch delete; Azure's fails on a missing object.
             yield from transfer.each(batch, lambda key: _single(requests, key))
 
 
 def _more(todo: Iterator[str]) -> Iterator[tuple[str, ...]]:
-    """Further batches to send at the same time."""
+    """Yield further batches to send concurrently."""
     for _ in range(CONCURRENCY - 1):
         if batch := tuple(islice(todo, BATCH)):
             yield batch
@@ -57,7 +57,7 @@ def _batches(requests: Requests, batches: Sequence[tuple[str, ...]]) -> Iterator
 
 
 def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
-    """Local files in one call: one by one they take three times as long."""
+    """Delete local files in one call: one by one they take three times as long."""
 
     def delete() -> None:
         obstore.delete(requests.readable(*keys), list(keys))
@@ -66,7 +66,7 @@ def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
     try:
         requests.run("DELETE", f"{len(keys)} files from {keys[0]}", delete, attempts=1)
     except StoreError:
-        # One of them is not there or cannot be deleted, and nobody says which.
+        # One of them is missing or cannot be deleted, and the error does not say which.
         yield from transfer.each(keys, lambda key: _single(requests, key))
     else:
         yield from (Deleted(key) for key in keys)
@@ -88,7 +88,7 @@ def _batch(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
             yield from _batch(requests, keys[:middle])
             yield from _batch(requests, keys[middle:])
         else:
-            # Refused or lost as a whole: it holds for every key.
+            # The batch failed as a whole: the error holds for every key.
             yield from (Deleted(key, error) for key in keys)
     else:
         yield from (Deleted(key) for key in keys)
@@ -101,7 +101,7 @@ def _single(requests: Requests, key: str) -> Deleted:
             obstore.delete(requests.readable(key), key)
         except FileNotFoundError as error:
             if classify(error).kind != "not-found":
-                raise  # the bucket is not there
+                raise  # the bucket is missing
 
     try:
         requests.run("DELETE", key, delete)

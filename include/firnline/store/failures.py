@@ -1,7 +1,7 @@
-"""What obstore raised, told apart: may it be repeated, may it have had an effect, whose fault.
+"""Classify obstore's exceptions: is a retry safe, may it have taken effect, what is the cause.
 
-obstore 0.12 gives one exception class for most failures, so status and error code are read from its
-text. That text also holds the access key's name and the signed string; none of it is passed on.
+obstore 0.12 has one exception class for most failures, so status and error code are parsed from its
+text. That text also holds the access key's id and the signed string; it is not passed on.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Failure:
 
     kind: Kind
     reason: str
-    """For people: status and error code, or what broke the connection."""
+    """Status and error code, or why the connection failed, for messages."""
     code: str | None = None
     unsent: bool = False
-    """True when the request surely never reached the store."""
+    """True when the request certainly never reached the store."""
     per_key: bool = False
-    """A batch delete that was carried out, with an error for at least one of its keys."""
+    """True for a batch delete that was carried out, with an error for at least one of its keys."""
 
 
 def classify(error: Exception) -> Failure:
-    """Tell apart what obstore raised."""
+    """Return the failure for an exception of obstore."""
     text = str(error)
     status_match, code_match = _STATUS.search(text), _CODE.search(text)
     status = int(status_match[1]) if status_match else None
@@ -71,8 +71,8 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, FileNotFoundError):
         return Failure("not-found", "not found")
     if isinstance(error, UnauthenticatedError) and "credential provider" in text:
-        # Its text quotes whatever the provider raised, and that may hold a secret.
-        return Failure("access", "no credentials could be had", "credentials", unsent=True)
+        # Its text quotes the provider's exception, which may contain a secret.
+        return Failure("access", "no credentials could be loaded", "credentials", unsent=True)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return Failure("access", "permission denied")
     if "Range" in text and ("StartTooLarge" in text or "Wanted range starting at" in text):
@@ -89,7 +89,7 @@ def _by_status(status: int, code: str | None) -> Failure:
         return Failure(kind, reason, code)
     if status == 416:
         return Failure("range", reason, code)
-    # A 400 without a body answers a HEAD; its cause is an expired token or the wrong region.
+    # A 400 without a body is the answer to a HEAD with an expired token or the wrong region.
     if status in {301, 307, 401, 403} or code in _NEXT_STEPS or (status == 400 and code is None):
         return Failure("access", reason, code)
     return Failure("other", reason, code)
@@ -120,7 +120,7 @@ def _broken_connection(kind: str, text: str) -> Failure:
             "access", "requests to such an endpoint are not allowed", "scheme", unsent=True
         )
     if kind == "Connect":
-        return Failure("transient", "nothing answers there", unsent=True)
+        return Failure("transient", "nothing answers at the endpoint", unsent=True)
     reason = "no answer in time" if kind == "Timeout" else "the connection broke off"
     return Failure("transient", reason)
 
@@ -146,9 +146,9 @@ _NEXT_STEPS = {
 
 
 def to_error(failure: Failure, request: str, where: str) -> StoreError:
-    """The error for a user.
+    """Return the error for a failure.
 
-    ``request`` reads like ``GET of a/b``; ``where`` names bucket and endpoint.
+    ``request`` has the form ``GET of a/b``; ``where`` names bucket and endpoint.
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
@@ -161,7 +161,7 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
     if failure.kind == "not-found":
         return ObjectNotFoundError(sentence, next_step="check the key, or whether it was deleted")
     if failure.kind == "exists":
-        return ObjectExistsError(sentence, next_step="read it back to see whose it is")
+        return ObjectExistsError(sentence, next_step="read it back to see who wrote it")
     if "no space left" in failure.reason:
         return StoreError(sentence, next_step="free some space on that disk")
     return StoreError(sentence, next_step="look into the store's own log for this request")

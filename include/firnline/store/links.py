@@ -1,12 +1,12 @@
-"""Symbolic links in a ``file://`` store: none below a table's folder, or the request is refused.
+"""Refuse requests in a ``file://`` store that involve symbolic links below a table's folder.
 
-A bucket has no links: a key is the place of its object. A link in a folder lets a listing show, and
-a sweep delete, what lies outside of the table; one whose target is not mounted makes the folder
-behind it look empty, and a table without its log reads as a new one. So a link is neither followed
-nor passed over. The folder that a root URL names, the first segment of every key, may be a link
-itself, and so may whatever lies above it: that is where the user said that the table is.
+A bucket has no links. Through a link in a folder a listing would show, and a sweep delete, files
+outside of the table. A link whose target is not mounted makes a folder look empty, and a table
+without its log looks like a new one. So a link is neither followed nor ignored. The folder that a
+root URL names, the first segment of every key, may be a link itself, and so may the folders above
+it: the user has chosen them.
 
-This is a guard against folders as they lie, not against somebody who exchanges a folder for a link
+The check protects against existing links, not against an attacker who replaces a folder by a link
 between the check and the request.
 """
 
@@ -19,14 +19,14 @@ from firnline.errors import StoreAccessError
 
 
 def refuse_links(folder: str, keys: Iterable[str]) -> None:
-    """Look at every segment of each key below the first; one ``lstat`` each, no request.
+    """Check every segment of each key below the first; one ``lstat`` each, no request.
 
     Args:
-        folder: the store's own, which keys are relative to.
-        keys: what a request is about to touch; need not be there.
+        folder: of the store, which keys are relative to.
+        keys: of a request; the objects need not exist.
 
     Raises:
-        StoreAccessError: one of them leads through a link, or is one.
+        StoreAccessError: the path of a key contains a link.
     """
     folders: set[str] = set()
     for key in keys:
@@ -43,11 +43,11 @@ def refuse_links(folder: str, keys: Iterable[str]) -> None:
 
 
 def refuse_links_below(folder: str, prefix: str) -> None:
-    """Look through a folder that is about to be listed; asks the system for names, not for sizes.
+    """Check a folder before it is listed; reads names, not sizes.
 
     Args:
-        folder: the store's own.
-        prefix: key prefix of the listing, itself looked at already; need not be there.
+        folder: of the store.
+        prefix: key prefix of the listing, checked itself already; need not exist.
 
     Raises:
         StoreAccessError: there is a link below ``prefix``.
@@ -62,15 +62,15 @@ def refuse_links_below(folder: str, prefix: str) -> None:
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(entry.path)
         except (FileNotFoundError, NotADirectoryError):
-            continue  # nothing is there, or it went away meanwhile
+            continue  # it does not exist, or was deleted meanwhile
         except PermissionError:
-            continue  # the listing itself meets it too, and says so
+            continue  # the listing itself fails with it too
 
 
 def _refused(path: str) -> StoreAccessError:
     return StoreAccessError(
-        f"{path} is a symbolic link, and a table's objects lie in its own folder only: nothing "
+        f"{path} is a symbolic link, and a table's objects must be in its own folder: nothing "
         "behind the link is read, listed or deleted",
-        next_step="put what it points to in its place, or remove the link; the table's folder "
+        next_step="replace the link by its target, or remove it; the table's folder "
         "itself may be a link",
     )

@@ -1,4 +1,4 @@
-"""LIST: pages of 1,000 in the order of the keys, resumed behind the last key after a failure."""
+"""List objects in key order, in pages of 1,000; after a failure it resumes at the last key."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta as Row
 
 PAGE = 1_000
-"""Keys of one LIST answer, as S3 bounds it."""
+"""Keys of a LIST page, the limit of S3."""
 UNSORTED = {"file", "memory"}
-"""Stores that list in no order."""
+"""Stores whose listings are not sorted."""
 
 
 def to_meta(row: Row) -> ObjectMeta:
-    """Our row for a row of obstore."""
+    """Convert an obstore row."""
     return ObjectMeta(row["path"], row["size"], round(row["last_modified"].timestamp() * 1000))
 
 
 def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
-    """Objects under ``prefix``, sorted by key; a prefix that does not exist is empty.
+    """Yield the objects under ``prefix``, sorted by key; none when it does not exist.
 
     Raises:
-        StoreError: also when the store itself does not sort.
+        StoreError: a request failed, or the listing of the store is not sorted.
     """
     if requests.backend.scheme in UNSORTED:
-        # They list in no order, and everything is at hand anyway.
+        # Their listings are not sorted, and are local anyway.
         yield from sorted(_objects(requests, prefix, start_after), key=lambda meta: meta.key)
         return
     last = start_after
@@ -52,7 +52,7 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
         requests.count(list=1)
         return
     after, first = start_after, True
-    # What lists in no order cannot be resumed behind a key.
+    # An unsorted listing cannot be resumed after a key.
     attempts = 1 if requests.backend.scheme in UNSORTED else None
     stream: ListStream[Sequence[Row]] | None = None
 
@@ -65,7 +65,7 @@ def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterat
             rows = next(stream, ())
         except LIBRARY_ERRORS:
             requests.count(list=1)
-            stream = None  # the next attempt begins behind the last key that was seen
+            stream = None  # the next attempt begins after the last key of the previous page
             raise
         if rows or first:
             requests.count(list=1)

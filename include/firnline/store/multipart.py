@@ -1,6 +1,6 @@
-"""Abandoned multipart uploads: bytes that an S3 store keeps, and bills, and shows in no listing.
+"""Abandoned multipart uploads, which an S3 store keeps and bills, and shows in no listing.
 
-By boto3, since obstore knows no such request; imported when it is used.
+Uses boto3, since obstore does not support these requests; imported lazily.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An upload that was begun and neither completed nor aborted."""
+    """A multipart upload that was neither completed nor aborted."""
 
     key: str
     upload_id: str
     began_ms: int
-    """By the store's clock, unix milliseconds."""
+    """Start of the upload by the store's clock, unix milliseconds."""
 
     @property
     def name(self) -> str:
-        """Names it among the keys of a list."""
+        """Name of the upload in lists of keys."""
         return f"{self.key}?uploadId={self.upload_id}"
 
 
@@ -42,19 +42,19 @@ class Uploads:
         self._bucket = root.bucket
         self._where = f"s3://{root.bucket}" + (f" at {access.endpoint}" if access.endpoint else "")
         self._counters = counters
-        with _told(f"opening {self._where}"):
+        with _translate_errors(f"opening {self._where}"):
             self._client = _client(access, attempts)
 
     def list(self, prefix: str) -> Iterator[Upload]:
-        """Uploads under way of keys that begin with ``prefix``, 1,000 a request.
+        """Yield the open uploads of keys that begin with ``prefix``, 1,000 a request.
 
         Raises:
-            StoreError: of the kind that fits.
+            StoreError: a request failed.
         """
         marks: dict[str, str] = {}
         while True:
             self._counters.add({"list": 1})
-            with _told(f"listing the uploads of {prefix} in {self._where}"):
+            with _translate_errors(f"listing the uploads of {prefix} in {self._where}"):
                 page = self._client.list_multipart_uploads(
                     Bucket=self._bucket, Prefix=prefix, **marks
                 )
@@ -68,13 +68,13 @@ class Uploads:
             }
 
     def abort(self, upload: Upload) -> StoreError | None:
-        """Abort an upload; None when it is gone, the error when that is not certain.
+        """Abort an upload; returns None when it is gone, the error when that is not certain.
 
-        A completed object of the same key is not touched.
+        A completed object of the same key is not affected.
         """
         self._counters.add({"delete": 1})
         try:
-            with _told(f"aborting the upload of {upload.key} in {self._where}"):
+            with _translate_errors(f"aborting the upload of {upload.key} in {self._where}"):
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id
                 )
@@ -86,19 +86,19 @@ class Uploads:
 
 
 class _GoneError(StoreError):
-    """No such upload: completed or aborted meanwhile."""
+    """There is no such upload: it was completed or aborted meanwhile."""
 
 
 def open_uploads(
     root: str, access: StoreAccess | None, counters: Counters, attempts: int = _ATTEMPTS
 ) -> Uploads | None:
-    """The uploads of a table's bucket; None for a root that is not on S3.
+    """Return the uploads of a table's bucket; None for a root that is not on S3.
 
     Args:
         root: root URL of the table.
         access: as for ``open_store``.
-        counters: of the table's store: the requests are counted with the others.
-        attempts: requests at most where one fails for a reason that may pass.
+        counters: of the table's store; the requests are added to them.
+        attempts: attempts of a request with transient failures at most.
 
     Raises:
         StoreAccessError: no credentials.
@@ -127,7 +127,7 @@ def _client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 
         retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=5,
         read_timeout=30,
-        # What was given is what is used, as for the other client.
+        # Only the given endpoint is used, as for the other client.
         ignore_configured_endpoint_urls=True,
     )
     given = _assumed(session, access) if access.role_arn else {}
@@ -138,11 +138,11 @@ def _client(access: StoreAccess, attempts: int) -> Any:  # noqa: ANN401 - boto3 
 
 
 def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN401 - as above
-    """Keys of the role, for as long as a listing takes."""
-    asked = {"RoleArn": access.role_arn, "RoleSessionName": "firnline"}
+    """Return temporary keys of the role, which last as long as a listing takes."""
+    role = {"RoleArn": access.role_arn, "RoleSessionName": "firnline"}
     if access.external_id:
-        asked["ExternalId"] = access.external_id
-    found = session.client("sts").assume_role(**asked)["Credentials"]
+        role["ExternalId"] = access.external_id
+    found = session.client("sts").assume_role(**role)["Credentials"]
     return {
         "aws_access_key_id": found["AccessKeyId"],
         "aws_secret_access_key": found["SecretAccessKey"],
@@ -151,8 +151,8 @@ def _assumed(session: Any, access: StoreAccess) -> dict[str, str]:  # noqa: ANN4
 
 
 @contextmanager
-def _told(request: str) -> Iterator[None]:
-    """Turn what boto3 raises into our errors; none of its text, which may hold a secret."""
+def _translate_errors(request: str) -> Iterator[None]:
+    """Translate boto3's exceptions to StoreErrors, without their text, which may hold a secret."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,

@@ -1,4 +1,4 @@
-"""Refuses a store that ignores create-only puts: there, two transactions could both commit."""
+"""Refuse a store that ignores create-only puts: there, two transactions could both commit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _lock = threading.Lock()
 
 
 def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | None = None) -> None:
-    """Put one key twice; the second put must be refused and the first body must stay.
+    """Check that a second create-only put of a key is refused and leaves the first object.
 
-    Four requests (put, put, get, delete), once for each table and process. What it writes lies
+    Four requests (put, put, get, delete), once for each table and process. The probe object is
     under ``{prefix}/_probe/`` and is deleted again.
 
     Raises:
         StoreUnsafeError: the store overwrote the object, or accepted the second put.
-        StoreError: the store failed; nothing is known of it then.
+        StoreError: a request failed; the probe has no result then.
     """
     where = getattr(store, "where", None)
     seen = (where or f"{type(store).__name__} {id(store)}", prefix)
@@ -39,7 +39,7 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
     name = (ids or SystemIds()).uuid7((clock or SystemClock()).now_ms())
     key = TablePaths(prefix).probe(name)
     finding = _put_twice(store, key, name)
-    # Credentials that may write and not delete do for appends: the answer is not asked for.
+    # The result is ignored: credentials without permission to delete are enough for appends.
     list(store.delete_many([key]))
     if finding is not None:
         raise StoreUnsafeError(
@@ -50,12 +50,12 @@ def probe(store: Store, prefix: str, *, ids: Ids | None = None, clock: Clock | N
     with _lock:
         _passed.add(seen)
     if where is None:
-        # Known by its identity only, which another object may have after it.
+        # It is known by its id() only, which a later object may reuse.
         weakref.finalize(store, _passed.discard, seen)
 
 
 def _put_twice(store: Store, key: str, name: str) -> str | None:
-    """What is wrong with the store, or None."""
+    """Return the defect of the store, or None."""
     first, second = f"first {name}".encode(), f"second {name}".encode()
     if create(store, key, first) is not None:
         return "holds other bytes than were put"
@@ -72,7 +72,7 @@ def _read_back(store: Store, key: str) -> bytes:
     try:
         return store.get(key)
     except ObjectNotFoundError as error:
-        # An orphan sweep, if this process stood still for more than a day between two requests.
+        # By an orphan sweep, if this process was suspended for more than a day.
         raise StoreUnavailableError(
             f"somebody deleted {key} while it was used to probe the store",
             next_step="run it again",
@@ -80,6 +80,6 @@ def _read_back(store: Store, key: str) -> bytes:
 
 
 def forget() -> None:
-    """Probe every store again (for tests)."""
+    """Forget all results, so that every store is probed again (for tests)."""
     with _lock:
         _passed.clear()

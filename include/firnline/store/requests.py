@@ -1,6 +1,6 @@
-"""Send one request: count it, repeat it where that is safe, turn its failure into our errors.
+"""Send requests: count them, retry them where that is safe, translate their failures.
 
-Only what may be repeated is sent again, after a random wait and within bounds.
+Only safe requests are retried, after a random wait and within bounds.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ T = TypeVar("T")
 Kind = Literal["GET", "PUT", "LIST", "DELETE", "HEAD"]
 
 LIBRARY_ERRORS = (BaseError, OSError, ValueError, RuntimeError)
-"""What obstore raises (NotImplementedError is a RuntimeError)."""
+"""Exceptions of obstore (NotImplementedError is a RuntimeError)."""
 
 _NEEDS_BUCKET: tuple[Kind, ...] = ("PUT", "LIST", "DELETE")
-"""Requests for which 'not found' can only mean the bucket."""
+"""Requests for which 'not found' means that the bucket is missing."""
 
 
 class _Runtime:
-    """Whether obstore's threads run in this process. They do not survive a fork.
+    """State of obstore's threads in this process. They do not survive a fork.
 
-    A request in the child would wait for them for ever, without a word.
+    A request in the child would wait for them for ever.
     """
 
     used = False
@@ -52,7 +52,7 @@ os.register_at_fork(after_in_child=_Runtime.after_fork)
 
 
 class Requests:
-    """Sends requests to one bucket; safe to use from several threads."""
+    """Sends requests to one bucket; thread-safe."""
 
     def __init__(self, backend: Backend, bucket: str, clock: Clock, policy: RetryPolicy) -> None:
         self.backend = backend
@@ -63,21 +63,21 @@ class Requests:
         self._lock = threading.Lock()
 
     def count(self, **add: int) -> None:
-        """Add to the counters; many threads do so at once."""
+        """Add to the counters; thread-safe."""
         with self._lock:
             self.counters.add(add)
 
     def folder_exists(self) -> bool:
-        """False for a local folder that nobody has written to yet."""
+        """Return False for a local folder that does not exist yet."""
         if self.backend.small is None:
             self.backend = open_folder(self._bucket, create=False)
         return self.backend.small is not None
 
     def readable(self, *keys: str) -> ObjectStore:
-        """What to read ``keys`` from, or to delete them in.
+        """Return the obstore object to read ``keys`` from, or to delete them in.
 
         Raises:
-            FileNotFoundError: a local folder is not there yet.
+            FileNotFoundError: a local folder does not exist yet.
             StoreAccessError: a key leads through a symbolic link, see ``firnline.store.links``.
         """
         if not self.folder_exists() or self.backend.small is None:
@@ -87,14 +87,16 @@ class Requests:
         return self.backend.small
 
     def listable(self, prefix: str) -> ObjectStore:
-        """What to list ``prefix`` in. Raises as ``readable``, for all that lies below it."""
+        """Return the obstore object to list ``prefix`` in. Raises as ``readable``."""
         store = self.readable(prefix)
         if self.backend.scheme == "file":
             refuse_links_below(self._bucket, prefix)
         return store
 
     def writable(self, key: str, *, upload: bool = False) -> ObjectStore:
-        """What to write ``key`` to; makes a local folder. ``upload``: with obstore's own retries.
+        """Return the obstore object to write ``key`` to; creates a local folder.
+
+        ``upload``: one with obstore's own retries.
 
         Raises StoreAccessError as ``readable``.
         """
@@ -115,17 +117,17 @@ class Requests:
         failures: list[Failure] | None = None,
         attempts: int | None = None,
     ) -> T:
-        """Call, again where the policy allows.
+        """Send a request, with retries where the policy allows.
 
         Args:
             kind: for the message.
             key: for the message.
             call: sends one request (and counts it); may raise RequestFailed itself.
-            failures: collects what went wrong at each attempt.
-            attempts: fewer than the policy allows.
+            failures: collects the failure of each attempt.
+            attempts: upper limit of attempts below that of the policy.
 
         Raises:
-            StoreError: of the kind that fits the last failure.
+            StoreError: a subclass that fits the last failure.
         """
         if _Runtime.lost:
             raise StoreError(
@@ -143,13 +145,13 @@ class Requests:
                 raise
             except LIBRARY_ERRORS as error:
                 seen.append(classify(error))
-                # Without its cause, whose text holds the key's name and the signed string.
+                # The cause is dropped: its text holds the access key's id and the signed string.
                 raise RequestFailed(seen[-1]) from None
             except BaseException as error:
                 if type(error).__name__ != "PanicException":
                     raise
-                # A bug in obstore's Rust half, which is no Exception to Python.
-                seen.append(Failure("other", "the store's client broke down"))
+                # A panic of obstore's Rust code, which is not a subclass of Exception.
+                seen.append(Failure("other", "the store's client crashed"))
                 raise RequestFailed(seen[-1]) from None
 
         policy = self._policy if attempts is None else self._policy.bounded(attempts)
@@ -159,7 +161,7 @@ class Requests:
             raise self.error(kind, key, error.failure) from None
 
     def error(self, kind: Kind, key: str, failure: Failure) -> StoreError:
-        """Our error for a failed request."""
+        """Return the error for a failed request."""
         if failure.kind == "not-found" and kind in _NEEDS_BUCKET:
             failure = Failure("access", failure.reason, failure.code or "NoSuchBucket")
         if failure.kind == "exists" and kind != "PUT":
@@ -169,23 +171,23 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to go on. Waits are random between 0 and a bound that doubles (full jitter).
+    """Bounds of retries. Waits are random between 0 and a bound that doubles (full jitter).
 
-    Full jitter, because many executors are slowed down at the same moment and must not come back
-    at the same moment.
+    Full jitter, because many executors are throttled at the same moment and must not retry at the
+    same moment.
     """
 
     attempts: int = 8
-    """Requests at most, the first included."""
+    """Requests at most, including the first."""
     deadline_ms: int = 60_000
-    """No request begins later than this after the first, milliseconds."""
+    """Time after the first request within which retries may begin, milliseconds."""
     first_wait: float = 0.1
     """Bound of the first wait, seconds."""
     longest_wait: float = 8.0
     """Bound of any wait, seconds."""
 
     def bounded(self, attempts: int) -> RetryPolicy:
-        """The same with no more than so many attempts."""
+        """Return the policy with at most this number of attempts."""
         return replace(self, attempts=min(attempts, self.attempts))
 
 
@@ -200,10 +202,10 @@ class RequestFailed(Exception):  # noqa: N818 - never leaves the store
 def with_retry(
     policy: RetryPolicy, clock: Clock, call: Callable[[], T], on_retry: Callable[[], None]
 ) -> T:
-    """Call until it succeeds, fails for good, or the policy is used up.
+    """Call until success, a permanent failure, or the end of the policy's bounds.
 
     Raises:
-        RequestFailed: of the last attempt.
+        RequestFailed: the failure of the last attempt.
     """
     began = clock.elapsed_ms()
 
@@ -214,11 +216,11 @@ def with_retry(
         return late() or state.attempt_number >= policy.attempts
 
     def repeat(state: RetryCallState) -> None:
-        # Here, not in tenacity's own sleep: the machine may have been suspended while it waited,
-        # and nobody sends a request that others have given up on hours ago.
+        # Here, not in tenacity's sleep: the machine may have been suspended while it waited, and
+        # must not send a request that others have given up on hours ago.
         clock.sleep(state.upcoming_sleep)
         if late() and state.outcome is not None:
-            state.outcome.result()  # raises what went wrong last
+            state.outcome.result()  # raises the last failure
         on_retry()
 
     def may_repeat(error: BaseException) -> bool:

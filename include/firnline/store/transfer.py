@@ -1,4 +1,4 @@
-"""Moving bytes: a stream into a local file, and many objects at once with bounded memory."""
+"""Transfer bytes: a stream into a local file, and many objects concurrently in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CHUNK = 2**20
-"""Bytes read before they are written to the local file.
+"""Bytes read before each write to the local file.
 
-A stream holds up to three such pieces, and the C library keeps what its threads gave back: with 8
-MiB, eight fetches at a time left the process 140 to 190 MiB larger, with 1 MiB 16 to 29 MiB.
+A stream holds up to three such chunks, and the C library keeps the memory that threads have freed:
+with 8 MiB, eight concurrent fetches left the process 140 to 190 MiB larger, with 1 MiB 16 to 29.
 """
 CONCURRENCY = 32
-"""Requests under way at once. Threads, not a private event loop: measured with objects of 1 KB on
-2 cores, threads read 1.2 (S3) to 2 times (local files) as many a second, and they work inside a
-thread that runs a loop of its own."""
+"""Concurrent requests. Threads, not a private event loop: measured with objects of 1 KB on 2 cores,
+threads read 1.2 (S3) to 2 times (local files) as many a second, and they also work inside a thread
+that runs an event loop."""
 LOOK_AHEAD = 2 * CONCURRENCY
-"""Objects fetched or being fetched before the consumer asks for them; bounds the memory."""
+"""Objects that are prefetched at most; bounds the memory."""
 
 
 def each(keys: Sequence[str], one: Callable[[str], T]) -> Generator[T]:
-    """``one`` for every key, concurrently, in the order of ``keys``; the first error ends it.
+    """Call ``one`` for every key, concurrently; yields the results in the order of ``keys``.
 
-    Nothing is fetched before the first result is asked for, and no more than LOOK_AHEAD ahead.
+    Nothing is fetched before the first result is taken, and no more than LOOK_AHEAD objects are
+    prefetched. The first error ends it.
     """
     if len(keys) <= 1:
         yield from map(one, keys)
@@ -53,7 +54,7 @@ def each(keys: Sequence[str], one: Callable[[str], T]) -> Generator[T]:
 
 
 def to_file(chunks: BytesStream | Iterable[bytes], path: Path) -> int:
-    """Write a stream into a new local file; returns its bytes.
+    """Write a stream into a new local file; returns its size in bytes.
 
     Raises:
         ScratchFullError: no space left; the file is incomplete.
@@ -67,7 +68,7 @@ def to_file(chunks: BytesStream | Iterable[bytes], path: Path) -> int:
 
 
 def _writing(path: Path, step: Callable[[], T]) -> T:
-    """A step on the local file, told apart from a failure of the store."""
+    """Run a step on the local file, and translate its errors: they are not the store's."""
     try:
         return step()
     except OSError as error:

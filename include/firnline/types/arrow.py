@@ -1,8 +1,8 @@
-"""SQL type names to Arrow types and back.
+"""Convert SQL type names to Arrow types and back.
 
-Parts are Parquet files, so a column is called what DuckDB calls it when it reads the part back:
-Parquet knows no seconds (``timestamp[s]`` is ``TIMESTAMP``), no half floats (``FLOAT``) and no
-fixed list sizes (``INTEGER[]``). ``to_arrow`` gives the Arrow types a part is written with.
+Parts are Parquet files, so a column has the SQL type that DuckDB reads from the part: Parquet has
+no seconds (``timestamp[s]`` is ``TIMESTAMP``), no half floats (``FLOAT``) and no fixed list sizes
+(``INTEGER[]``). ``to_arrow`` returns the Arrow types that a part is written with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from firnline.types.schema import normalise
 from firnline.types.sql import SqlType, fold_name, parse_sql_type
 
 _MAX_DECIMAL_DIGITS = 38
-"""DuckDB's widest DECIMAL."""
+"""Digits of DuckDB's widest DECIMAL."""
 
 _BY_NAME: dict[str, pa.DataType] = {
     '"NULL"': pa.null(),
@@ -82,20 +82,20 @@ _SIMPLE: dict[pa.DataType, str] = {
 
 
 def from_arrow(schema: pa.Schema, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The table's columns as an Arrow table or the footer of a part gives them.
+    """Return the columns of an Arrow schema, which may come from the footer of a part.
 
     Args:
         schema: columns in their order.
-        known: types the table already has. A column without a type (only nulls) takes the known
-            one, and a known type that says more than Parquet keeps (``TIMESTAMP_MS`` for
+        known: types that the table has already. A column without a type (only nulls) gets its
+            known type, and a known type that is more precise than Parquet (``TIMESTAMP_MS`` for
             ``timestamp[ms]``, ``INTEGER[3]``) stays.
 
     Returns:
         column -> SQL type name, canonical.
 
     Raises:
-        PartSchemaError: a name twice (in any case of its letters), an empty name, a type that
-            DuckDB has no name for or Parquet cannot hold.
+        PartSchemaError: a name that occurs twice (in any letter case), an empty name, a type that
+            DuckDB does not have or Parquet cannot hold.
     """
     columns: dict[str, str] = {}
     spelling: dict[str, str] = {}
@@ -106,7 +106,7 @@ def from_arrow(schema: pa.Schema, known: Mapping[str, str] | None = None) -> dic
 
 
 def to_arrow(columns: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema in which parts with these columns are written.
+    """Return the Arrow schema that parts with these columns are written in.
 
     Raises:
         PartSchemaError: a type name that has no Arrow type; names the column.
@@ -124,7 +124,7 @@ def to_arrow(columns: Mapping[str, str]) -> pa.Schema:
 
 @lru_cache(maxsize=4096)
 def parse_type(type_text: str) -> pa.DataType:
-    """The Arrow type of a SQL type name. Raises PartSchemaError when there is none."""
+    """Return the Arrow type of a SQL type name. Raises PartSchemaError when there is none."""
     kind = parse_sql_type(type_text)
     arrow = None if kind is None else _arrow(kind)
     if arrow is None:
@@ -136,10 +136,10 @@ def parse_type(type_text: str) -> pa.DataType:
 
 
 def conform(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column in the type its part is written with: decoded, widened, units unified.
+    """Convert a column to the type that its part is written in: decoded, widened, units unified.
 
     Raises:
-        pa.ArrowInvalid: a value does not fit (a timestamp beyond microseconds, say).
+        pa.ArrowInvalid: a value does not fit, such as a timestamp finer than microseconds.
     """
     if column.type == kind:
         return column
@@ -173,8 +173,8 @@ def _column_type(field: pa.Field, known: str) -> str:
         return known
     if untyped:
         raise PartSchemaError(
-            f"column {field.name!r} is {field.type}: only nulls, and no type",
-            next_step="cast it to the type it is to have, or leave it out",
+            f"column {field.name!r} is {field.type}: it holds only nulls and has no type",
+            next_step="cast it to its intended type, or leave it out",
         )
     exact = _sql(field.type, in_parquet=False) if known else None
     if exact is not None and str(exact) == known:
@@ -182,21 +182,21 @@ def _column_type(field: pa.Field, known: str) -> str:
     kind = _sql(field.type, in_parquet=True)
     if kind is None:
         raise PartSchemaError(
-            f"column {field.name!r} has type {field.type}, which Parquet or DuckDB has not",
+            f"column {field.name!r} has type {field.type}, unknown to Parquet or DuckDB",
             next_step="cast it to another type before it is appended",
         )
     return str(kind)
 
 
 def _is_untyped(kind: pa.DataType) -> bool:
-    """Nulls without a type, also inside: what an empty list of a data frame becomes."""
+    """Return True for the null type, also nested: an empty list of a data frame becomes one."""
     if pa.types.is_null(kind):
         return True
     return any(_is_untyped(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _sql(kind: pa.DataType, *, in_parquet: bool) -> SqlType | None:
-    """DuckDB's type for an Arrow type: as Arrow table or as read back from Parquet."""
+    """Return DuckDB's type for an Arrow type, of an Arrow table or as read from Parquet."""
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return SqlType(simple)
@@ -266,7 +266,7 @@ _COMPOUND: tuple[
     (pa.types.is_list, _list),
     (pa.types.is_large_list, _list),
     (pa.types.is_fixed_size_list, _list),
-    # Not list views: pyarrow 26 casts them to lists with wrong offsets, and DuckDB has none.
+    # No list views: pyarrow 26 casts them to lists with wrong offsets, and DuckDB has none.
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
     (pa.types.is_dictionary, _value),

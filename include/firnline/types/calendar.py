@@ -1,6 +1,6 @@
-"""Proleptic Gregorian calendar in UTC over whole numbers, for any year.
+"""The proleptic Gregorian calendar in UTC, with whole numbers, for any year.
 
-The standard library stops at the years 1 and 9999; DuckDB's and Arrow's times do not.
+The standard library is limited to the years 1 to 9999; the times of DuckDB and Arrow are not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ DAY_US = 86_400_000_000
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date. The date is not checked."""
+    """Return the days of a date since 1970-01-01. The date is not checked."""
     year -= month <= 2
     era = year // 400
     year_of_era = year - era * 400
@@ -25,7 +25,7 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01."""
+    """Return the year, month and day of a number of days since 1970-01-01."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year_of_era = (
@@ -39,18 +39,18 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def year_text(year: int) -> str:
-    """At least four digits, a minus sign before year 0."""
+    """Return a year with at least four digits, and a minus sign before year 0."""
     return f"-{-year:04d}" if year < 0 else f"{year:04d}"
 
 
 def date_text(days: int) -> str:
-    """``YYYY-MM-DD`` of a number of days since 1970-01-01."""
+    """Format a number of days since 1970-01-01 as ``YYYY-MM-DD``."""
     year, month, day = civil_from_days(days)
     return f"{year_text(year)}-{month:02d}-{day:02d}"
 
 
 def timestamp_text(microseconds: int) -> str:
-    """``YYYY-MM-DDTHH:MM:SS.ffffff`` of a number of microseconds since 1970-01-01T00:00Z."""
+    """Format microseconds since 1970-01-01T00:00Z as ``YYYY-MM-DDTHH:MM:SS.ffffff``."""
     days, rest = divmod(microseconds, DAY_US)
     seconds, fraction = divmod(rest, 1_000_000)
     hours, minutes = divmod(seconds // 60, 60)

@@ -1,4 +1,4 @@
-"""The columns of a table: SQL type names as DuckDB spells them, and the union of schema lines."""
+"""The columns of a table: canonical SQL type names of DuckDB, and the union of schema lines."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from firnline.errors import SchemaConflictError
 from firnline.types.sql import fold_name, parse_sql_type
 
 Variant = tuple[str, str]
-"""A column as a schema line has it: name, canonical type."""
+"""A column of a schema line: name, canonical type."""
 
 
 @lru_cache(maxsize=16384)
 def normalise(type_text: str) -> str:
-    """A type text in DuckDB's canonical spelling (``int4[]`` -> ``INTEGER[]``).
+    """Return a type text in DuckDB's canonical form (``int4[]`` -> ``INTEGER[]``).
 
-    A text that is no type known here is kept as it is, with its blanks made single: a foreign
-    client may write types of a later DuckDB, and equal texts still agree.
+    An unknown type is returned as it is, with runs of blanks made single: a foreign client may
+    write types of a later DuckDB, and equal texts still agree.
     """
     kind = parse_sql_type(type_text)
     return " ".join(type_text.split()) if kind is None else str(kind)
 
 
 class SchemaUnion:
-    """Columns of several schema lines, in the order in which they are first seen."""
+    """The union of the columns of schema lines, in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._columns: dict[str, str] = {}
@@ -40,24 +40,24 @@ class SchemaUnion:
         return dict(self._columns)
 
     def copy(self) -> SchemaUnion:
-        """A union of its own that knows what this one knows."""
+        """Return an independent copy."""
         other = SchemaUnion()
         other._columns, other._source = dict(self._columns), dict(self._source)
         other._spelling, other._seen = dict(self._spelling), set(self._seen)
         return other
 
     def add(self, source: str, columns: Mapping[str, str], *, next_step: str | None = None) -> None:
-        """Take one more schema line in.
+        """Add a schema line.
 
         Args:
-            source: whose it is, for the error ("log file x").
+            source: origin of the line, for the error ("log file x").
             columns: column -> type text.
-            next_step: of the error; None for a line of a log file: then it names the repair.
+            next_step: next step of the error; None for a line of a log file: then it is the repair.
 
         Raises:
-            SchemaConflictError: as ``union``; the line may then be half taken in.
+            SchemaConflictError: as ``union``; a part of the line may have been added then.
         """
-        # Ten thousand appends of one writer carry ten thousand equal lines.
+        # Ten thousand appends of one writer have ten thousand equal lines.
         if columns is self._last:
             return
         self._last = columns
@@ -89,7 +89,7 @@ class SchemaUnion:
 
 
 def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """The columns of all schema lines, in the order in which they are first seen.
+    """Return the columns of all schema lines, in the order of their first occurrence.
 
     Args:
         lines: (log file, column -> type text) per log file.
@@ -98,8 +98,8 @@ def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
         column -> canonical type text.
 
     Raises:
-        SchemaConflictError: two log files give one column different types, or two columns whose
-            names differ only in the case of letters (DuckDB and SQL see one column there).
+        SchemaConflictError: two log files give one column different types, or two column names
+            differ only in letter case (in DuckDB and SQL they are one column).
     """
     merged = SchemaUnion()
     for log_file, columns in lines:
@@ -108,31 +108,31 @@ def union(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
 
 
 def variants(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, dict[Variant, list[str]]]:
-    """What schema lines say of each column, also where they contradict each other.
+    """Return all definitions of each column in schema lines, also where they conflict.
 
     Args:
         lines: (log file, column -> type text) per log file.
 
     Returns:
-        ``fold_name`` of a column -> (name, canonical type) -> the log files that say so, all in
-        the order in which they are first seen.
+        ``fold_name`` of a column -> (name, canonical type) -> the log files with this definition,
+        all in the order of their first occurrence.
     """
     found: dict[str, dict[Variant, list[str]]] = {}
     for log_file, columns in lines:
         for name, type_text in columns.items():
-            said = found.setdefault(fold_name(name), {})
-            said.setdefault((name, normalise(type_text)), []).append(log_file)
+            definitions = found.setdefault(fold_name(name), {})
+            definitions.setdefault((name, normalise(type_text)), []).append(log_file)
     return found
 
 
 def agreed(lines: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """The columns that all schema lines which have them spell and type alike; never raises."""
-    return dict(next(iter(said)) for said in variants(lines).values() if len(said) == 1)
+    """Return the columns that all schema lines with them define alike; never raises."""
+    return dict(next(iter(found)) for found in variants(lines).values() if len(found) == 1)
 
 
 def _repair(column: str, kind: str) -> str:
     return (
-        "see `firnline schema show TABLE` for who wrote what, then give the column one type with "
+        "see `firnline schema show TABLE` for who wrote which, then give the column one type with "
         f"`firnline schema fix TABLE --column {shlex.quote(column)} --type {shlex.quote(kind)}`, "
         "or keep both under two names with --rename"
     )

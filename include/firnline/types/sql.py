@@ -1,4 +1,4 @@
-"""SQL type texts as DuckDB spells them: read into a tree and written back canonically."""
+"""Parse SQL type texts of DuckDB into trees, and format them canonically."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """One node of a type.
+    """A node of a type tree.
 
     ``name`` is canonical (``INTEGER``, ``STRUCT``, ``LIST`` for ``T[]``, ``ARRAY`` for ``T[3]``).
     ``fields`` are the children: named for STRUCT and UNION; key and value of a MAP; the element of
@@ -81,7 +81,7 @@ class SqlType:
 
     @property
     def element(self) -> SqlType:
-        """What a LIST or ARRAY holds."""
+        """Type of the elements of a LIST or ARRAY."""
         return self.fields[0][1]
 
     def __str__(self) -> str:
@@ -100,25 +100,25 @@ class SqlType:
 
 
 def quote_field(name: str) -> str:
-    """A field name as DuckDB writes it inside a type: quoted only where it must be."""
+    """Return a field name as DuckDB writes it inside a type: quoted only where necessary."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in KEYWORDS:
         return name
     return quote_name(name)
 
 
 def quote_name(name: str) -> str:
-    """A name in double quotes, safe anywhere in SQL."""
+    """Return a name in double quotes, safe anywhere in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def fold_name(name: str) -> str:
-    """What DuckDB compares names by: only the case of ASCII letters does not count."""
+    """Return the key that DuckDB compares names by: only the case of ASCII letters is ignored."""
     return name.translate(_ASCII_LOWER)
 
 
 @lru_cache(maxsize=16384)
 def parse_sql_type(text: str) -> SqlType | None:
-    """The tree of a type text; None when it is not a type this module knows how to read."""
+    """Return the tree of a type text; None for an unknown type."""
     try:
         reader = _Reader(_tokens(text))
         kind = reader.type()
@@ -128,7 +128,7 @@ def parse_sql_type(text: str) -> SqlType | None:
 
 
 class _NotATypeError(Exception):
-    """The text is no type of ours; never leaves this module."""
+    """The text is not a known type; never leaves this module."""
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -143,7 +143,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Reader:
-    """Recursive descent over the tokens of one type text."""
+    """A recursive descent parser over the tokens of a type text."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens
@@ -322,5 +322,5 @@ _WORDS = """
 """
 
 KEYWORDS = frozenset(_WORDS.split())
-"""DuckDB's: field names that its type texts put into quotes. A test compares them with the
-installed DuckDB's own ``duckdb_keywords()``; here, so that a log's schema line needs no DuckDB."""
+"""Keywords of DuckDB: field names that its type texts quote. A test compares them with
+``duckdb_keywords()`` of the installed DuckDB; listed here so that parsing needs no DuckDB."""

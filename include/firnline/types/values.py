@@ -1,4 +1,4 @@
-"""Single values of SQL types as JSON holds them: literals of predicates and bounds of statistics.
+"""Values of SQL types in JSON: literals of predicates and bounds of statistics.
 
 | type | JSON |
 | --- | --- |
@@ -11,7 +11,7 @@
 | ``TIMESTAMP…`` | ``"YYYY-MM-DDTHH:MM:SS.ffffff"``, with ``Z`` for the types with a zone |
 | ``UUID`` | lower-case string; literals only |
 
-Other types have neither literals nor bounds. A time without zone is taken as UTC everywhere.
+Other types have neither literals nor bounds. A time without a zone is in UTC everywhere.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from firnline.types.calendar import civil_from_days, date_text, days_from_civil,
 from firnline.types.sql import SqlType, parse_sql_type
 
 Scalar = str | int | float | bool | None
-"""A statistics bound as JSON holds it; docs/format.md says how each column type is written."""
+"""A bound of statistics in JSON form; see docs/format.md for the form of each column type."""
 
 Stats = dict[str, tuple[Scalar, Scalar, int]]
-"""column -> (min, max, nulls). Both bounds None: no non-null value (nulls == rows)."""
+"""Column -> (min, max, nulls). Both bounds are None when all values are null (nulls == rows)."""
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 _RANGES = {name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()}
@@ -49,12 +49,12 @@ _NANOSECONDS = {
     "TIMESTAMP WITH TIME ZONE": 1_000,
     "TIMESTAMPTZ_NS": 1,
 }
-"""Type -> nanoseconds of its smallest step."""
+"""Type -> its resolution in nanoseconds."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY_NS = 86_400_000_000_000
 _EXACT = Context(prec=1_000)
-"""Wide enough for any number that ``_number`` lets pass; the default rounds at 28 digits."""
+"""Precise enough for any number that ``_number`` accepts; the default rounds at 28 digits."""
 _TIME = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})"
     r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
@@ -64,15 +64,15 @@ _TIME = re.compile(
 
 
 def canonical(sql_type: str, value: object) -> Scalar:
-    """A value in the JSON form of its column's type.
+    """Convert a value to the JSON form of its column's type.
 
     Args:
         sql_type: canonical type name.
-        value: JSON scalar or the Python object Arrow and DuckDB give for the type.
+        value: JSON scalar, or the Python object that Arrow and DuckDB return for the type.
 
     Raises:
-        ValueError: the type has no literals, or cannot hold this value exactly; the text says
-            which, as the end of a sentence ("1.5 is not a whole number").
+        ValueError: the type has no literals, or cannot hold this value exactly. The message is the
+            end of a sentence ("1.5 is not a whole number").
     """
     kind = _parse(sql_type)
     convert = None if kind is None else _CONVERT.get(kind.name)
@@ -83,9 +83,9 @@ def canonical(sql_type: str, value: object) -> Scalar:
 
 @lru_cache(maxsize=4096)
 def bound_key(sql_type: str) -> Callable[[Any], Any] | None:
-    """How to order values in canonical form, as DuckDB orders them; None: the type has none.
+    """Return a sort key for values in canonical form, as DuckDB orders them; None if unordered.
 
-    The key raises ValueError or TypeError for what is not in canonical form.
+    The key raises ValueError or TypeError for a value that is not in canonical form.
     """
     kind = _parse(sql_type)
     if kind is None or kind.name not in _CONVERT:
@@ -96,7 +96,7 @@ def bound_key(sql_type: str) -> Callable[[Any], Any] | None:
 
 
 def literal_sql(sql_type: str, value: Scalar) -> str:
-    """A value in canonical form as a DuckDB expression of the column's type."""
+    """Return a value in canonical form as a DuckDB expression of the column's type."""
     kind = _parse(sql_type)
     if isinstance(value, bool):
         return str(value).lower()
@@ -137,7 +137,7 @@ def _number(value: object) -> Decimal:
         raise _not_a(value, "a number") from None
     # The exponent is bounded before anything expands it: 1e999999999 would fill the memory.
     if not number.is_finite() or abs(number.adjusted()) > 400:
-        raise ValueError(f"{value!r} is no finite number of a size that a column can hold")
+        raise ValueError(f"{value!r} is not a finite number that a column can hold")
     return number
 
 
@@ -208,7 +208,7 @@ def _nanoseconds_of(value: object) -> int:
     if isinstance(value, datetime.datetime):
         aware = value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
         since = aware - _EPOCH
-        # pandas keeps what datetime has no room for.
+        # pandas has nanoseconds, which datetime does not hold.
         fine = since.microseconds * 1_000 + getattr(value, "nanosecond", 0)
         return since.days * _DAY_NS + since.seconds * 1_000_000_000 + fine
     if isinstance(value, datetime.date):
@@ -217,10 +217,10 @@ def _nanoseconds_of(value: object) -> int:
 
 
 def _parse_nanoseconds(value: object) -> int:
-    """Nanoseconds since 1970-01-01T00:00Z of a date or timestamp text."""
+    """Return the nanoseconds of a date or timestamp text since 1970-01-01T00:00Z."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} is no date or time of the form 2013-01-31 or 2013-01-31 12:00")
+        raise ValueError(f"{value!r} is not a date or time such as 2013-01-31 or 2013-01-31 12:00")
     year, month, day = (int(piece) for piece in match["date"].split("-"))
     days = days_from_civil(year, month, day)
     hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))

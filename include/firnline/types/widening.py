@@ -1,4 +1,4 @@
-"""Which SQL types hold each value of another one exactly, and order them alike."""
+"""Lossless widening of SQL types: the wider type holds every value exactly, in the same order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WIDER = {
     "FLOAT": ("DOUBLE",),
     "DATE": ("TIMESTAMP",),
 }
-"""Type -> wider ones; a DECIMAL is wider than another with no more digits on either side."""
+"""Type -> wider types. A DECIMAL is wider than one with no more digits on either side."""
 
 
 def widens(kind: str, wanted: str) -> bool:
-    """Whether ``wanted`` is another type than ``kind`` and holds each of its values.
+    """Return True if ``wanted`` is another type than ``kind`` and holds all of its values.
 
     Args:
-        kind: type name, in any spelling.
+        kind: type name, not necessarily canonical.
         wanted: likewise.
     """
     kind, wanted = normalise(kind), normalise(wanted)
@@ -38,7 +38,7 @@ def widens(kind: str, wanted: str) -> bool:
 
 
 def as_known(columns: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Columns with the types of ``known`` where those are wider; column -> type."""
+    """Return the columns with the types of ``known`` where those are wider; column -> type."""
     return {
         name: known[name] if name in known and widens(kind, known[name]) else kind
         for name, kind in columns.items()

@@ -12,7 +12,7 @@ import pytest
 from firnline.errors import CheckpointError
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
-from firnline.log.checkpoint import SUM, ZEROS, Checkpoint, CheckpointHead, Covered, Stone
+from firnline.log.checkpoint import SUM, ZEROS, Checkpoint, CheckpointHead, Covered, Tombstone
 from firnline.log.records import Delete, Marker
 from firnline.paths import TablePaths
 
@@ -39,7 +39,7 @@ def decoded(*parts: Marker, **head: Any) -> Checkpoint:
 
 
 def refused(data: bytes) -> str:
-    with pytest.raises(CheckpointError, match=r"does not read: .*; delete it") as caught:
+    with pytest.raises(CheckpointError, match=r"cannot be read: .*; delete it") as caught:
         checkpoint_file.decode(KEY, data, PATHS)
     return caught.value.message
 
@@ -61,7 +61,7 @@ def test_a_partition_may_lie_in_several_row_groups(
 
 
 def test_a_state_without_parts_has_a_checkpoint_too() -> None:
-    read = decoded(stones=[Stone(LOG, 5, ours=True)])
+    read = decoded(stones=[Tombstone(LOG, 5, ours=True)])
     assert len(read.with_newer([])) == 0
     assert (read.columns.partitions, read.columns.starts) == ([], [0])
     assert read.folded == {LOG}
@@ -72,7 +72,7 @@ def test_a_state_without_parts_has_a_checkpoint_too() -> None:
 
 def test_only_what_a_transaction_has_folded_needs_no_reading() -> None:
     theirs = PATHS.append_log(2, "host")
-    read = decoded(stones=[Stone(LOG, 5, ours=True), Stone(theirs, 6, ours=False)])
+    read = decoded(stones=[Tombstone(LOG, 5, ours=True), Tombstone(theirs, 6, ours=False)])
     assert read.folded == {LOG}
     assert {(s.p, s.t) for s in read.content().tombstones} == {(LOG, 5), (theirs, 6)}
 
@@ -95,7 +95,7 @@ def test_no_bit_of_it_changes_unseen() -> None:
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
-        assert "its checksum does not fit" in refused(bytes(changed))
+        assert "its checksum does not match" in refused(bytes(changed))
 
 
 @pytest.mark.parametrize("line", [1, 2])

@@ -171,13 +171,13 @@ def encrypted(tmp_path: Path) -> bytes:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda data: data[:-1], "is cut"),
-        (lambda data: data[: len(data) // 2], "is cut"),
+        (lambda data: data[:-1], "is truncated"),
+        (lambda data: data[: len(data) // 2], "is truncated"),
         (lambda data: data[:-8] + b"\xff\xff\xff\x7fPAR1", "footer states"),
-        (lambda data: data[:-8] + b"\x04\x00\x00\x00PAR1", "does not read"),
-        (lambda data: b"", "no Parquet"),
-        (lambda data: b"a,b\n1,2\n", "no Parquet"),
-        (lambda data: b"PAR1", "is cut"),
+        (lambda data: data[:-8] + b"\x04\x00\x00\x00PAR1", "cannot be read"),
+        (lambda data: b"", "not a Parquet file"),
+        (lambda data: b"a,b\n1,2\n", "not a Parquet file"),
+        (lambda data: b"PAR1", "is truncated"),
         (lambda data: data[: -len(data) // 2] + b"\0" * (len(data) // 2 - 8) + data[-8:], "."),
     ],
 )

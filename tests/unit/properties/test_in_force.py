@@ -78,7 +78,7 @@ def test_settings_that_name_another_key_are_refused_unless_no_key_counts(
 
 def test_settings_that_do_not_go_with_what_the_table_says_are_refused() -> None:
     table = from_settings(settings(cluster_by={"columns": ["a"], "run_size": "9GiB"}))
-    with pytest.raises(SettingsError, match=r"do not go with what the table says: .*run_size"):
+    with pytest.raises(SettingsError, match=r"contradict the table.s properties: .*run_size"):
         in_force(settings(merge={"max_bytes_per_run": "8GiB"}), table)
 
 

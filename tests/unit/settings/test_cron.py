@@ -38,7 +38,7 @@ def test_what_airflow_runs_is_accepted(text: str) -> None:
     ],
 )
 def test_the_field_that_is_wrong_is_named(text: str, named: str) -> None:
-    with pytest.raises(ValueError, match=f"does not fit {named};"):
+    with pytest.raises(ValueError, match=f"is not valid for {named};"):
         check_schedule(text)
 
 

@@ -111,7 +111,7 @@ def test_a_variable_that_is_not_set_is_named(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["${", "${A", "${1}", "${A B}", "${A:-${B}}"])
 def test_half_a_variable_is_no_text(text: str) -> None:
-    with pytest.raises(ValueError, match="is no variable"):
+    with pytest.raises(ValueError, match="is not a variable"):
         expand(text, {"A": "a", "B": "b"})
 
 

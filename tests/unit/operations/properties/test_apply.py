@@ -36,7 +36,7 @@ def test_settings_that_do_not_go_with_what_the_table_says_are_not_applied() -> N
     world = world_of(cluster_by={"columns": ["v"], "run_size": "9GiB"})
     append(world.table, 1)
     merges = {**SMALL, "max_bytes_per_run": "8GiB"}
-    with pytest.raises(SettingsError, match="do not go with what the table says"):
+    with pytest.raises(SettingsError, match="contradict the table's properties"):
         run_apply(under(world, merge=merges, deletes="lazy"), RUN)
     assert said(world).deletes == "eager"
 
