@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from firnline.airflow import done_note, pool_guard
+from firnline.airflow import notes as done_note
+from firnline.airflow import pool_guard
 from firnline.airflow.links import RunLink
 
 

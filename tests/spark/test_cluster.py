@@ -124,7 +124,7 @@ import os, sys
 from pathlib import Path
 from firnline.spark.engine import SparkEngine
 from firnline.spark.session import open_session
-from firnline.spark.distribute import distribute
+from firnline.spark.engine import distribute
 from firnline.store.access import StoreAccess
 from tests.spark.conftest import Parts
 

@@ -21,8 +21,7 @@ from airflow.sdk import Asset, Connection
 from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
-from firnline.airflow.failures import airflow_failures, as_airflow
-from firnline.airflow.job_output import JobFailure, failure_in
+from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import begin, committed

@@ -16,8 +16,7 @@ from firnline.append.rows import check_settings, conform_rows
 from firnline.append.source import tables_of
 from firnline.errors import PartSchemaError, UsageError
 from firnline.types.arrow import conform, to_arrow
-from firnline.types.schema import SchemaUnion
-from firnline.types.widening import as_known
+from firnline.types.schema import SchemaUnion, as_known
 
 Given: TypeAlias = Any
 """One row as a dictionary, a list of them, or anything that ``append.source.Rows`` allows."""

@@ -15,8 +15,7 @@ from firnline.append.source import CAST
 from firnline.errors import PartSchemaError, UsageError
 from firnline.settings.load import TableSettings
 from firnline.types.arrow import conform, from_arrow, to_arrow
-from firnline.types.schema import SchemaUnion
-from firnline.types.widening import as_known
+from firnline.types.schema import SchemaUnion, as_known
 
 _SOURCE = "the rows to append"
 

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
 from firnline.types.arrow import from_arrow
-from firnline.types.schema import SchemaUnion
-from firnline.types.widening import as_known
+from firnline.types.schema import SchemaUnion, as_known
 
 Rows: TypeAlias = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader or iterable of record batches, or any object with

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from firnline.cli.merging import (
-    MaxBytesOption,
-    merge_options,
-    show_plan,
-)
+from firnline.cli.merging import MaxBytesOption, merge_options, show_plan
 from firnline.cli.options import (
     JsonOption,
     PartitionsOption,

@@ -30,8 +30,7 @@ from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot, mark_dead
 from firnline.store.create import Attempt, create
 from firnline.table import Table
-from firnline.types.schema import SchemaUnion
-from firnline.types.widening import as_known
+from firnline.types.schema import SchemaUnion, as_known
 
 __all__ = ["Change", "Committed", "Mended", "commit", "commit_whole"]
 

@@ -15,9 +15,8 @@ from firnline.kernel.faults import unreadable
 from firnline.kernel.staging import InputError
 from firnline.kernel.task import KernelTask, Source
 from firnline.paths import path_columns
-from firnline.types.schema import normalise
+from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name, quote_name
-from firnline.types.widening import widens
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
 

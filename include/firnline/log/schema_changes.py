@@ -19,10 +19,9 @@ import msgspec
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
 from firnline.predicate.tree import columns_of, parse_json
-from firnline.types.schema import normalise
+from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name
 from firnline.types.values import Stats, canonical
-from firnline.types.widening import widens
 
 MARK = b'"schema"'
 """Bytes in every record that changes the schema, and rarely in another record."""

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firnline.operations.operation import (
-    Loaded,
-    Operation,
-    without_engine,
-    without_progress,
-)
+from firnline.operations.operation import Loaded, Operation, without_engine, without_progress
 
 if TYPE_CHECKING:
     from firnline.operations.cleanup.run import CleanupOptions

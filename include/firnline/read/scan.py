@@ -153,7 +153,7 @@ class Scan:
         Raises EnvironmentFaultError if Polars is not installed.
         """
         try:
-            from firnline.read.polars import lazy_frame
+            from firnline.read.arrow import lazy_frame
         except ImportError:
             raise EnvironmentFaultError(
                 "Polars is not installed", next_step="install it: pip install polars"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import msgspec
 
@@ -15,8 +19,6 @@ from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.spark import preflight
-from firnline.spark.batches import Batch, batches
-from firnline.spark.distribute import distribute, is_connect
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
 from firnline.store.access import StoreAccess
 
@@ -184,3 +186,82 @@ def reason(text: str) -> str:
             return str(found[-1])[:300].rstrip(".:")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first[:300].rstrip(".:") or "Spark does not say why"
+
+
+_BATCH_BYTES = 32 * 2**20
+_BATCH_GROUPS = 16
+"""A job costs about 0.1 s beyond its work: small groups share one, large ones are alone."""
+_ROUNDS = 4
+"""Minimum number of jobs per slot, so that no slot waits long for another's last job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Groups that one Spark task merges, one after another."""
+
+    tasks: tuple[KernelTask, ...]
+    tries: int = 0
+
+
+def batches(tasks: Sequence[KernelTask], slots: int) -> list[Batch]:
+    """Combine neighbouring groups into batches, more of them if they are small, within limits.
+
+    Args:
+        tasks: in the order of execution.
+        slots: number of concurrent tasks.
+    """
+    sizes = [sum(source.bytes for source in task.inputs) for task in tasks]
+    most_bytes = min(_BATCH_BYTES, sum(sizes) // (slots * _ROUNDS))
+    most_groups = min(_BATCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
+    found: list[Batch] = []
+    gathered: list[KernelTask] = []
+    total = 0
+    for task, size in zip(tasks, sizes, strict=True):
+        if gathered and (total + size > most_bytes or len(gathered) >= most_groups):
+            found.append(Batch(tuple(gathered)))
+            gathered, total = [], 0
+        gathered.append(task)
+        total += size
+    return [*found, Batch(tuple(gathered))] if gathered else found
+
+
+OPT_OUT = "spark.firnline.ship"
+"""Spark setting; "false" if the executors' image has firnline installed."""
+_distributed: WeakSet[SparkSession] = WeakSet()
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def distribute(session: SparkSession) -> None:
+    """Send the package, once per session, unless its tasks run in this machine's own Python.
+
+    The dependencies (duckdb, obstore, pyarrow, msgspec) must be installed on the executors.
+    """
+    if session in _distributed:
+        return
+    master = str(session.conf.get("spark.master", "") or "")
+    wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
+    # The local master of a Connect server is local to the server, not to us.
+    is_here = master.startswith("local") and not is_connect(session)
+    if not is_here and wanted != "false":
+        folder = tempfile.TemporaryDirectory(prefix="firnline-")
+        # Executors that start later fetch it from here; the folder is deleted with this process.
+        _folders.append(folder)
+        session.addArtifacts(str(zip_package(Path(folder.name))), pyfile=True)
+    _distributed.add(session)
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Return True if the session is one on a Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def zip_package(folder: Path) -> Path:
+    """Write the package into an importable zip file."""
+    import firnline
+
+    package = Path(firnline.__file__).parent
+    target = folder / "firnline.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(package.rglob("*.py")):
+            archive.write(path, path.relative_to(package.parent))
+    return target

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from firnline.errors import UsageError
-from firnline.spark.distribute import distribute, is_connect
+from firnline.spark.engine import distribute, is_connect
 from firnline.spark.format.options import Opened, flag_option, list_option, opened
 from firnline.spark.format.types import spark_schema
 from firnline.state.moment import snapshot_at

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from firnline.airflow.job_output import JobFailure, failure_in
+from firnline.airflow.failures import JobFailure, failure_in
 
 
 @pytest.mark.parametrize("retryable", [True, False])

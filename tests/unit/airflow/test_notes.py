@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from firnline.airflow import done_note
+from firnline.airflow import notes as done_note
 from firnline.airflow.notes import MOST, add_note
 
 SAID = "run r of rewrite_partitions__t was done on 2026-01-01 00:00:00 UTC, as transaction 3"

@@ -101,12 +101,12 @@ def test_no_bit_of_it_changes_unseen() -> None:
 @pytest.mark.parametrize("line", [1, 2])
 def test_a_log_file_without_a_schema_line_is_refused_before_anybody_asks_for_it(line: int) -> None:
     said = {"covered": [Covered(LOG, line)], "schemas": [{"v": "INTEGER"}]}
-    assert "do not fit each other" in refused(encoded(**said))
+    assert "do not match" in refused(encoded(**said))
 
 
 @pytest.mark.parametrize("parts", [0, 2])
 def test_so_is_another_number_of_parts_than_it_states(parts: int) -> None:
-    assert "do not fit each other" in refused(encoded(*parts_of("d=1"), parts=parts))
+    assert "do not match" in refused(encoded(*parts_of("d=1"), parts=parts))
 
 
 def test_a_parquet_file_that_says_nothing_of_itself_is_none() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import part_writer as append_buffer
+from firnline.append import run as append_buffer
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base

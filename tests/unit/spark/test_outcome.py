@@ -7,8 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import Batch
-from firnline.spark.engine import _outcome
+from firnline.spark.engine import Batch, _outcome
 from tests.unit.spark.test_batches import tasks
 
 

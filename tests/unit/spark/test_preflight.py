@@ -17,8 +17,7 @@ from firnline.errors import EnvironmentFaultError
 from firnline.kernel import merge
 from firnline.kernel.task import KernelResult
 from firnline.spark import preflight
-from firnline.spark.batches import Batch
-from firnline.spark.engine import _outcome
+from firnline.spark.engine import Batch, _outcome
 from firnline.spark.preflight import Ask, check, missing_module
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group

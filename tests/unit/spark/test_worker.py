@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from firnline.kernel.task import KernelResult
-from firnline.spark.distribute import zip_package
+from firnline.spark.engine import zip_package
 from firnline.spark.worker import KernelFunction
 from tests.kernel.conftest import Group
 

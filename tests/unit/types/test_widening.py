@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from firnline.types.widening import WIDER, as_known, widens
+from firnline.types.schema import WIDER, as_known, widens
 
 
 @pytest.mark.parametrize(("kind", "wider"), [(k, w) for k, ws in WIDER.items() for w in ws])

@@ -18,11 +18,10 @@ from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
-from firnline.operations.groups import commit_or_discard, is_nothing
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.report import Report
-from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.rewriting import Executed, change, commit_or_discard, execute, is_nothing
 from firnline.operations.runner import Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json

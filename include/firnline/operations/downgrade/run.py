@@ -19,10 +19,10 @@ from firnline.kernel.engine import Engine
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
-from firnline.operations.groups import commit_or_discard, is_nothing, run_groups
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.merge.run import Failure
 from firnline.operations.report import Report
+from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
 from firnline.operations.runner import Runner
 from firnline.properties import birth
 from firnline.properties.record import Properties

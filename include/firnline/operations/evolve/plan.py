@@ -14,9 +14,8 @@ from firnline.operations.schema_fix.lines import refuse_deletes
 from firnline.operations.schema_fix.target import Target, known_type, storable
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
-from firnline.types.schema import normalise
+from firnline.types.schema import WIDER, normalise, widens
 from firnline.types.sql import fold_name
-from firnline.types.widening import WIDER, widens
 
 
 class Evolution(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firnline.errors import PartSchemaError, PartUnreadableError, UsageError
-from firnline.operations.import_files.partition import partition_of
+from firnline.errors import ForeignPathError, PartSchemaError, PartUnreadableError, UsageError
 from firnline.parquet.footers import FooterFacts
-from firnline.paths import TablePaths
-from firnline.settings.load import TableSettings
+from firnline.paths import NULL_VALUE, TablePaths, quote_value
+from firnline.settings.load import PartitionField, TableSettings
 from firnline.store.base import ObjectMeta
 from firnline.types.schema import SchemaUnion
-from firnline.types.values import Stats
+from firnline.types.values import Scalar, Stats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COPY_LIMIT = 5 * 2**30
 """Bytes that S3 copies in one request."""
@@ -226,3 +228,102 @@ def _check_columns(settings: TableSettings, known: SchemaUnion) -> None:
                 f"have {', '.join(known.columns)}",
                 next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )
+
+
+_SPLIT = "split it by partition, append its rows with `firnline append`, or give the table no "
+
+
+def partition_of(
+    settings: TableSettings, paths: TablePaths, source: str, facts: FooterFacts, in_place: bool
+) -> str:
+    """Partition path of a file.
+
+    Args:
+        settings: of the table. With ``partition_by`` the statistics have to prove it.
+        paths: of the table.
+        source: key prefix of the imported folder.
+        facts: the file's footer.
+        in_place: it lies under the table's ``_data/``.
+
+    Raises UsageError that names the file.
+    """
+    base = paths.data_dir if in_place else source
+    folder = facts.key.removeprefix(base).rpartition("/")[0]
+    if settings.partition_by:
+        proven = "/".join(_segment(field, facts) for field in settings.partition_by)
+        if in_place and proven != folder:
+            raise UsageError(
+                f"{facts.key} lies in partition {folder!r}, and its rows belong to {proven!r}",
+                next_step="move it to the folder of its partition",
+            )
+        return proven
+    if settings.partition is not None and re.fullmatch(settings.partition, folder) is None:
+        raise UsageError(
+            f"{facts.key} lies in {folder!r}, and partitions of table {settings.name} match "
+            f"{settings.partition}",
+            next_step="move it, or correct the setting partition",
+        )
+    try:
+        paths.check_part(paths.data_part(folder, "part"))
+    except ForeignPathError:
+        raise UsageError(
+            f"the folder of {facts.key} cannot be a partition", next_step="rename the folder"
+        ) from None
+    return folder
+
+
+def _segment(field: PartitionField, facts: FooterFacts) -> str:
+    """One level of the directory, proven by the file's statistics."""
+    if field.column not in facts.columns:
+        raise UsageError(
+            f"{facts.key} has no column {field.column!r}, which {field} needs: a column that "
+            "stands in the path alone is not in the rows",
+            next_step="write the column into the file, or give the table no partition_by: then "
+            "its partitions are the folders as they are",
+        )
+    bounds = facts.stats.get(field.column)
+    if bounds is None:
+        raise UsageError(
+            f"the footer of {facts.key} does not say between which values column "
+            f"{field.column!r} lies, so nobody knows its partition",
+            next_step=_SPLIT + "partition_by",
+        )
+    low, high, nulls = bounds
+    label = quote_value(field.label)
+    if nulls == facts.rows:
+        return f"{label}={NULL_VALUE}"
+    segments = _names(field, facts.columns[field.column], low, high)
+    if nulls:
+        segments.append(f"{label}={NULL_VALUE}")
+    if len(set(segments)) > 1:
+        raise UsageError(
+            f"the rows of {facts.key} lie in several partitions, from {segments[0]!r} to "
+            f"{segments[-1]!r}",
+            next_step=_SPLIT + "partition_by",
+        )
+    return segments[0]
+
+
+def _names(field: PartitionField, kind: str, low: Scalar, high: Scalar) -> list[str]:
+    """Segments of the smallest and the largest value. Transforms of time keep the order."""
+    from firnline.parquet.partition import partition_batches
+
+    if high is None or (low != high and field.transform in {"identity", "bucket"}):
+        return [f"{field.label} of {low!r}", f"{field.label} of {high!r}"]
+    rows = _table({field.column: kind}, [low, high])
+    return [path for path, _ in partition_batches(rows, [field])]
+
+
+def _table(columns: Mapping[str, str], values: Sequence[Scalar]) -> pa.Table:
+    """Bounds as the column's own values."""
+    import pyarrow as pa
+
+    from firnline.types.arrow import to_arrow
+
+    schema = to_arrow(columns)
+    (field,) = schema
+    array = pa.array(list(values))
+    if pa.types.is_timestamp(field.type):
+        # Bounds are texts with microseconds, also of a column that has coarser units.
+        array = array.cast(pa.timestamp("us", field.type.tz))
+    return pa.table([array.cast(field.type, safe=False)], schema=schema)

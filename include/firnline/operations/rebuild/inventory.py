@@ -30,8 +30,8 @@ from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_trans
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.types import schema as schemas
+from firnline.types.schema import as_known
 from firnline.types.sql import fold_name
-from firnline.types.widening import as_known
 
 _TELL_EVERY = 1_000
 _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"

@@ -20,9 +20,8 @@ from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Pred
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
-from firnline.types.schema import SchemaUnion, normalise
+from firnline.types.schema import SchemaUnion, as_known, normalise
 from firnline.types.values import Scalar, bound_key, canonical
-from firnline.types.widening import as_known
 
 
 @dataclass(frozen=True, slots=True)

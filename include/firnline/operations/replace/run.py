@@ -23,7 +23,6 @@ from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.plan import Mode
-from firnline.operations.groups import commit_or_discard
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Progress
 from firnline.operations.replace.options import ReplaceFailedError, ReplaceOptions, ReplaceReport
@@ -34,7 +33,7 @@ from firnline.operations.replace.plan import (
     refuse_rivals,
     with_new_columns,
 )
-from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.rewriting import Executed, change, commit_or_discard, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -172,8 +171,7 @@ class _Run:
     def write(self, base: Base, data: Rows | NewRows | None, scratch: Path | None) -> NewRows:
         """Upload the new rows; nothing of them is visible."""
         from firnline.append.source import tables_of
-        from firnline.operations.replace.rows import NewParts, NewRows
-        from firnline.operations.replace.source import read_staged, staged_files
+        from firnline.operations.replace.rows import NewParts, NewRows, read_staged, staged_files
 
         table, options = self.table, self.options
         if isinstance(data, NewRows):

@@ -18,7 +18,6 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
-from firnline.operations.groups import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
@@ -32,6 +31,7 @@ from firnline.operations.rewrite.report import (
     change,
     too_much,
 )
+from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.operations.runner import Runner
 from firnline.state.history import add_counts, history
 from firnline.table import Table

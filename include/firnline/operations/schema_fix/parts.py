@@ -13,8 +13,8 @@ from firnline.operations.schema_fix.target import Target
 from firnline.parquet.footers import FooterFacts
 from firnline.paths import path_columns
 from firnline.state.snapshot import Snapshot
+from firnline.types.schema import widens
 from firnline.types.sql import fold_name
-from firnline.types.widening import widens
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def test_a_check_works_and_names_the_way_out_once() -> None:
 def test_the_history_needs_no_columns_and_a_rebuild_sees_that_nothing_is_lost() -> None:
     world = contested()
     assert history(world.table) == []
-    with pytest.raises(UsageError, match="lacks nothing"):
+    with pytest.raises(UsageError, match="there is nothing to rebuild"):
         run_rebuild(world.table, RebuildOptions(), RUN)
 
 
