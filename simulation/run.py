@@ -17,7 +17,7 @@ import greenlet
 
 from firnline.append import run as append_run
 from firnline.commit import fold
-from firnline.operations.rebuild import inventory as remains
+from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
 from firnline.store.probe import forget
@@ -96,7 +96,7 @@ def _light(mix: Mix) -> Iterator[None]:
     """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
     put: list[tuple[ModuleType, str, object]] = [
         (append_run, "write_part", rows.write_part),
-        (remains, "many_facts", read_footers),
+        (inventory, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),
         (fold, "TIER", mix.tier),

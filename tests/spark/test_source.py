@@ -169,7 +169,7 @@ def test_an_overwrite_replaces_an_interval_in_one_transaction(
         new.write.format("firnline").mode("overwrite").options(
             **{**interval, "replaceEnd": "6"}
         ).save(table.settings.root)
-    with pytest.raises(Exception, match="it is not said which"):
+    with pytest.raises(Exception, match="and none is given"):
         new.write.format("firnline").mode("overwrite").save(table.settings.root)
     assert objects(table) == before
     nothing = spark.createDataFrame([], "id long, day string").write.format("firnline")

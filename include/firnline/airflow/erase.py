@@ -47,7 +47,7 @@ _LOOKED_AT = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EraseRequest:
     """What to erase, and who approved it."""
 
     options: EraseOptions
@@ -59,7 +59,7 @@ class Asked:
         return self.options.dry_run
 
 
-class EraseWork(SparkWork["Asked"]):
+class EraseWork(SparkWork["EraseRequest"]):
     """The rows of a set of keys go from every part, with a certificate."""
 
     about = ERASE
@@ -95,7 +95,7 @@ class EraseWork(SparkWork["Asked"]):
             ANSWER_WITHIN: answer_within_param(),
         }
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Asked:
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> EraseRequest:
         """Raises UsageError: ``answer_within`` is out of bounds. The keys are checked later."""
         from firnline.operations.erase.run import EraseOptions
 
@@ -107,25 +107,25 @@ class EraseWork(SparkWork["Asked"]):
             keys_file=params.get("keys_file"),
             dry_run=dry_run,
         )
-        return Asked(options)
+        return EraseRequest(options)
 
-    def preview(self, table: Table, options: Asked) -> ErasePlan:
+    def preview(self, table: Table, options: EraseRequest) -> ErasePlan:
         """Which parts may hold the keys."""
         from firnline.operations.erase.run import preview
 
         return preview(table, options.options)
 
-    def job_options(self, options: Asked) -> str:
+    def job_options(self, options: EraseRequest) -> str:
         """For the job's environment."""
         import msgspec
 
         return msgspec.json.encode(options.options).decode()
 
-    def job_arguments(self, options: Asked) -> list[str]:
+    def job_arguments(self, options: EraseRequest) -> list[str]:
         """History and certificate name who approved it."""
         return [f"--approved-by={options.by}"] if options.by else []
 
-    def confidential(self, options: Asked) -> str | None:
+    def confidential(self, options: EraseRequest) -> str | None:
         """Keys are; the name of a file is not."""
         if options.options.keys_file is not None:
             return None
@@ -162,9 +162,9 @@ class EraseWork(SparkWork["Asked"]):
 class ApprovedErase(EraseWork):
     """The same, once a person approved it."""
 
-    def asked(self, context: Context) -> Asked:
+    def parse_params(self, context: Context) -> EraseRequest:
         """Raises UsageError: nobody approved it."""
-        return Asked(super().asked(context).options, approved_by(context))
+        return EraseRequest(super().parse_params(context).options, approved_by(context))
 
     def permit(self, context: Context, settings: TableSettings) -> None:
         """Raise UsageError where somebody approved it who may not."""

@@ -68,7 +68,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
             ANSWER_WITHIN: answer_within_param(),
         }
 
-    def asked(self, context: Context) -> Confirmed:
+    def parse_params(self, context: Context) -> Confirmed:
         """What people said in this run, not what a param says."""
         from firnline.operations.drop.run import DropOptions
 

@@ -54,11 +54,13 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             ),
         }
 
-    def asked(self, context: Context) -> RewriteOptions:
+    def parse_params(self, context: Context) -> RewriteOptions:
         """The params; in a backfill also the data interval of the run."""
         import msgspec
 
-        options = msgspec.structs.replace(super().asked(context), first_try=first_try(context))
+        options = msgspec.structs.replace(
+            super().parse_params(context), first_try=first_try(context)
+        )
         dag_run = context["dag_run"]
         if kind_of_run(context) == "backfill":
             start, end = dag_run.data_interval_start, dag_run.data_interval_end

@@ -235,7 +235,7 @@ class SubmitJob(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         """Submit and wait for the end. The run's identity goes into the table's history."""
         with airflow_failures():
-            options = self.work.asked(context)
+            options = self.work.parse_params(context)
             self.work.permit(context, self.table)
             before = self._begin(context)
             if before is not None and before.is_done:

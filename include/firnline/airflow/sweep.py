@@ -158,11 +158,11 @@ class SweepWork(InTaskWork["Approved"]):
 class ApprovedSweep(SweepWork):
     """The same of the keys that a person approved, and of no others."""
 
-    def asked(self, context: Context) -> Approved:
+    def parse_params(self, context: Context) -> Approved:
         """The param's age, and the keys of the list. Raises UsageError: nobody approved it."""
         import msgspec
 
-        asked, by = super().asked(context), approved_by(context)
+        asked, by = super().parse_params(context), approved_by(context)
         # Without a list, no key: never all of them.
         keys = context["ti"].xcom_pull(task_ids="plan", key=LISTED) or ()
         return Approved(msgspec.structs.replace(asked.options, approved=tuple(keys)), by)
@@ -181,7 +181,7 @@ class PlanSweep(PlanOperation):
     def execute(self, context: Context) -> dict[str, Any]:
         """List. Skips what comes after where nobody need be asked."""
         with airflow_failures():
-            asked: Approved = self.work.asked(context)
+            asked: Approved = self.work.parse_params(context)
             plan = self.work.preview(open_in_task(self.table), asked)
         figures = {
             **shortened(self.work.plan_figures(plan)),

@@ -58,7 +58,7 @@ class PlanOperation(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Plan and say so. Skips what comes after where there is no point in it."""
         with airflow_failures():
-            options = self.work.asked(context)
+            options = self.work.parse_params(context)
             if (why := self.idle(context)) is not None:
                 self._skip(context, {}, why)
             table = open_in_task(self.table)
@@ -144,7 +144,7 @@ class RunInTask(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Work, report. Skips itself when nothing happened: then there is no event either."""
         with airflow_failures():
-            options = self.work.asked(context)
+            options = self.work.parse_params(context)
             self.work.permit(context, self.table)
             table = open_in_task(self.table)
             before = begin(self.work, table, context, self.plan)

@@ -105,7 +105,7 @@ class Work(ABC, Generic[OptionsT]):
         own = {**self.params(), **({AGAIN: again_param()} if self.once else {})}
         return own if self.about.only_looks else {**own, "dry_run": self._dry_run_param()}
 
-    def asked(self, context: Context) -> OptionsT:
+    def parse_params(self, context: Context) -> OptionsT:
         """The options of this run. Overridden where they come from an earlier task, not a param.
 
         Raises:

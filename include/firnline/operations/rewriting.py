@@ -47,7 +47,7 @@ from firnline.table import Table
 
 
 @dataclass
-class Executed:
+class RewriteResult:
     """What the kernels made of a plan."""
 
     done: list[Done] = field(default_factory=list)
@@ -83,7 +83,7 @@ def execute(
     tell: Callable[[Progress], None],
     *,
     go_on: bool,
-) -> Executed:
+) -> RewriteResult:
     """Read all groups; a part without a matching row stays, the rows of the others move.
 
     Nothing is committed.
@@ -98,7 +98,7 @@ def execute(
         go_on: read the other groups after a failure, and those of the failed partition again
             without the part at fault; False ends with the first failure.
     """
-    found = Executed()
+    found = RewriteResult()
     progress = _Telling(groups, tell)
     todo = list(groups)
     try:
@@ -111,7 +111,7 @@ def execute(
 
 
 def change(
-    snapshot: Snapshot, found: Executed, selected: Selected, deletes: Sequence[Delete], op: str
+    snapshot: Snapshot, found: RewriteResult, selected: Selected, deletes: Sequence[Delete], op: str
 ) -> Change:
     """The one transaction: new parts, tombstones of replaced and of dropped ones, records."""
     made = change_of(snapshot, found.done, op=op, deletes=deletes)
@@ -165,7 +165,7 @@ def _pass(
     engine: Engine,
     groups: Sequence[PlannedGroup],
     work: Work,
-    found: Executed,
+    found: RewriteResult,
     progress: _Telling,
     *,
     go_on: bool,

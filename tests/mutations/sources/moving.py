@@ -80,7 +80,7 @@ MOVING = (
     Mutation(
         name="a clone does not look who else writes there",
         file="include/firnline/operations/clone/run.py",
-        old="            now = self.look()\n",
+        old="            now = self.inspect()\n",
         new="            now = scene\n",
         breaks="Deletes of the source hide rows that were appended to the target meanwhile.",
         caught_by=("tests/unit/operations/clone/test_run.py",),

@@ -283,8 +283,8 @@ PROTOCOL = (
     Mutation(
         name="a rebuild forgets who began by older properties",
         file="include/firnline/operations/rebuild/run.py",
-        old="    if remains.properties:\n",
-        new="    if not remains:\n",
+        old="    if inventory.properties:\n",
+        new="    if not inventory:\n",
         breaks="Rows of an acknowledged delete come back by an append that may still land.",
         caught_by=("tests/unit/operations/properties/test_run.py",),
     ),

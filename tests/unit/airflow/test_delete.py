@@ -31,7 +31,7 @@ def world() -> World:
 
 def lines(work: Any, world: World, conf: dict[str, Any]) -> list[str]:
     """What the plan of a run says."""
-    plan = work.preview(world.table, work.asked(run_context(work, conf)))
+    plan = work.preview(world.table, work.parse_params(run_context(work, conf)))
     said: list[str] = work.plan_lines(work.plan_figures(plan))
     return said
 
@@ -40,10 +40,10 @@ def lines(work: Any, world: World, conf: dict[str, Any]) -> list[str]:
 
 
 def test_a_delete_by_hand_only_plans_unless_told_otherwise(world: World) -> None:
-    asked = DELETE.asked(run_context(DELETE, {"where": "k < 5"}))
+    asked = DELETE.parse_params(run_context(DELETE, {"where": "k < 5"}))
     assert asked == DeleteOptions(where="k < 5", dry_run=True)
     conf = {"where": "k < 5", "partitions": ["day=a"], "mode": "lazy", "dry_run": False}
-    assert DELETE.asked(run_context(DELETE, conf)) == DeleteOptions(
+    assert DELETE.parse_params(run_context(DELETE, conf)) == DeleteOptions(
         where="k < 5", partitions=("day=a",), mode="lazy"
     )
 
@@ -83,13 +83,13 @@ def test_a_delete_needs_a_condition_and_an_erase_its_columns() -> None:
 )
 def test_keys_are_values_or_lists_of_them(keys: object, expected: object) -> None:
     conf = {"columns": ["k"], "keys": keys, "keys_file": None if keys else "s3://b/keys.csv"}
-    options = ERASE.asked(run_context(ERASE, conf)).options
+    options = ERASE.parse_params(run_context(ERASE, conf)).options
     assert (options.keys, options.columns, options.dry_run) == (expected, ("k",), True)
 
 
 def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> None:
     conf = {"columns": ["k"], "keys": [SECRET, 3]}
-    asked = ERASE.asked(run_context(ERASE, conf))
+    asked = ERASE.parse_params(run_context(ERASE, conf))
     figures = ERASE.plan_figures(ERASE.preview(world.table, asked))
     subject, body = ERASE.question("t", figures)
     assert subject == "Erase 2 keys from table t?"
@@ -101,19 +101,21 @@ def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> No
 
 
 def test_inline_keys_go_to_no_cluster_where_they_would_be_arguments() -> None:
-    inline = ERASE.asked(run_context(ERASE, {"columns": ["k"], "keys": [1]}))
+    inline = ERASE.parse_params(run_context(ERASE, {"columns": ["k"], "keys": [1]}))
     assert "keys_file" in str(ERASE.confidential(inline))
-    file = ERASE.asked(run_context(ERASE, {"columns": ["k"], "keys_file": "s3://b/keys.csv"}))
+    file = ERASE.parse_params(
+        run_context(ERASE, {"columns": ["k"], "keys_file": "s3://b/keys.csv"})
+    )
     assert ERASE.confidential(file) is None
 
 
 def test_who_approved_an_erase_stands_in_its_history() -> None:
     conf = {"columns": ["k"], "keys": [1], "dry_run": False}
     answer = {"approved": True, "by": "bo"}
-    asked = APPROVED.asked(run_context(APPROVED, conf, approve=answer))
+    asked = APPROVED.parse_params(run_context(APPROVED, conf, approve=answer))
     assert APPROVED.job_arguments(asked) == ["--approved-by=bo"]
     with pytest.raises(UsageError, match="nobody approved"):
-        APPROVED.asked(run_context(APPROVED, conf))
+        APPROVED.parse_params(run_context(APPROVED, conf))
 
 
 @pytest.mark.parametrize("keys", [[None], [{}], "1", [1.5, None]])

@@ -275,7 +275,7 @@ class Rewriting:
                 lambda: self.table.store, self.scratch, self.table.ids, self.table.clock
             )
 
-        run_rewrite(self.table, engine, REWRITE.asked(context), run)
+        run_rewrite(self.table, engine, REWRITE.parse_params(context), run)
         if self.dies:
             raise OSError("the driver died")
 

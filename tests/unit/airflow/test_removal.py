@@ -94,7 +94,7 @@ def test_a_table_without_partitions_can_be_picked_by_a_name(
     fill(table, 1, partitions=[""])
     _, rows = listed(settings, ACT)
     assert (rows[0]["name"], rows[0]["partition"]) == ("(none)", "")
-    asked = REMOVE.asked(run_context(REMOVE, ACT, **answered(rows, "(none)")))
+    asked = REMOVE.parse_params(run_context(REMOVE, ACT, **answered(rows, "(none)")))
     assert asked.options.partitions == ("",)
 
 
@@ -161,14 +161,14 @@ def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings
     fill(table, 2)
     _, rows = listed(settings, ACT)
     fill(table, 1, partitions=["day=b"])
-    asked = REMOVE.asked(run_context(REMOVE, ACT, **answered(rows, "day=b")))
+    asked = REMOVE.parse_params(run_context(REMOVE, ACT, **answered(rows, "day=b")))
     with pytest.raises(PlanChangedError, match="day=b has 3 parts now"):
         REMOVE.preview(table, asked)
 
 
 def test_without_approval_nothing_is_even_looked_at() -> None:
     with pytest.raises(UsageError, match="nobody approved"):
-        REMOVE.asked(run_context(REMOVE, ACT, **answered([], "day=b", approved=False)))
+        REMOVE.parse_params(run_context(REMOVE, ACT, **answered([], "day=b", approved=False)))
 
 
 def test_the_task_that_drops_looks_itself_who_approved(

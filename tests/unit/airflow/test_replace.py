@@ -17,7 +17,7 @@ INTERVAL = {"start": 0, "end": "30"}
 
 
 def asked(**conf: Any) -> ReplaceOptions:
-    return REPLACE.asked(run_context(REPLACE, {**INTERVAL, **conf}))
+    return REPLACE.parse_params(run_context(REPLACE, {**INTERVAL, **conf}))
 
 
 def test_a_replace_by_hand_only_plans_unless_told_otherwise() -> None:

@@ -17,7 +17,7 @@ WHERE = {"to": 0, "partitions": ["day=0"]}
 
 
 def asked(**conf: Any) -> RestoreOptions:
-    return RESTORE.asked(run_context(RESTORE, {**WHERE, **conf}))
+    return RESTORE.parse_params(run_context(RESTORE, {**WHERE, **conf}))
 
 
 def test_a_restore_by_hand_only_plans_unless_told_otherwise() -> None:

@@ -32,12 +32,12 @@ def context(conf: dict[str, Any], kind: str, start: datetime | None = MARCH_1) -
 
 
 def test_a_backfill_rewrites_what_its_data_interval_holds_and_only_when_told_so() -> None:
-    asked = REWRITE.asked(context({"where": "k > 1"}, "backfill"))
+    asked = REWRITE.parse_params(context({"where": "k > 1"}, "backfill"))
     assert asked == RewriteOptions(
         where="k > 1", start_ms=MARCH_1_MS, end_ms=MARCH_1_MS + DAY_MS, first_try=1, dry_run=True
     )
     conf = {"sql": "select * from _rows", "partitions": ["*"], "force": True, "dry_run": False}
-    assert REWRITE.asked(context(conf, "backfill")) == RewriteOptions(
+    assert REWRITE.parse_params(context(conf, "backfill")) == RewriteOptions(
         sql="select * from _rows",
         partitions=("*",),
         force=True,
@@ -55,16 +55,16 @@ def test_a_backfill_rewrites_what_its_data_interval_holds_and_only_when_told_so(
 def test_a_retry_knows_where_its_execution_began(tries: int, max_tries: int, first: int) -> None:
     again = context({"where": "k > 1"}, "backfill")
     again["ti"].try_number, again["ti"].max_tries = tries, max_tries
-    assert REWRITE.asked(again).first_try == first
+    assert REWRITE.parse_params(again).first_try == first
 
 
 def test_a_run_by_hand_takes_the_partitions_that_it_names() -> None:
     conf = {"where": "k > 1", "partitions": ["day=a"], "dry_run": False}
     for kind in ("manual", "operator_triggered"):
-        asked = REWRITE.asked(context(conf, kind))
+        asked = REWRITE.parse_params(context(conf, kind))
         assert asked == RewriteOptions(where="k > 1", partitions=("day=a",), first_try=1)
     with pytest.raises(UsageError, match="a rewrite by hand needs partitions"):
-        REWRITE.asked(context({"where": "k > 1"}, "manual"))
+        REWRITE.parse_params(context({"where": "k > 1"}, "manual"))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_a_run_by_hand_takes_the_partitions_that_it_names() -> None:
 )
 def test_what_cannot_be_meant_is_refused(conf: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        REWRITE.asked(context(conf, "backfill"))
+        REWRITE.parse_params(context(conf, "backfill"))
 
 
 def test_a_backfill_without_an_interval_rewrites_nothing() -> None:
     with pytest.raises(UsageError, match="has no data interval"):
-        REWRITE.asked(context({"where": "k > 1"}, "backfill", None))
+        REWRITE.parse_params(context({"where": "k > 1"}, "backfill", None))
 
 
 def test_runs_of_the_clock_end_before_they_look_at_anything(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_plan_says_what_is_read() -> None:
     world = make_world()
     fill(world.table, 2)
     conf = {"where": "k < 60", "partitions": ["day=a"]}
-    plan = REWRITE.preview(world.table, REWRITE.asked(context(conf, "manual")))
+    plan = REWRITE.preview(world.table, REWRITE.parse_params(context(conf, "manual")))
     said = REWRITE.plan_lines(REWRITE.plan_figures(plan))
     assert any("day=a" in line for line in said)
     assert not any("day=b" in line for line in said)

@@ -83,13 +83,13 @@ def test_the_list_is_what_is_approved_and_what_is_deleted(
 
 def test_an_approval_without_a_list_is_about_no_object() -> None:
     answered = run_context(SWEEP, ACT, approve={"approved": True, "by": "bo"})
-    assert APPROVED.asked(answered).options.approved == ()
+    assert APPROVED.parse_params(answered).options.approved == ()
 
 
 def test_without_approval_nothing_is_swept() -> None:
     listed: dict[str, Any] = {"plan/listed": ["t/_data/x"]}
     with pytest.raises(UsageError, match="nobody approved"):
-        APPROVED.asked(run_context(SWEEP, ACT, **listed))
+        APPROVED.parse_params(run_context(SWEEP, ACT, **listed))
 
 
 def test_more_than_one_approval_can_be_about_waits(
@@ -143,5 +143,8 @@ def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(
 
 
 def test_an_age_reaches_the_operation() -> None:
-    assert SWEEP.asked(run_context(SWEEP, {"older_than": "7d"})).options.older_than == 604_800_000
-    assert SWEEP.asked(run_context(SWEEP)).options.older_than is None
+    assert (
+        SWEEP.parse_params(run_context(SWEEP, {"older_than": "7d"})).options.older_than
+        == 604_800_000
+    )
+    assert SWEEP.parse_params(run_context(SWEEP)).options.older_than is None

@@ -39,22 +39,22 @@ def test_every_kind_of_work_has_a_pool_of_its_table(work: Work[Any], pool: str) 
 def test_what_cannot_be_taken_back_is_a_dry_run_for_people_and_not_for_the_clock(
     work: Work[Any], run_type: str, conf: dict[str, Any], expected: bool
 ) -> None:
-    assert work.asked(run_context(work, conf, run_type)).dry_run is expected
+    assert work.parse_params(run_context(work, conf, run_type)).dry_run is expected
 
 
 def test_a_merge_is_a_dry_run_only_when_told_so() -> None:
-    assert MERGE.asked(run_context(MERGE)).dry_run is False
-    assert MERGE.asked(run_context(MERGE, {"dry_run": True})).dry_run is True
+    assert MERGE.parse_params(run_context(MERGE)).dry_run is False
+    assert MERGE.parse_params(run_context(MERGE, {"dry_run": True})).dry_run is True
 
 
 def test_a_mistyped_param_is_refused_instead_of_ignored() -> None:
     with pytest.raises(UsageError) as merge:
-        MERGE.asked(run_context(MERGE, {"dryrun": True, "max": "1GiB"}))
+        MERGE.parse_params(run_context(MERGE, {"dryrun": True, "max": "1GiB"}))
     assert str(merge.value) == (
         "a merge has no param dryrun, max; use partitions, max_bytes, dry_run"
     )
     with pytest.raises(UsageError, match="a clean-up has no param partitions; use max_deletes"):
-        CLEANUP.asked(run_context(CLEANUP, {"partitions": []}, "scheduled"))
+        CLEANUP.parse_params(run_context(CLEANUP, {"partitions": []}, "scheduled"))
 
 
 def test_a_run_says_who_it_is() -> None:

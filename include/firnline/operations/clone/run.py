@@ -115,10 +115,10 @@ def run_clone(
     metrics = [RunMetrics(table) for table in {id(t.store): t for t in (source, target)}.values()]
     refuse_place(Root.parse(source.settings.root), Root.parse(target.settings.root))
     state = _Run(source, target, options, run, on_progress or (lambda _: None))
-    scene = state.look()
-    plan = state.plan(scene)
+    found = state.inspect()
+    plan = state.plan(found)
     if not options.dry_run:
-        state.carry_out(plan, scene)
+        state.carry_out(plan, found)
     requests = [each.requests for each in metrics]
     return CloneReport(
         table=source.settings.name,
@@ -132,7 +132,7 @@ def run_clone(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Target:
     """What lies at the target."""
 
     logs: frozenset[str]
@@ -152,12 +152,12 @@ class _Run:
     done: int = 0
     total: int = 0
 
-    def plan(self, scene: _Scene) -> ClonePlan:
+    def plan(self, found: _Target) -> ClonePlan:
         """The plan of a run that died, or a new one, which is written down at the target."""
         known = self._begun()
         if known is not None:
             return self._same(known)
-        self._refuse_used(scene)
+        self._refuse_used(found)
         plan = self._new_plan()
         if self.options.dry_run:
             return plan
@@ -184,17 +184,17 @@ class _Run:
             next_step="run that one again, or delete everything there, or choose another target",
         )
 
-    def look(self) -> _Scene:
+    def inspect(self) -> _Target:
         """List the target."""
         store, paths = self.target.store, self.target.paths
-        return _Scene(
+        return _Target(
             logs=frozenset(meta.key for meta in store.list(paths.log_dir)),
             transactions=frozenset(paths.parse_txn(m.key) for m in store.list(paths.txn_dir)),
             data={meta.key: meta.size for meta in store.list(paths.data_dir)},
         )
 
-    def _refuse_used(self, scene: _Scene) -> None:
-        there = [*sorted(scene.logs), *map(self.target.paths.txn, scene.transactions), *scene.data]
+    def _refuse_used(self, found: _Target) -> None:
+        there = [*sorted(found.logs), *map(self.target.paths.txn, found.transactions), *found.data]
         if there:
             raise UsageError(
                 f"there is something at {self.target.settings.root} already, {there[0]} for one",
@@ -232,21 +232,21 @@ class _Run:
         root = self.source.settings.root
         return with_history(snapshot, root, objects, transactions, erased)
 
-    def carry_out(self, plan: ClonePlan, scene: _Scene) -> None:
+    def carry_out(self, plan: ClonePlan, found: _Target) -> None:
         """Copy what is missing, and make it a table."""
-        self._refuse_strangers(plan, scene)
+        self._refuse_strangers(plan, found)
         if plan.history:
-            self._with_log(plan, scene)
+            self._with_log(plan, found)
         else:
-            self._in_one_transaction(plan, scene)
+            self._in_one_transaction(plan, found)
 
-    def _refuse_strangers(self, plan: ClonePlan, scene: _Scene) -> None:
+    def _refuse_strangers(self, plan: ClonePlan, found: _Target) -> None:
         """Whoever writes to the target meanwhile has rows there that the plan knows nothing of."""
-        if self._is_complete(plan, scene):
+        if self._is_complete(plan, found):
             return
         start = self._start(self.target)
         known = {start + key for key in plan.logs} | {start + part.key for part in plan.parts}
-        strange = sorted((scene.logs | scene.data.keys()) - known)
+        strange = sorted((found.logs | found.data.keys()) - known)
         if strange:
             raise UsageError(
                 f"{strange[0]} was written to {self.target.settings.root} while it was being "
@@ -258,11 +258,11 @@ class _Run:
     def _start(table: Table) -> str:
         return table.paths.data_dir.removesuffix("_data/")
 
-    def _is_complete(self, plan: ClonePlan, scene: _Scene) -> bool:
+    def _is_complete(self, plan: ClonePlan, found: _Target) -> bool:
         return (
             not plan.history
-            and bool(scene.logs)
-            and self._transaction(plan)[0].seq in scene.transactions
+            and bool(found.logs)
+            and self._transaction(plan)[0].seq in found.transactions
         )
 
     def _transaction(self, plan: ClonePlan) -> tuple[txn_file.TxnHeader, bytes]:
@@ -271,9 +271,9 @@ class _Run:
         paths = self.target.paths
         return txn_file.decode(paths.txn(seq), plan.transaction, paths)
 
-    def _copy_parts(self, plan: ClonePlan, scene: _Scene) -> None:
+    def _copy_parts(self, plan: ClonePlan, found: _Target) -> None:
         start = self._start(self.target)
-        missing = [p.key for p in plan.parts if scene.data.get(start + p.key) != p.bytes]
+        missing = [p.key for p in plan.parts if found.data.get(start + p.key) != p.bytes]
         self.total = len(missing) + len(plan.logs) + len(plan.others)
         self._copy(missing)
 
@@ -298,13 +298,13 @@ class _Run:
             if self.done % _TELL_EVERY == 0:
                 self.tell(RelocateProgress(objects=self.total, objects_done=self.done))
 
-    def _in_one_transaction(self, plan: ClonePlan, scene: _Scene) -> None:
+    def _in_one_transaction(self, plan: ClonePlan, found: _Target) -> None:
         header, log_file = self._transaction(plan)
-        if not self._is_complete(plan, scene):
-            self._copy_parts(plan, scene)
+        if not self._is_complete(plan, found):
+            self._copy_parts(plan, found)
             began = self.target.clock.elapsed_ms()
             self._refuse_superseded(plan)
-            now = self.look()
+            now = self.inspect()
             self._refuse_strangers(plan, now)
             if not self._is_complete(plan, now) and not commit_whole(
                 self.target, header, log_file, began
@@ -327,9 +327,9 @@ class _Run:
                 next_step="see it with `firnline verify`",
             )
 
-    def _with_log(self, plan: ClonePlan, scene: _Scene) -> None:
+    def _with_log(self, plan: ClonePlan, found: _Target) -> None:
         """Log files as they are, so that nobody takes it for a table, and then relocate."""
-        self._copy_parts(plan, scene)
+        self._copy_parts(plan, found)
         clock, half = self.target.clock, put_within(self.target.settings, plan.grace)
         checked = clock.elapsed_ms()
         self._refuse_superseded(plan)

@@ -21,7 +21,13 @@ from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.report import Report
-from firnline.operations.rewriting import Executed, change, commit_or_discard, execute, is_nothing
+from firnline.operations.rewriting import (
+    RewriteResult,
+    change,
+    commit_or_discard,
+    execute,
+    is_nothing,
+)
 from firnline.operations.runner import Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
@@ -131,7 +137,7 @@ def run_delete(
         state.act,
         ends=lambda plan: options.dry_run or plan.nothing_to_do,
     )
-    return state.report(plan, found or Executed())
+    return state.report(plan, found or RewriteResult())
 
 
 def parse_where(text: str, snapshot: Snapshot) -> Predicate:
@@ -165,7 +171,7 @@ class _Run:
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
 
-    def act(self, base: Base, plan: DeletePlan) -> Executed | None:
+    def act(self, base: Base, plan: DeletePlan) -> RewriteResult | None:
         """Rewrite and commit; None when a rival took parts of the plan away."""
         found = self.execute(base, plan)
         if found.failures:
@@ -173,9 +179,9 @@ class _Run:
             raise DeleteFailedError(self.report(plan, found))
         return found if self.commit(base, plan, found) else None
 
-    def execute(self, base: Base, plan: DeletePlan) -> Executed:
+    def execute(self, base: Base, plan: DeletePlan) -> RewriteResult:
         if not plan.groups:
-            return Executed()
+            return RewriteResult()
         work = Work(op=OP, hides=(self.record(plan),), only_touched=True)
         if plan.by_winners:
             gone = hidden_condition([self.record(plan)], base.snapshot.schema)
@@ -194,7 +200,7 @@ class _Run:
         """The record; its sequence and time are set when it is committed."""
         return Delete(delete, 0, 0, msgspec.Raw(plan.where), plan.partitions or None)
 
-    def commit(self, base: Base, plan: DeletePlan, found: Executed) -> bool:
+    def commit(self, base: Base, plan: DeletePlan, found: RewriteResult) -> bool:
         """False when a rival took parts of the plan away."""
         table = base.table
         delete = table.ids.uuid7(table.clock.now_ms())
@@ -211,7 +217,7 @@ class _Run:
         self.counts = committed.header.counts
         return True
 
-    def report(self, plan: DeletePlan, found: Executed) -> DeleteReport:
+    def report(self, plan: DeletePlan, found: RewriteResult) -> DeleteReport:
         return DeleteReport(
             table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,

@@ -25,7 +25,7 @@ from firnline.operations.erase.certificate import (
     remaining,
     write,
 )
-from firnline.operations.erase.evidence import Findings, Scene, look
+from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
 from firnline.properties.in_force import waits
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot
@@ -56,20 +56,20 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     check_id(table, erase)
     done = read(table, table.paths.completed_certificate(erase))
     known = done or read(table, table.paths.certificate(erase))
-    scene = _scene(table)
-    table = scene.table
+    inventory = _inventory(table)
+    table = inventory.table
     if known is None:
-        known = _resolve(table, erase, scene.snapshot)
+        known = _resolve(table, erase, inventory.snapshot)
     if known.replaced is None:
         return known
     forget(table, table.paths.erase_keys(erase))
-    findings = look(scene, known, known.replaced.seq, known.replaced.t)
+    findings = collect_evidence(inventory, known, known.replaced.seq, known.replaced.t)
     if any(entry.kind in {"unread part", "late part"} for entry in findings.remaining):
         also = _with_others(table, known)
-        findings = look(scene, also, known.replaced.seq, known.replaced.t)
+        findings = collect_evidence(inventory, also, known.replaced.seq, known.replaced.t)
     if done is not None:
         return msgspec.structs.replace(done, remaining=findings.remaining)
-    return _conclude(scene, known, findings, run)
+    return _conclude(inventory, known, findings, run)
 
 
 def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
@@ -95,11 +95,11 @@ def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
     return waits(snapshot.properties, table.settings, table.clock.now_ms()).commit_ttl
 
 
-def _scene(table: Table) -> Scene:
+def _inventory(table: Table) -> Inventory:
     # First the objects: what is published between the two listings is then no orphan.
     objects = {meta.key: meta for meta in table.store.list(table.paths.data_dir)}
     base = take_base(table, everything=True)
-    return Scene(base.table, base.snapshot, objects, table.clock.now_ms())
+    return Inventory(base.table, base.snapshot, objects, table.clock.now_ms())
 
 
 def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
@@ -155,12 +155,12 @@ class _Deletion:
 
 
 def _conclude(
-    scene: Scene, known: Certificate, findings: Findings, run: RunIdentity
+    inventory: Inventory, known: Certificate, findings: Findings, run: RunIdentity
 ) -> Certificate:
-    table = scene.table
+    table = inventory.table
     deletion = _delete(table, findings.deletable)
     rest = (*deletion.remaining, *findings.remaining)
-    present = (scene.objects.keys() - deletion.gone) & {part.key for part in known.parts}
+    present = (inventory.objects.keys() - deletion.gone) & {part.key for part in known.parts}
     parts = tuple(
         part
         if part.key in present

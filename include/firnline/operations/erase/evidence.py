@@ -26,7 +26,7 @@ from firnline.types.values import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Inventory:
     """A table as it is found."""
 
     table: Table
@@ -47,29 +47,30 @@ class Findings:
     """Everything else that may hold a key."""
 
 
-def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
+def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t: int) -> Findings:
     """Find every object that may hold a key.
 
     Requests: one LIST of ``_txn/`` and one GET for each transaction there.
 
     Args:
-        scene: the table.
+        inventory: the table.
         certificate: of a committed erase.
         seq: its transaction.
         t: when that was, unix ms.
     """
-    table, policy = scene.table, scene.table.settings
-    others = waits(scene.snapshot.properties, policy, scene.now_ms)
-    visible = _visible(scene.snapshot, certificate.deletes)
+    table, policy = inventory.table, inventory.table.settings
+    others = waits(inventory.snapshot.properties, policy, inventory.now_ms)
+    visible = _visible(inventory.snapshot, certificate.deletes)
     # Its records gone, it is long ago, whatever its date.
     seen = max(
-        [dated.since(t, at, scene.now_ms) for at in visible], default=scene.snapshot.effective(t)
+        [dated.since(t, at, inventory.now_ms) for at in visible],
+        default=inventory.snapshot.effective(t),
     )
     late_until = seen + others.append_ttl
-    holders = _holders(scene, certificate, seq)
-    due = _due(scene, holders["replaced part"] + holders["older part"])
-    ripe = [p for p in holders["replaced part"] if due[p] <= scene.now_ms]
-    young = [p for p in holders["replaced part"] if due[p] > scene.now_ms]
+    holders = _holders(inventory, certificate, seq)
+    due = _due(inventory, holders["replaced part"] + holders["older part"])
+    ripe = [p for p in holders["replaced part"] if due[p] <= inventory.now_ms]
+    young = [p for p in holders["replaced part"] if due[p] > inventory.now_ms]
     over = seen + max(others.append_ttl, others.commit_ttl)
     name = policy.name
     return Findings(
@@ -83,15 +84,15 @@ def look(scene: Scene, certificate: Certificate, seq: int, t: int) -> Findings:
                 max((due[p] for p in young), default=None),
             ),
             *_others(name, holders, due),
-            *_late_appends(scene.now_ms, late_until),
+            *_late_appends(inventory.now_ms, late_until),
             *remaining(
                 "orphan",
-                _orphans(scene, over),
+                _orphans(inventory, over),
                 "named by no log file, and written by somebody who began before the erase ended",
                 f"run `firnline sweep {name}`",
-                over if over > scene.now_ms else None,
+                over if over > inventory.now_ms else None,
             ),
-            *_text(table, scene, certificate),
+            *_text(table, inventory, certificate),
         ),
     )
 
@@ -142,21 +143,21 @@ def _late_appends(now_ms: int, until: int) -> tuple[Remaining, ...]:
     )
 
 
-def _holders(scene: Scene, certificate: Certificate, seq: int) -> dict[str, list[str]]:
+def _holders(inventory: Inventory, certificate: Certificate, seq: int) -> dict[str, list[str]]:
     """Existing parts that may hold a key, by kind."""
     own = {part.key for part in certificate.parts}
     checked, failed = set(certificate.checked), set(certificate.failed)
-    records = _records(scene.snapshot, certificate)
+    records = _records(inventory.snapshot, certificate)
     found: dict[str, list[str]] = {
         kind: [] for kind in ("replaced part", "older part", "unread part", "late part")
     }
-    for path in scene.objects:
-        marker = scene.snapshot.parts.get(path)
-        if marker is None or scene.snapshot.sequence_of(marker) >= seq:
+    for path in inventory.objects:
+        marker = inventory.snapshot.parts.get(path)
+        if marker is None or inventory.snapshot.sequence_of(marker) >= seq:
             continue
         if path in own:
             found["replaced part"].append(path)
-        elif path.rpartition("/")[2] in checked or _excluded(scene.snapshot, marker, records):
+        elif path.rpartition("/")[2] in checked or _excluded(inventory.snapshot, marker, records):
             continue
         elif marker.tmb is not None:
             found["older part"].append(path)
@@ -207,39 +208,41 @@ def _leaves(tree: Predicate) -> Iterator[tuple[str, tuple[Scalar, ...]]]:
         yield tree.column, (tree.value,)
 
 
-def _due(scene: Scene, parts: Collection[str]) -> dict[str, int]:
+def _due(inventory: Inventory, parts: Collection[str]) -> dict[str, int]:
     """Part -> when its tombstone and the sight of it are as old as the grace, unix ms."""
     wanted = dict.fromkeys(parts)
     seen: dict[str, int] = {}
-    for key, content in scene.snapshot.contents.items():
-        modified = scene.snapshot.listing[key].modified_ms
+    for key, content in inventory.snapshot.contents.items():
+        modified = inventory.snapshot.listing[key].modified_ms
         for marker in content.markers:
             if marker.tmb is not None and marker.p in wanted:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    grace = waits(scene.snapshot.properties, scene.table.settings, scene.now_ms).grace
+    grace = waits(inventory.snapshot.properties, inventory.table.settings, inventory.now_ms).grace
     due: dict[str, int] = {}
     for path in wanted:
-        tmb = scene.snapshot.parts[path].tmb
+        tmb = inventory.snapshot.parts[path].tmb
         # Replaced parts that are alive cannot be: the transaction that holds them is committed.
         due[path] = (
-            scene.now_ms + 1 if tmb is None else dated.since(tmb, seen[path], scene.now_ms)
+            inventory.now_ms + 1 if tmb is None else dated.since(tmb, seen[path], inventory.now_ms)
         ) + grace
     return due
 
 
-def _orphans(scene: Scene, before_ms: int) -> list[str]:
+def _orphans(inventory: Inventory, before_ms: int) -> list[str]:
     return [
         key
-        for key, meta in scene.objects.items()
-        if key not in scene.snapshot.parts and meta.modified_ms < before_ms
+        for key, meta in inventory.objects.items()
+        if key not in inventory.snapshot.parts and meta.modified_ms < before_ms
     ]
 
 
-def _text(table: Table, scene: Scene, certificate: Certificate) -> tuple[Remaining, ...]:
+def _text(table: Table, inventory: Inventory, certificate: Certificate) -> tuple[Remaining, ...]:
     """Log files and transactions whose text has keys, or bounds of parts that held keys."""
     deletes, parts = set(certificate.deletes), {part.key for part in certificate.parts}
     logs = [
-        key for key, content in scene.snapshot.contents.items() if _speaks(content, deletes, parts)
+        key
+        for key, content in inventory.snapshot.contents.items()
+        if _speaks(content, deletes, parts)
     ]
     keys, newest = [], 0
     listing = {meta.key: meta for meta in table.store.list(table.paths.txn_dir, table.paths.birth)}

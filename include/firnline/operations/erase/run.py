@@ -36,7 +36,7 @@ from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.report import Report
-from firnline.operations.rewriting import Executed, change, execute
+from firnline.operations.rewriting import RewriteResult, change, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -153,7 +153,7 @@ def run_erase(
     """
     state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
     plan, found = state.runner.run(state.plan, state.attempt, ends=lambda _: options.dry_run)
-    report = state.report(plan, found or Executed())
+    report = state.report(plan, found or RewriteResult())
     if report.failures:
         raise EraseFailedError(report)
     return report
@@ -185,7 +185,7 @@ class _Run:
             base.snapshot, self.table.settings, self.keys.planned(), len(self.keys.keys)
         )
 
-    def attempt(self, base: Base, plan: ErasePlan) -> Executed | None:
+    def attempt(self, base: Base, plan: ErasePlan) -> RewriteResult | None:
         """One try; None when a rival took parts of the plan away."""
         table = self.table
         if self.settled is None:
@@ -214,9 +214,9 @@ class _Run:
             _LOG.warning("certificate %s is not written yet: %s", erase, error)
         return found
 
-    def _execute(self, base: Base, plan: ErasePlan, erase: str) -> Executed:
+    def _execute(self, base: Base, plan: ErasePlan, erase: str) -> RewriteResult:
         if not plan.groups:
-            return Executed()
+            return RewriteResult()
         engine = self.runner.engine
         key = self.table.paths.erase_keys(erase)
         try:
@@ -237,7 +237,9 @@ class _Run:
         now = self.table.clock.now_ms()
         return [Delete(self.table.ids.uuid7(now), 0, 0, where) for where in self.keys.predicates()]
 
-    def _certificate(self, erase: str, found: Executed, deletes: Sequence[Delete]) -> Certificate:
+    def _certificate(
+        self, erase: str, found: RewriteResult, deletes: Sequence[Delete]
+    ) -> Certificate:
         return Certificate(
             id=erase,
             status="planned",
@@ -257,7 +259,7 @@ class _Run:
             failed=tuple(found.failed),
         )
 
-    def report(self, plan: ErasePlan, found: Executed) -> EraseReport:
+    def report(self, plan: ErasePlan, found: RewriteResult) -> EraseReport:
         return EraseReport(
             table=self.table.settings.name,
             dry_run=self.options.dry_run,

@@ -50,7 +50,7 @@ class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class Inventory:
     """What is left of a table, and what a rebuild makes of it."""
 
     log: LogSurvey
@@ -63,9 +63,9 @@ class Remains:
     plan: RebuildPlan
 
 
-def read_remains(
+def read_inventory(
     table: Table, options: RebuildOptions, on_progress: Callable[[int], None] | None
-) -> Remains:
+) -> Inventory:
     """Read log, transactions, the listing, and the footers of what nobody names.
 
     Raises UsageError, LogCorruptError, SchemaConflictError: see ``run_rebuild``.
@@ -98,7 +98,7 @@ def read_remains(
         if facts.key in live:
             stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
             columns.add(f"part {facts.key}", stated, next_step=_LEAVE_OUT)
-    return Remains(
+    return Inventory(
         log=log,
         history=history,
         schema=columns.columns,

@@ -16,7 +16,7 @@ from firnline.log import codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.rebuild.inventory import RebuildOptions, Remains, read_remains
+from firnline.operations.rebuild.inventory import Inventory, RebuildOptions, read_inventory
 from firnline.operations.rebuild.plan import RebuildPlan
 from firnline.operations.report import Report, RunMetrics
 from firnline.operations.runner import refuse_unsafe_store
@@ -46,7 +46,7 @@ def preview(table: Table, options: RebuildOptions) -> RebuildPlan:
 
     Requests: those of ``run_rebuild`` but the puts.
     """
-    return read_remains(table, options, None).plan
+    return read_inventory(table, options, None).plan
 
 
 def run_rebuild(
@@ -75,27 +75,27 @@ def run_rebuild(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
     """
     began, metrics = table.clock.elapsed_ms(), RunMetrics(table)
-    remains = read_remains(table, options, on_progress)
-    table = table.under(current(remains.properties))
+    inventory = read_inventory(table, options, on_progress)
+    table = table.under(current(inventory.properties))
     done: tuple[int, ...] = ()
     if not options.dry_run:
-        _refuse_undecided(table, remains)
+        _refuse_undecided(table, inventory)
         refuse_unsafe_store(table)
-        done = (_write(table, remains, run, began),)
+        done = (_write(table, inventory, run, began),)
     return RebuildReport(
         table=table.settings.name,
         dry_run=options.dry_run,
         transactions=done,
-        plan=remains.plan.to_json(),
+        plan=inventory.plan.to_json(),
         requests=metrics.requests,
         seconds=metrics.seconds,
     )
 
 
-def _refuse_undecided(table: Table, remains: Remains) -> None:
-    plan = remains.plan
+def _refuse_undecided(table: Table, inventory: Inventory) -> None:
+    plan = inventory.plan
     # With transactions and without parts it is a table whose last part was dropped and deleted.
-    if plan.nothing_to_do and not plan.undecided and not remains.history.newest:
+    if plan.nothing_to_do and not plan.undecided and not inventory.history.newest:
         raise UsageError(
             f"nothing that is left of table {table.settings.name} can be live",
             next_step="see with --dry-run why, and name parts with --include",
@@ -121,23 +121,23 @@ def _landed(marker: Marker, t: int) -> Marker:
     return msgspec.structs.replace(marker, t=t, o=marker.order())
 
 
-def _dates(table: Table, remains: Remains, t: int) -> set[bytes]:
+def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
     """Return when the rebuild took effect, and what it brings, where that is dated far ahead.
 
     What nobody says any more when it took effect had done so by now.
     """
-    plan, history = remains.plan, remains.history
-    known = dated.known(remains.log.listing, remains.other)
+    plan, history = inventory.plan, inventory.history
+    known = dated.known(inventory.log.listing, inventory.other)
     dates = {m.t for m in (*plan.live, *plan.dead)} | {m.tmb for m in plan.dead if m.tmb}
     now = max(table.clock.now_ms(), history.newest_at)
     found = {at: known.get(at, min(at, now)) for at in dates | {history.newest_t}}
     found[t] = max(now, *(seen + 1 for seen in found.values()))
-    txns = {t, history.newest_t, *dated.of_transactions(remains.log.listing, remains.other)}
+    txns = {t, history.newest_t, *dated.of_transactions(inventory.log.listing, inventory.other)}
     return {dated.record(at, seen, txn=at in txns) for at, seen in found.items() if at > seen}
 
 
-def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
-    history, plan, listing = remains.history, remains.plan, remains.log.listing
+def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> int:
+    history, plan, listing = inventory.history, inventory.plan, inventory.log.listing
     logs = [item.name for item in listing.values()]
     base = max([history.newest, *(n.seq for n in logs), *(m.q or 0 for m in plan.live)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
@@ -145,12 +145,12 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     lost = [_lost(history.parts[path], t) for path in plan.missing]
     content = LogContent(
         t=t,
-        schema=remains.schema,
+        schema=inventory.schema,
         markers=[*(_landed(marker, t) for marker in plan.live), *plan.dead, *lost],
         tombstones=[LogTombstone(key, t) for key in sorted(listing)],
-        deletes=list(remains.deletes.values()),
-        properties=_properties(table, remains, seq, t),
-        other=sorted(remains.other | _dates(table, remains, t)),
+        deletes=list(inventory.deletes.values()),
+        properties=_properties(table, inventory, seq, t),
+        other=sorted(inventory.other | _dates(table, inventory, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
     rows = plan.rows or 0
@@ -179,13 +179,13 @@ def _write(table: Table, remains: Remains, run: RunIdentity, began: int) -> int:
     return seq
 
 
-def _properties(table: Table, remains: Remains, seq: int, t: int) -> list[PropertiesRecord]:
+def _properties(table: Table, inventory: Inventory, seq: int, t: int) -> list[PropertiesRecord]:
     """What is left of what the table said of itself, the newest last.
 
     Where nothing is, it is what the settings say.
     """
-    if remains.properties:
-        return list(needed(remains.properties, table.clock.now_ms()))
+    if inventory.properties:
+        return list(needed(inventory.properties, table.clock.now_ms()))
     return [PropertiesRecord(seq, t, from_settings(table.settings))]
 
 

@@ -33,7 +33,7 @@ from firnline.operations.replace.plan import (
     refuse_rivals,
     with_new_columns,
 )
-from firnline.operations.rewriting import Executed, change, commit_or_discard, execute
+from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -101,7 +101,7 @@ def run_replace(
     _refuse_sources(options, has_data=data is not None)
     state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
     if options.dry_run:
-        return state.report(preview(table, options), Executed(), None)
+        return state.report(preview(table, options), RewriteResult(), None)
     with state.new:
         state.answer_for(data)
         base = state.runner.take_base()
@@ -207,9 +207,9 @@ class _Run:
             # orphans before they are committed.
             base = self.runner.take_base(began_ms=base.began_ms)
 
-    def _execute(self, base: Base, plan: ReplacePlan) -> Executed:
+    def _execute(self, base: Base, plan: ReplacePlan) -> RewriteResult:
         if not plan.groups:
-            return Executed()
+            return RewriteResult()
         work = Work(op=OP, hides=(self._record(plan),), only_touched=True)
         return execute(
             self.table,
@@ -225,7 +225,7 @@ class _Run:
         """The record; its sequence and time are set when it is committed."""
         return Delete(self.delete, 0, 0, msgspec.Raw(plan.where))
 
-    def _commit(self, base: Base, plan: ReplacePlan, found: Executed, new: NewRows) -> bool:
+    def _commit(self, base: Base, plan: ReplacePlan, found: RewriteResult, new: NewRows) -> bool:
         """False when a rival took parts of the plan away, or brought rows of the interval."""
         old = change(base.snapshot, found, plan, [self._record(plan)], OP)
         columns = with_new_columns(base.snapshot.schema, new.columns)
@@ -246,7 +246,7 @@ class _Run:
         self.transaction, self.counts = committed.header.seq, committed.header.counts
         return True
 
-    def report(self, plan: ReplacePlan, found: Executed, new: NewRows | None) -> ReplaceReport:
+    def report(self, plan: ReplacePlan, found: RewriteResult, new: NewRows | None) -> ReplaceReport:
         """What was planned, and what became of it."""
         return ReplaceReport(
             table=self.table.settings.name,

@@ -15,7 +15,7 @@ from firnline.commit.transaction import Change, Mended, commit
 from firnline.log import codec, dated
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
-from firnline.operations.rebuild import inventory as remains
+from firnline.operations.rebuild import inventory
 from firnline.operations.rebuild.run import RebuildOptions, RebuildReport, preview, run_rebuild
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord
@@ -188,9 +188,9 @@ def test_what_appends_say_that_the_table_is_counts_where_no_birth_record_says_ot
     first, later = record(0, HOUR), [record(seq, 2 * HOUR) for seq in others]
     content = LogContent(t=1, schema={}, markers=[], properties=[first])
     log = LogSurvey({}, {"t/_log/1_a.jsonl": content}, {}, ())
-    assert remains._properties(log, TxnSurvey(properties=later)) == (first, *later)
+    assert inventory._properties(log, TxnSurvey(properties=later)) == (first, *later)
     born = record(0, 3 * HOUR)
-    found = remains._properties(log, TxnSurvey(properties=[born, *later]))
+    found = inventory._properties(log, TxnSurvey(properties=[born, *later]))
     assert found == (born, *later)
 
 

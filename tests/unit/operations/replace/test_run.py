@@ -346,7 +346,10 @@ def test_a_row_that_breaks_an_equality_is_refused_after_parts_were_written(
         (hours(6, 7, nothing=True, equal={"nobody": 1}), "names column 'nobody'"),
         (hours(6, 7, nothing=True, equal={"client": "x"}), "'x' is not a number"),
         (ReplaceOptions(column="no", start=1, end=2, nothing=True), "names column 'no'"),
-        (ReplaceOptions(column="ts", start="soon", end="later", nothing=True), "'soon' is not a date"),
+        (
+            ReplaceOptions(column="ts", start="soon", end="later", nothing=True),
+            "'soon' is not a date",
+        ),
     ],
 )
 def test_an_interval_that_is_none_changes_nothing(
