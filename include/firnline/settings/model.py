@@ -34,11 +34,11 @@ from firnline.settings.sections import (
 from firnline.units import Duration, duration_between
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-"""What an Airflow DAG id and a pool name can hold, with room for ``rewrite_partitions__``."""
+"""Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``."""
 
 
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
-"""Of an Airflow user, as the user list shows it."""
+"""Name of an Airflow user, as in the user list."""
 
 
 def _check_root(url: str) -> str:

@@ -433,7 +433,7 @@ Operation = Literal[
     "verify",
     "rebuild",
 ]
-"""What a DAG exists for: the part of its id before ``__``."""
+"""Operation of a DAG: the part of its id before ``__``."""
 
 ALL_OPERATIONS: tuple[Operation, ...] = Operation.__args__  # type: ignore[attr-defined] # typing's
 
