@@ -63,6 +63,7 @@ class Oracle:
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     landed_ms: dict[str, int] = field(default_factory=dict)
+    """Log file -> time when it first appeared, by the store's clock, unix ms."""
     committed_ms: dict[str, int] = field(default_factory=dict)
     """Log file of a transaction -> time of its commit by the store's clock, unix ms."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
