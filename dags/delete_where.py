@@ -3,11 +3,11 @@
 One DAG for each table of the settings file, started by hand only. It only plans unless `dry_run`
 is switched off.
 
-1. `plan` reads the table's log and says which parts may hold such rows. No part is opened: it
+1. `plan` reads the table's log and says which parts may hold such rows. It opens no part, so it
    cannot say how many rows there are.
-2. `delete_where` submits the Spark job and holds the only slot of the pool `<table>.merge`. All of
-   it happens in one transaction: a delete record that hides the rows from then on, also those of
-   appends that are under way, and (`mode` eager) the parts that hold such rows rewritten.
+2. `delete_where` submits the Spark job and holds the only slot of the pool `<table>.merge`. It
+   commits one transaction: a delete record that hides the rows from then on, also those of appends
+   that are under way, and (`mode` eager) rewritten versions of the parts that hold such rows.
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
    in the `extra` of the event on the table's asset.
 
@@ -19,8 +19,8 @@ file of keys.
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
-or all of it is deleted.
+**When it fails,** the end of the task's log says what failed and what to do next. Either the table
+is unchanged, or all matching rows are deleted.
 """
 
 from __future__ import annotations

@@ -13,19 +13,19 @@ asked; with it the run ends after the plan.
    completes and checks it.
 
 `columns` are the key columns. **Give the keys as `keys_file`** (Parquet or CSV in the table's
-bucket): `keys` are stored in Airflow's database and shown to whoever may see the run.
+bucket): `keys` are stored in Airflow's database and shown to everyone who may see the run.
 
-**Who may approve:** `approvers` in the table's settings, never who started the run; without them
-whoever may edit the DAG.
+**Who may approve:** the `approvers` in the table's settings, except the person who started the run;
+without that setting, everyone who may edit the DAG.
 
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is erased and
-the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+the run ends as a success. The waiting task does not hold the pool and needs no triggerer.
 
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. Parts that could not be
-read are named, the others are erased. Running it again is always safe.
+**When it fails,** the end of the task's log says what failed and what to do next. It names the
+parts that could not be read; the keys are erased from all others. Running it again is always safe.
 """
 
 from __future__ import annotations
@@ -60,5 +60,5 @@ for table in tables_of(ERASE.operation):
         report = ReportErase(
             task_id="report", work=ERASE, table=table, asset=asset, execution_timeout=READING
         )
-        # Set-up and tear-down: the report comes also after a failed job.
+        # Set-up and tear-down: the report also runs after a failed job.
         plan >> approve >> job >> report.as_teardown(setups=plan)

@@ -4,8 +4,8 @@ One DAG for each table of the settings file. It runs by the clock (`merge.schedu
 UTC), whenever the table's asset reports new data, and by hand.
 
 1. `plan` reads the table's log and decides which parts to merge: without Spark, in seconds. Its log
-   and XCom say what would be done, and why parts are left alone. With nothing to do the run ends
-   here.
+   and XCom say what would be done, and why parts are left alone. If there is nothing to do, the run
+   ends here.
 2. `merge` submits the Spark job and holds the only slot of the pool `<table>.merge`. Groups are
    committed as they complete: a run that is killed keeps what it has done.
 3. `report` reads from the table's history what this run committed, also when `merge` failed
@@ -14,9 +14,9 @@ UTC), whenever the table's asset reports new data, and by hand.
 **By hand:** `partitions` are globs (`ts_month=2013-*`), `max_bytes` bounds what the run reads
 (`10GiB`), `dry_run` stops after the plan.
 
-**When it fails,** the end of the task's log says what, and what to do next. Errors that may pass
-(the store cannot be reached, a rival was faster) are tried again three times, all others fail at
-once. The table is never half-merged: readers see the old parts or the new one. Running it again is
+**When it fails,** the end of the task's log says what failed and what to do next. Transient errors
+(the store cannot be reached, a commit conflict) are retried three times, all others fail at once.
+The table is never half-merged: readers see the old parts or the new ones. Running it again is
 always safe.
 
 **When `merge` waits,** another run holds the table's pool. A missing pool fails the run at its

@@ -2,26 +2,26 @@
 
 One DAG for each table of the settings file. It runs by the clock (`sweep.schedule` of the table,
 UTC) and by hand. Dead runs and appends leave orphans behind: parts, probes of the store, uploads
-that were never completed. They cost money and harm nobody.
+that were never completed. They cost money but do no harm.
 
-1. `plan` lists the orphans with their sizes and ages; nothing younger than a day is one, whatever
-   the settings say. With nothing to do the run ends here.
+1. `plan` lists the orphans with their sizes and ages; an object younger than a day never counts as
+   an orphan, whatever the settings say. If there is nothing to do, the run ends here.
 2. `approve` waits for a person to look at the list ("Required actions" of the run). At most 5,000
    objects at a time.
-3. `orphan_sweep` holds the only slot of the pool `<table>.cleanup` and deletes exactly what was on
-   the list and still is an orphan. No JVM starts.
+3. `orphan_sweep` holds the only slot of the pool `<table>.cleanup` and deletes exactly the objects
+   of the list that are still orphans. No JVM starts.
 
-**By hand** a run only lists unless `dry_run` is switched off. Runs of the clock ask. `older_than`
-(`7d`) is the age from which on an object counts.
+**By hand** a run only lists unless `dry_run` is switched off. Scheduled runs ask for approval.
+`older_than` (`7d`) is the minimum age of an orphan.
 
-**Who may approve:** `approvers` in the table's settings, never who started the run; without them
-whoever may edit the DAG.
+**Who may approve:** the `approvers` in the table's settings, except the person who started the run;
+without that setting, everyone who may edit the DAG.
 
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is deleted and
-the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+the run ends as a success. The waiting task does not hold the pool and needs no triggerer.
 
-**When it fails,** the end of the task's log says what, and what to do next. Running it again is
-always safe.
+**When it fails,** the end of the task's log says what failed and what to do next. Running it again
+is always safe.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""### Write the log of a table anew, from its parts and its transactions.
+"""### Rebuild the log of a table from its parts and its transactions.
 
 One DAG for each table of the settings file, started by hand only: for a table whose log was lost or
 damaged. It refuses a table whose log reads and lacks nothing, unless `force` is set.
 
 1. `plan` reads what is left and says which parts the log would name: those that a transaction or a
    log file names, and those whose footers and age prove that they were in the table. Its XCom lists
-   under `undecided` the objects of which somebody has to decide.
+   under `undecided` the objects on which an operator has to decide.
 2. `rebuild` decides again and writes the log in one transaction, while it holds the only slot of
    the pool `<table>.cleanup`.
 
@@ -16,8 +16,8 @@ writers of the table meanwhile: an append under way may give up and take its par
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. A run that died is
-finished by the next one.
+**When it fails,** the end of the task's log says what failed and what to do next. A run that died
+is finished by the next one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ for table in tables_of("rebuild"):
         REBUILD,
         table,
         doc=__doc__,
-        title=f"Write the log of {table.name} anew, from its parts and its transactions",
+        title=f"Rebuild the log of {table.name} from its parts and its transactions",
     ):
         plan_then_run(REBUILD, table)

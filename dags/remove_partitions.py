@@ -8,14 +8,14 @@ asked; with it the run ends after the list.
 2. `pick` waits for a person to pick partitions ("Required actions" of the run).
 3. `approve` shows what was picked with its totals and waits for a person to approve it.
 4. `remove_partitions` holds the only slot of the pool `<table>.merge`, checks that every partition
-   still is what was listed, and drops them all in one transaction. No JVM starts. The clean-up
-   deletes the objects after its grace.
+   is unchanged since it was listed, and drops them all in one transaction. No JVM starts. The
+   clean-up deletes the objects after its grace.
 
-**Who may approve:** `approvers` in the table's settings, never who started the run; without them
-whoever may edit the DAG.
+**Who may approve:** the `approvers` in the table's settings, except the person who started the run;
+without that setting, everyone who may edit the DAG.
 
 **Without an answer** within `answer_within` (24 h), and after a rejection, nothing is removed and
-the run ends as a success. Nobody waits while holding the pool, and no triggerer is needed.
+the run ends as a success. The waiting task does not hold the pool and needs no triggerer.
 
 **When a partition has changed** since it was listed (an append, a merge), nothing is removed and
 `remove_partitions` fails with the partition's name: trigger a new run to confirm what it holds now.
@@ -23,8 +23,8 @@ the run ends as a success. Nobody waits while holding the pool, and no triggerer
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails** otherwise, the end of the task's log says what, and what to do next. The table is
-as it was, or all that was picked is gone.
+**When it fails** otherwise, the end of the task's log says what failed and what to do next. Either
+the table is unchanged, or all picked partitions are dropped.
 """
 
 from __future__ import annotations

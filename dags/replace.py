@@ -6,10 +6,10 @@ plans unless `dry_run` is switched off.
         airflow dags trigger replace__<table> --conf '{"start": "2024-03-05", "end": "2024-03-06",
           "files": ["s3://bucket/staged/2024-03-05/"], "dry_run": false}'
 
-- The interval `[start, end)` of `column` need not go along with partitions or parts. `equal`
+- The interval `[start, end)` of `column` need not coincide with partitions or parts. `equal`
   narrows it: `{"client": 1234}` replaces that client's rows only.
 - `files` are prefixes with Parquet in the table's bucket (or paths that worker and driver share). A
-  row outside of the interval is refused. Or `nothing`: the interval is empty afterwards.
+  row outside of the interval is refused. With `nothing` the interval is empty afterwards.
 - A row without a time lies in no interval and stays.
 
 1. `plan` reads the table's log and says which parts go unread and which are read. No part and no
@@ -20,14 +20,14 @@ plans unless `dry_run` is switched off.
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
    in the `extra` of the event on the table's asset.
 
-Rows of appends that began before the commit are covered, also when they land later. Run again, it
+Rows of appends that began before the commit are covered, also if they land later. Running it again
 gives the same rows.
 
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. The table is as it was,
-or all of it is replaced.
+**When it fails,** the end of the task's log says what failed and what to do next. Either the table
+is unchanged, or the whole interval is replaced.
 """
 
 from __future__ import annotations

@@ -6,26 +6,28 @@ replace or merge. It only plans unless `dry_run` is switched off.
         airflow dags trigger restore__<table> --conf \
           '{"to": 41, "partitions": ["ts_day=2024-03-05"], "dry_run": false}'
 
-- `to` is the last transaction after which all was well, as `firnline history <table>` numbers them
-  (0: before the first). All transactions after it are undone in these partitions.
+- `to` is the last transaction after which the table was right, as numbered by
+  `firnline history <table>` (0: before the first). All later transactions are undone in these
+  partitions.
 - `partitions` are globs, `["*"]` is the whole table.
-- What was appended since stays, unless `exact`.
+- Rows that were appended since stay, unless `exact` is set.
 
-1. `plan` reads the table's log and the transactions since then, and says what comes back, what goes
-   for it, and which transactions are undone. With nothing to do the run ends here.
+1. `plan` reads the table's log and the transactions since then, and says which parts are restored,
+   which are removed, and which transactions are undone. If there is nothing to do, the run ends
+   here.
 2. `restore` plans again on the newest state, copies parts within the store and commits in one
-   transaction, while it holds the only slot of the pool `<table>.merge`. No JVM starts. It is in
-   the history as any other, and can be undone itself.
+   transaction, while it holds the only slot of the pool `<table>.merge`. No JVM starts. The
+   transaction is in the history like any other, and can be undone itself.
 
-Parts that the clean-up has deleted do not come back, nor what an erase took away: such a run fails
-and says to which transaction one can still go back.
+Parts that the clean-up has deleted and rows that an erase removed cannot be restored: such a run
+fails and names the transaction to which a restore is still possible.
 
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. The table is as it was
-or all of it is restored, nothing between. Errors that may pass (the store cannot be reached, a
-rival was faster) are tried again three times, all others fail at once.
+**When it fails,** the end of the task's log says what failed and what to do next. Either the table
+is unchanged, or all of it is restored. Transient errors (the store cannot be reached, a commit
+conflict) are retried three times, all others fail at once.
 """
 
 from __future__ import annotations

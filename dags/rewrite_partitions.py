@@ -2,8 +2,9 @@ r"""### Rewrite partitions of a table: drop rows by a filter, or change them by 
 
 One DAG for each table of the settings file, for **backfills** and for runs by hand.
 
-- `where` says which rows stay: `dep_delay is not null`. Or `sql` what they become, in DuckDB's SQL:
-  `select * replace (upper(carrier) as carrier) from _rows`. Columns and types must stay.
+- `where` is the condition for rows that stay: `dep_delay is not null`. Alternatively `sql` is a
+  query in DuckDB's SQL whose result replaces the rows:
+  `select * replace (upper(carrier) as carrier) from _rows`. Columns and types must not change.
 - **A backfill** over dates rewrites the partitions of each run's data interval, in order or in
   reverse, `--max-active-runs 1`:
 
@@ -17,20 +18,20 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
 - `dry_run` is on unless it is switched off, in a backfill too.
 - `force` lets a rewrite remove more of a partition than `rewrite.max_removed_fraction` (half).
 
-1. `plan` reads the table's log and says which parts would be read. With nothing to do the run ends
-   here. So do the runs that Airflow's clock starts: they rewrite nothing, and are there because
-   Airflow refuses backfills of a DAG without a schedule.
+1. `plan` reads the table's log and says which parts would be read. If there is nothing to do, the
+   run ends here. Scheduled runs also end here: they rewrite nothing, and exist only because Airflow
+   refuses backfills of a DAG without a schedule.
 2. `rewrite_partitions` submits the Spark job and holds the only slot of the pool `<table>.merge`.
-   All or nothing for each partition: nothing of it is visible before all of it is written. Parts
-   in which nothing changes stay.
+   Each partition is rewritten completely or not at all: nothing of it is visible before all of it
+   is written. Parts in which nothing changes stay.
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and
    in the `extra` of the event on the table's asset.
 
 **A run that has completed** does nothing when Airflow starts it again (a clear, a backfill over all
 runs), unless it is told `again: true`.
 
-**When it fails,** the end of the task's log says what, and what to do next. Partitions that are
-done stay done; running it again is always safe.
+**When it fails,** the end of the task's log says what failed and what to do next. Partitions that
+are done stay done; running it again is always safe.
 """
 
 from __future__ import annotations

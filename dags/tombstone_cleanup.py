@@ -4,17 +4,19 @@ One DAG for each table of the settings file. It runs by the clock (`cleanup.sche
 UTC) and by hand.
 
 1. `plan` reads the whole log and says what would be deleted: parts that were replaced or dropped
-   and log files that others carry, once the grace is over (`cleanup.grace`), and old transactions.
-   Its log and XCom also say what waits, and until when. With nothing to do the run ends here.
-2. `tombstone_cleanup` deletes in batches, at a bounded rate, and then confirms it in the log with
-   one transaction. It holds the only slot of the pool `<table>.cleanup`, and runs beside merges.
+   and log files that were folded into others, once the grace is over (`cleanup.grace`), and old
+   transactions. Its log and XCom also say what has to wait, and until when. If there is nothing to
+   do, the run ends here.
+2. `tombstone_cleanup` deletes in batches, at a bounded rate, and then confirms the deletions in the
+   log with one transaction. It holds the only slot of the pool `<table>.cleanup`, and can run at
+   the same time as merges.
 
-**By hand** a run only plans unless `dry_run` is switched off: what is deleted stays deleted. Runs
-of the clock delete. `max_deletes` bounds the objects of one run.
+**By hand** a run only plans unless `dry_run` is switched off: deletions cannot be undone. Scheduled
+runs delete. `max_deletes` bounds the objects of one run.
 
-**When it fails,** the end of the task's log says what, and what to do next. Nothing is forgotten
-before its deletion was confirmed: the next run goes on where this one ended. Errors that may pass
-are tried again three times, all others fail at once.
+**When it fails,** the end of the task's log says what failed and what to do next. The log keeps
+each tombstone until its deletion is confirmed, so the next run continues where this one ended.
+Transient errors are retried three times, all others fail at once.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@ One DAG for each table with a `ttl` section in the settings file. It runs by the
 (`ttl.schedule` of the table, UTC) and by hand.
 
 1. `plan` reads the table's log and says which partitions are wholly older than `ttl.keep`, and why
-   others stay. A partition that nobody can date is reported and never dropped. With nothing to do
-   the run ends here.
+   others stay. A partition that cannot be dated is reported and never dropped. If there is nothing
+   to do, the run ends here.
 2. `ttl` decides again on the newest state and drops in one transaction, while it holds the only
    slot of the pool `<table>.merge`. No JVM starts. The clean-up deletes the objects after its
-   grace; until then readers that began earlier go on undisturbed.
+   grace; until then readers that began earlier can continue.
 
-**By hand** a run only plans unless `dry_run` is switched off. Runs of the clock drop. `partitions`
-are globs (`d=2013-*`) over those to look at.
+**By hand** a run only plans unless `dry_run` is switched off. Scheduled runs drop. `partitions`
+are globs (`d=2013-*`) that select the partitions to look at.
 
-**When it fails,** the end of the task's log says what, and what to do next. The table is as it was
-or all of it is dropped, nothing between. Errors that may pass (the store cannot be reached, a rival
-was faster) are tried again three times, all others fail at once.
+**When it fails,** the end of the task's log says what failed and what to do next. Either the table
+is unchanged, or all expired partitions are dropped. Transient errors (the store cannot be reached,
+a commit conflict) are retried three times, all others fail at once.
 """
 
 from __future__ import annotations

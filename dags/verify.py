@@ -1,4 +1,4 @@
-"""### Check that a table's log, its transactions and its objects fit together.
+"""### Check that a table's log, its transactions and its objects agree.
 
 One DAG for each table of the settings file. It runs by the clock (`verify.schedule` of the table,
 UTC, weekly unless set) and by hand. It changes nothing.
@@ -10,8 +10,8 @@ footer of every live part too, one request for each; its report is in its log. B
 slot of the pool `<table>.cleanup`, so that nothing is deleted meanwhile.
 
 **When it fails,** the last line of its log is the first finding and what to do about it; all
-findings are in the log and in the task's XCom. Notes alone do not fail it. Errors that may pass
-(the store cannot be reached) are tried again three times.
+findings are in the log and in the task's XCom. Notes alone do not fail it. Transient errors (the
+store cannot be reached) are retried three times.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def left_overs(folder: Path) -> list[psutil.Process]:
 
 
 def end_left_overs(folder: Path) -> None:
-    """End them; the folder is this process's alone (``place.prepared``)."""
+    """End left-over processes; requires exclusive use of the folder (``place.prepared``)."""
     left = left_overs(folder)
     for process in left:
         try:

@@ -36,7 +36,7 @@ _KEPT_ROWS = "dep_time IS NOT NULL"
 
 @dataclass(frozen=True)
 class Figures:
-    """What there is of a table at one moment."""
+    """Figures of a table at one moment."""
 
     after: str
     parts: int
@@ -49,7 +49,7 @@ class Figures:
     stored: int
     """Bytes of all of them."""
     log_files: int
-    """That a reader fetches."""
+    """Number of log files that a reader fetches."""
 
 
 def look(table: Table, after: str) -> Figures:

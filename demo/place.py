@@ -1,4 +1,4 @@
-"""Where the demo keeps everything: one ignored folder, and the table on one of two stores."""
+"""The folder of the demo, ignored by git, and its table on one of two stores."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Question:
     title: str
     select: str
     where: str
-    """What firnline and DuckDB both read; decides which parts are fetched."""
+    """Condition for both firnline and DuckDB; determines the parts to fetch."""
     then: str = ""
 
     @property
@@ -59,7 +59,7 @@ QUESTIONS = (JULY, AIRCRAFT)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question cost, and its rows."""
+    """The cost of a question, and its rows."""
 
     rows: tuple[Row, ...]
     requests: int

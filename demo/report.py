@@ -1,4 +1,4 @@
-"""What the demo shows in the end: before, after, and that no row changed."""
+"""Final report of the demo: before, after, and the check that no row changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class State:
     bytes: int
     """Of the live parts."""
     log_files: int
-    """That a reader has to fetch."""
+    """Number of log files that a reader has to fetch."""
     answers: tuple[Answer, ...]
     """To ``QUESTIONS``."""
     content: Content

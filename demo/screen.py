@@ -48,7 +48,7 @@ class Step:
         return time.monotonic() - self.began
 
     def update(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """What it does now, and how much of it is done."""
+        """Show the current activity and its progress."""
         if self._progress is not None:
             self._progress.update(
                 self._task, description=text, completed=done, total=total if total else None
@@ -94,7 +94,7 @@ class Screen:
         self.console.print(f"[bold cyan]{name:<{_NAME_WIDTH}}[/] {text}", soft_wrap=True)
 
     def fail(self, sentence: str) -> None:
-        """Why it ends, on standard error."""
+        """Print the reason for a failure to standard error."""
         errors = Console(stderr=True, highlight=False)
         errors.print(f"[bold red]demo:[/] {escape(sentence)}", soft_wrap=True)
 

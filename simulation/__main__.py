@@ -19,11 +19,11 @@ from simulation.shrink import shrink
 
 _CHUNK = 25
 _PROGRESS_SECONDS = 60.0
-"""Between two lines of progress."""
+"""Seconds between two lines of progress."""
 
 
 def main(arguments: list[str]) -> int:
-    """0, or 1 with the first violation."""
+    """Run the simulation; return 0, or 1 after the first violation."""
     given = _parsed(arguments)
     chunks = chunks_of(given.first, given.seeds, corpus=given.corpus, broken=given.broken)
     began = time.monotonic()
@@ -66,10 +66,10 @@ def chunks_of(first: int, seeds: int, *, corpus: bool, broken: str | None = None
     """Return the seeds to play in the order of playing; what one process plays stands together.
 
     Args:
-        first: the first of a row of seeds.
-        seeds: how many of them.
+        first: the first seed of the range.
+        seeds: number of seeds.
         corpus: whether to play the seed of each rule that can be broken, too, before the others.
-        broken: the rule that is; of the corpus its own seed comes first.
+        broken: the broken rule; its own seed of the corpus comes first.
     """
     row = range(first, first + seeds)
     own = [MUTATIONS[broken].seed] if corpus and broken in MUTATIONS else []
@@ -85,7 +85,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _show(played: Played, *, whole: bool) -> None:
-    """What happened: as little of it as still violates a promise, unless all is wanted."""
+    """Print the trace of a violation, shortened unless ``whole``."""
     if not whole:
         print(f"making it short ({len(played.events)} events) ...", flush=True)
         played = shrink(played)
@@ -111,14 +111,14 @@ def _all(chunks: Sequence[range], jobs: int, broken: str | None) -> Finding | Co
 
 
 class _Progress:
-    """A line a minute of how many seeds were played."""
+    """Prints the number of played seeds once a minute."""
 
     def __init__(self, seeds: int) -> None:
         self._seeds, self._played = seeds, 0
         self._began = self._told = time.monotonic()
 
     def played(self, seeds: int) -> None:
-        """So many more."""
+        """Count more played seeds."""
         self._played += seeds
         now = time.monotonic()
         if now - self._told >= _PROGRESS_SECONDS:

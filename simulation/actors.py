@@ -1,4 +1,4 @@
-"""What runs in the world: the product's own operations, each as somebody would start it."""
+"""Actors of the world: the product's own operations, with randomly chosen options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PARTITIONS = "xy"
 
 
 def append(stage: Stage) -> None:
-    """One append of a few rows in one or both partitions."""
+    """Append a few rows to one or both partitions."""
     r, world = stage.r, stage.world
     rows: list[dict[str, Any]] = [
         {"k": world.next_key(), "p": r.choice(PARTITIONS), "u": r.choice(stage.kind.users)}
@@ -53,7 +53,7 @@ def append(stage: Stage) -> None:
 
 
 def merge_parts(stage: Stage) -> None:
-    """A merge of one partition or all."""
+    """Merge one partition or all."""
     partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
     stage.actor.tell(f"begins: {partitions or 'all partitions'}")
     options = merge.MergeOptions(partitions=partitions)
@@ -61,14 +61,14 @@ def merge_parts(stage: Stage) -> None:
 
 
 def drop_partition(stage: Stage) -> None:
-    """The removal of one partition."""
+    """Drop one partition."""
     options = drop.DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
     stage.actor.tell(f"begins: {options.partitions[0]}")
     drop.run_drop(stage.table, options, stage.run)
 
 
 def delete_rows(stage: Stage) -> None:
-    """A delete, eager or lazy as the table is."""
+    """Delete rows, eagerly or lazily as the table's settings say."""
     hides, sql = condition(stage)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: {sql}")
@@ -76,7 +76,7 @@ def delete_rows(stage: Stage) -> None:
 
 
 def erase_users(stage: Stage) -> None:
-    """An erase of all rows of some users."""
+    """Erase all rows of some users."""
     users = stage.r.choice(["u", "v", "uv"])
     stage.actor.tell(f"begins: users {users}")
     stage.oracle.ledger.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
@@ -85,7 +85,7 @@ def erase_users(stage: Stage) -> None:
 
 
 def rewrite_rows(stage: Stage) -> None:
-    """A rewrite that keeps what a condition does not name."""
+    """Rewrite partitions, keeping rows for which a condition is not true."""
     hides, sql = condition(stage)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: without {sql}")
@@ -94,13 +94,13 @@ def rewrite_rows(stage: Stage) -> None:
 
 
 def replace_interval(stage: Stage) -> None:
-    """Other rows, or none, for an interval of keys, now and then of one user alone."""
+    """Replace an interval of keys by other rows or none, sometimes for one user only."""
     r, world = stage.r, stage.world
     newest = world.next_id()
     first = r.randint(max(0, newest - 40), newest)
     keys = range(first * KEY_STEP, (first + r.choice([1, 8, 40])) * KEY_STEP)
     user = r.choice([*stage.kind.users, None])
-    # Between the keys of appends, and of no other replace.
+    # Keys between those of appends that no other replace uses.
     names = [keys.start + world.next_id() for _ in range(r.randint(0, 3))]
     users = stage.kind.users
     rows = [{"k": k, "p": r.choice(PARTITIONS), "u": user or r.choice(users)} for k in names]
@@ -120,7 +120,7 @@ def replace_interval(stage: Stage) -> None:
 
 
 def restore_partitions(stage: Stage) -> None:
-    """One partition or all as they were after one of the newest transactions."""
+    """Restore one partition or all to the state after one of the newest transactions."""
     r, world = stage.r, stage.world
     newest = max((header.seq for header, _ in stage.oracle.committed.values()), default=0)
     to = max(0, newest - r.choice([1, 1, 2, 3, 6]))
@@ -135,7 +135,7 @@ def restore_partitions(stage: Stage) -> None:
 
 
 def evolve_columns(stage: Stage) -> None:
-    """The column that changes gets another name, or goes, or becomes wider; no part is touched."""
+    """Rename, drop or widen the changing column; no part is rewritten."""
     columns = stage.oracle.columns
     number = 0 if columns is None else columns.newest
     name = f"c{number}"
@@ -150,25 +150,25 @@ def evolve_columns(stage: Stage) -> None:
 
 
 def clean_up(stage: Stage) -> None:
-    """A tombstone clean-up, now and then a bounded one."""
+    """Run a tombstone clean-up, sometimes with a limit."""
     limit = stage.r.choice([None, None, 1, 4])
     stage.actor.tell(f"begins: at most {limit} deletes" if limit else "begins")
     cleanup.run_cleanup(stage.table, cleanup.CleanupOptions(max_deletes=limit), stage.run)
 
 
 def sweep_orphans(stage: Stage) -> None:
-    """An orphan sweep."""
+    """Run an orphan sweep."""
     sweep.run_sweep(stage.table, sweep.SweepOptions(), stage.run)
 
 
 def read(stage: Stage) -> None:
-    """A reader: its rows must be those of some moment while it read."""
+    """Read the table; the rows must be those of some moment during the read."""
     began, listed_at = stage.world.step, stage.world.now
     grace = stage.oracle.times.grace
     snapshot = read_snapshot(stage.table.store, stage.table.paths)
     gone = not snapshot.live.keys() <= stage.world.objects.keys()
     if gone and stage.world.now - listed_at >= grace:
-        return  # it slept for longer than parts are kept for it, and is told that they are gone
+        return  # it slept longer than its parts are kept, and gets an error
     seen = stage.oracle.rows_of(snapshot)
     if len(seen) != len(set(seen)):
         raise Violation("a reader saw rows twice")
@@ -177,9 +177,9 @@ def read(stage: Stage) -> None:
 
 
 def read_past(stage: Stage) -> None:
-    """A reader of a former state: what the table said then, or a clear refusal, never a part of it.
+    """Read a former state; the result must be complete or a clear refusal.
 
-    The oracle has every log file that there ever was.
+    The oracle has every log file that ever existed.
     """
     began = stage.world.step
     newest = max(stage.oracle.past_from, stage.world.now + TICK)
@@ -187,7 +187,7 @@ def read_past(stage: Stage) -> None:
     stage.actor.tell(f"begins: as of {time_ms}")
     past = read_snapshot(stage.table.store, stage.table.paths).at(time_ms)
     if not past.live.keys() <= stage.world.objects.keys():
-        return  # who reads the first of those parts is told that it is gone
+        return  # a reader of the first of those parts gets an error
     seen = set(stage.oracle.shown_by(past))
     right = stage.oracle.past_rows(time_ms, began)
     young = stage.oracle.young(began)
@@ -198,7 +198,7 @@ def read_past(stage: Stage) -> None:
 
 
 def find_nothing(stage: Stage) -> None:
-    """`verify` of a table that nobody works on: it may note what is left over, and no more."""
+    """Run `verify` on an idle table; it may report notes on left-overs, and nothing else."""
     if not stage.oracle.landed:
         return  # there is no table
     report = verify.run_verify(stage.table, verify.VerifyOptions())
@@ -209,12 +209,12 @@ def find_nothing(stage: Stage) -> None:
 
 
 def wait_for_nothing(stage: Stage) -> None:
-    """The grace is over for all there is, whatever it is dated; and what is there is there now."""
+    """Check that after the grace clean-up waits for nothing, and that now is the newest state."""
     if not stage.oracle.landed:
         return  # there is no table
     world, table = stage.world, stage.table
     cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
-    # Who began by other properties may go on by them for a while.
+    # Processes that began with other properties may use them for a while.
     world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
     report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
     waiting = [one for one in report.waiting if one.what == "parts"]
@@ -230,7 +230,7 @@ def wait_for_nothing(stage: Stage) -> None:
 
 
 def condition(stage: Stage) -> tuple[Hides, str]:
-    """Some users of some partitions, and the same as SQL."""
+    """Return a condition on users and partitions, and the same as SQL."""
     r = stage.r
     partitions = frozenset(r.choice(["x", "y", "xy"]))
     users = frozenset(r.choice(["u", "v", "uv"]))
@@ -263,7 +263,7 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
 
 
 def play(name: str, stage: Stage) -> None:
-    """Run one operation; what it may fail of is no violation."""
+    """Run one operation; permitted errors are not violations."""
     try:
         OPERATIONS[name](stage)
     except (InvariantError, RowCountMismatchError) as error:
@@ -279,5 +279,5 @@ def play(name: str, stage: Stage) -> None:
 
 
 def playing(name: str, stage: Stage) -> Callable[[], None]:
-    """``play``, for a greenlet."""
+    """Return ``play`` without arguments, for a greenlet."""
     return partial(play, name, stage)

@@ -1,4 +1,4 @@
-"""Checkpoints of moments of a world: as long as one is usable, its reader must see what others do.
+"""Checkpoints of states of a world: while one is usable, its reader must see the same rows.
 
 Nobody in the world writes or reads them: that would be a request more, and every seed another
 story. ``tests/crash/test_checkpoints.py`` is about those requests.
@@ -23,14 +23,14 @@ _KEPT = 4
 
 @dataclass
 class Checkpoints:
-    """The last of them."""
+    """The newest checkpoints of a world."""
 
     held: list[Checkpoint] = field(default_factory=list)
     read: int = 0
-    """How often one was usable."""
+    """Number of times that a checkpoint was usable."""
 
     def take(self, snapshot: Snapshot) -> None:
-        """Write one of this state, and read it again."""
+        """Encode a checkpoint of this state and decode it again."""
         paths, key = snapshot.paths, f"{snapshot.paths.checkpoint_dir}{snapshot.seq}"
         head = head_of(snapshot)
         data = checkpoint_encode.encode(head, snapshot.parts.values(), paths)
@@ -39,7 +39,7 @@ class Checkpoints:
     def check(
         self, snapshot: Snapshot, shown: list[int], shown_by: Callable[[Snapshot], list[int]]
     ) -> None:
-        """Compare the rows. Raises Violation."""
+        """Compare the rows with and without checkpoints. Raises Violation."""
         for one in self.held:
             if not checkpoint.is_usable(one, snapshot.listing):
                 continue

@@ -1,7 +1,7 @@
-"""A column that gets other names, goes or becomes wider: what every row must show under its name.
+"""A column that is renamed, dropped or widened, and the value that every row must have in it.
 
 The column is ``c0`` at first, and ``c1`` after the first change that renames or drops it. A writer
-may be late with the news: under a name that went, rows have another column.
+may not know of a change yet: rows written under a dropped name belong to another column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simulation.world import KEY_STEP, Violation
 
 
 def value_of(k: int) -> int:
-    """What a row has in the column."""
+    """Return the value of a row in the column."""
     return k // KEY_STEP
 
 
@@ -26,21 +26,21 @@ class Columns:
     """Changes of the column, and the names that rows were written under."""
 
     changes: dict[int, bool] = field(default_factory=dict)
-    """Transaction -> whether values are kept, under the next name."""
+    """Transaction -> True if values are kept under the next name."""
     adopted: dict[int, int] = field(default_factory=dict)
-    """Transaction -> number of a name that had come back, as another column, and got the newest."""
+    """Transaction -> number of a name that reappeared as another column and got the newest name."""
     stated: dict[int, int] = field(default_factory=dict)
     """Row -> number of the name it was written under."""
     parts: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """Part -> its rows as they lie there."""
+    """Part -> its rows as stored."""
 
     @property
     def newest(self) -> int:
-        """Number of the name by all that is committed."""
+        """Return the number of the newest committed name."""
         return len(self.changes)
 
     def committed(self, seq: int, content: LogContent) -> None:
-        """A transaction may have changed the column, or one that late writers named as before."""
+        """Take in a transaction's changes of the column, or of one that late writers named."""
         for change in split(content.deletes)[1]:
             name, before = f"c{self.newest}", f"c{self.newest - 1}"
             if change.seq == seq and (name in change.what.rename or name in change.what.drop):
@@ -49,7 +49,7 @@ class Columns:
                 self.adopted[seq] = self.newest - 1
 
     def check(self, snapshot: Snapshot, born: Mapping[int, tuple[int, str, str]]) -> None:
-        """Compare what readers of a state see with what it must be. Raises Violation."""
+        """Compare the values that readers see with the expected ones. Raises Violation."""
         kept = [self.changes[seq] for seq in sorted(self.changes) if seq <= snapshot.seq]
         name = f"c{len(kept)}"
         for marker in snapshot.live.values():
@@ -63,7 +63,7 @@ class Columns:
                     )
 
     def _right(self, k: int, q: int, kept: Sequence[bool], newest: int) -> int | None:
-        """Of a row whose append began after transaction ``q``, in a state."""
+        """Return the expected value of a row whose append began after transaction ``q``."""
         mine, now = self.stated[k], len(kept)
         known = sum(seq <= q for seq in self.changes)
         for adopted, number in sorted(self.adopted.items()):

@@ -1,4 +1,4 @@
-"""The log is lost, or a part of it, and somebody rebuilds it: all else stands still meanwhile."""
+"""Loss of the log or a part of it, and its rebuild while all other actors stand still."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from simulation.stage import Stage
 from simulation.world import TICK, Violation, World
 
 _SKEW = 200 * TICK
-"""How far a clock may be ahead of that of who deletes."""
+"""Milliseconds by which a clock may be ahead of that of a process that deletes."""
 
 
 def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
-    """Take away every log file. Returns the parts that were live."""
+    """Delete every log file. Returns the parts that were live."""
     live = frozenset(oracle.snapshot().live)
-    world.late.clear()  # nobody rebuilds a table while requests to it are under way
+    world.late.clear()  # a rebuild requires that no requests are in flight
     for key in [k for k in world.objects if k.startswith(world.paths.log_dir)]:
         world.remove(key)
     world.tell(f"THE LOG IS LOST; {len(live)} parts were live")
@@ -41,9 +41,9 @@ _QUESTIONS = 3
 
 
 def clear_the_place(world: World, oracle: Oracle) -> None:
-    """Before there is a table, somebody deletes what dead appends have left long ago.
+    """Delete the remains of dead appends before the table exists.
 
-    They look like what is left of a table whose log was lost, and everybody else refuses.
+    They look like the remains of a table whose log was lost, which all operations refuse.
     """
     if oracle.landed:
         return
@@ -54,16 +54,16 @@ def clear_the_place(world: World, oracle: Oracle) -> None:
 
 
 def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str] | None:
-    """Take away log files of transactions: the newest, with what it folded, one, or as version 1.
+    """Delete log files: the newest with those it folded, one, or as a version 1 client does.
 
-    Returns the parts that were live; None where there was nothing to take.
+    Returns the parts that were live; None if there was nothing to delete.
     """
     ours = sorted(key for key in oracle.committed if key in world.objects)
     if not ours:
         return None
     live = frozenset(oracle.snapshot().live)
     world.late.clear()
-    # Such a client would state old names of columns besides those of now.
+    # Such a client would state former names of columns besides the current ones.
     v1 = "one" if oracle.columns is not None else "v1"
     what = r.choice(["newest", "newest", "base", "one", v1])
     if what == "v1":
@@ -77,16 +77,16 @@ def lose_a_part(world: World, oracle: Oracle, r: random.Random) -> frozenset[str
         gone = [r.choice(ours)]
     for key in gone:
         world.remove(key)
-        # Readers and committers take it for one that is not published yet, if they can.
+        # Readers and committers treat it as not yet published, if they can.
         oracle.published.discard(key if key == max(oracle.committed) else "")
     world.tell(f"LOG FILES ARE LOST ({what}): {' '.join(gone)}")
     return live
 
 
 def _fold_as_v1(world: World, oracle: Oracle, ours: list[str]) -> list[str]:
-    """Fold what transactions of ours hold as a client of version 1 does; returns what it deletes.
+    """Fold firnline's log files as a version 1 client does; returns the files that it deletes.
 
-    Its log file knows path, size and times of parts, and no more. What appended since then landed
+    Its log file has only path, size and times of parts. Appends since then landed
     behind its listing.
     """
     snapshot = oracle.snapshot()
@@ -114,9 +114,9 @@ def _fold_as_v1(world: World, oracle: Oracle, ours: list[str]) -> list[str]:
 
 
 def is_refused(stage: Stage) -> bool:
-    """Whether a log is lost for everybody; who reads it sees the right rows, or is refused.
+    """Return True if all refuse a lost log; readers see the right rows or are refused.
 
-    Raises Violation where one is refused and another is not.
+    Raises Violation if one is refused and another is not.
     """
     table, oracle = stage.table, stage.oracle
     doings: list[Callable[[], object]] = [
@@ -150,9 +150,9 @@ def is_refused(stage: Stage) -> bool:
 
 
 def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
-    """As an operator who knows which of the parts that are asked about were live.
+    """Rebuild the log as an operator who knows which of the undecided parts were live.
 
-    What is dated ahead may come due while the question is answered: then there is another one.
+    Parts dated ahead may take effect while a question is answered: then another one follows.
     """
     for _ in range(_QUESTIONS):
         try:
@@ -173,13 +173,13 @@ def _answer(stage: Stage, live: frozenset[str]) -> None:
 
 
 def try_to_rebuild(stage: Stage, live: frozenset[str], done: list[bool]) -> None:
-    """One try; what it may fail of is no violation. Adds to ``done`` when it was done."""
+    """Try once; permitted errors are not violations. Appends to ``done`` on success."""
     stage.actor.tell("begins")
     try:
         rebuild_log(stage, live)
     except FindingsError as error:
         raise Violation(f"rebuild asked again: {error}") from error
-    except UsageError as error:  # one whose answer was lost has done it
+    except UsageError as error:  # an earlier try whose answer was lost has succeeded
         stage.actor.tell(f"ends: {error}")
         done.append(True)
     except FirnlineError as error:
@@ -195,7 +195,7 @@ def read_footers(
     tasks: Iterable[FooterTask],
     wanted: FooterWanted,  # noqa: ARG001 - all of it lies in one place here
 ) -> Iterator[FooterFacts]:
-    """In place of ``footers.many_facts``, which uses threads; see ``rows.encode``."""
+    """Replace ``footers.many_facts``, which uses threads; see ``rows.encode``."""
     for task in tasks:
         part = json.loads(store.get(task.key))
         pairs = {key.encode(): value.encode() for key, value in part["meta"].items()}

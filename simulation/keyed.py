@@ -1,4 +1,4 @@
-"""Which row of a key is seen, and in which order rows were inserted (tables with a primary key).
+"""The visible row of each key and the insertion order of rows, for tables with a primary key.
 
 The order is kept from when each append landed: it comes where its time places it among the parts
 that are live then. What merges, deletes and clean-ups do may not change it.
@@ -15,7 +15,7 @@ from simulation.kinds import is_tombstone
 from simulation.world import Violation
 
 Row = tuple[int, str, str]
-"""Its number, partition, user; the key is the user."""
+"""Number, partition and user of a row; the key is the user."""
 Key = tuple[str, str]
 
 
@@ -25,18 +25,18 @@ class Keyed:
 
     versioned: bool
     rows: Mapping[str, Sequence[Row]]
-    """Of each part."""
+    """Rows by part."""
     order: dict[str, list[int]] = field(default_factory=dict)
-    """By partition."""
+    """Order of rows by partition."""
     came: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Row -> time of its append, its part."""
+    """Row -> time of its append, and its part."""
     there: dict[int, int] = field(default_factory=dict)
     """Row -> when it became visible by the store's clock, unix ms."""
     late: set[str] = field(default_factory=set)
-    """Partitions into which an append came so late that merges had gone past it."""
+    """Partitions with an append so late that merges had already passed its place."""
 
     def landed(self, snapshot: Snapshot, marker: Marker) -> None:
-        """An appended part is visible."""
+        """Take in an appended part that has become visible."""
         found = self.rows[marker.p]
         if not found:
             return
@@ -50,7 +50,7 @@ class Keyed:
         place = 0
         for other in parts[: parts.index(marker)]:
             place = max([place, *(index[k] + 1 for k, _, _ in self.rows[other.p] if k in index)])
-        # What is in no live part may come back, or be hidden by what comes after it.
+        # Rows in no live part may come back, or be hidden by later rows.
         came = at, marker.p
         while place < len(order) and order[place] not in here and self.came[order[place]] < came:
             place += 1
@@ -58,7 +58,7 @@ class Keyed:
         self.came.update((k, came) for k, _, _ in found)
 
     def arrange(self, snapshot: Snapshot, partition: str) -> None:
-        """Take the order from the parts as they lie now: rows that are in none go with the next."""
+        """Take the order from the live parts; rows that are in none are placed with the next."""
         order = self.order.get(partition, [])
         rank = {
             k: number
@@ -73,7 +73,7 @@ class Keyed:
         self.order[partition] = sorted(order, key=lambda k: (found[k], places[k]))
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """After a rebuild: order among appends that overlapped is that of their beginnings."""
+        """Reorder after a rebuild: overlapping appends are ordered by their beginning."""
         for name in snapshot.partitions:
             partition = name.removeprefix("p=")
             order = self.order.setdefault(partition, [])
@@ -86,13 +86,13 @@ class Keyed:
             self.arrange(snapshot, partition)
 
     def places(self) -> dict[int, int]:
-        """Row -> what it is ranked by within its key."""
+        """Return the rank of each row within its key."""
         if self.versioned:
             return {k: k for order in self.order.values() for k in order}
         return {k: at for order in self.order.values() for at, k in enumerate(order)}
 
     def winners(self, rows: Iterable[Row]) -> dict[Key, int]:
-        """The newest row of each key, tombstones too."""
+        """Return the newest row of each key, tombstones included."""
         places = self.places()
         best: dict[Key, int] = {}
         for k, p, u in rows:
@@ -103,7 +103,7 @@ class Keyed:
         return best
 
     def shown(self, parts: Iterable[Sequence[Row]]) -> list[int]:
-        """Rows that a reader sees of parts given in order of insertion."""
+        """Return the rows that a reader sees of parts given in insertion order."""
         best: dict[Key, int] = {}
         for rows in parts:
             for k, p, u in rows:
@@ -113,18 +113,18 @@ class Keyed:
 
 
 def seen(winners: Mapping[Key, int]) -> list[int]:
-    """Without the tombstones."""
+    """Return the rows without the tombstones."""
     return [k for k in winners.values() if not is_tombstone(k)]
 
 
 def in_order(snapshot: Snapshot, partition: str) -> list[Marker]:
-    """Live parts of a partition, in order of insertion."""
+    """Return the live parts of a partition in insertion order."""
     parts = snapshot.partitions.get(f"p={partition}", [])
     return sorted(parts, key=lambda m: (*m.order(), m.p))
 
 
 def spans_another(parts: Sequence[Marker]) -> bool:
-    """Whether one was inserted between the first and the last row of another one."""
+    """Return True if a part was inserted between the first and last row of another one."""
     return any(
         first <= one.order()[0] <= last and one is not other
         for other in parts
@@ -134,6 +134,6 @@ def spans_another(parts: Sequence[Marker]) -> bool:
 
 
 def superseded(keyed: Keyed, rows: Sequence[Row], left: frozenset[int]) -> Iterator[int]:
-    """Rows that a merge left out because a newer one of their key is among its inputs."""
+    """Yield rows that a merge left out because its inputs have a newer row of their key."""
     best = keyed.winners(rows)
     return (k for k, p, u in rows if k not in left and best[p, u] != k)

@@ -14,27 +14,27 @@ from simulation.world import GRACE, KEY_STEP, ROOT, SCHEMA, TICK, TTL
 
 _ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
 _SMALL = 700
-"""Bytes of a full part in a clustered table: some five rows."""
+"""Bytes of a full part in a clustered table: about five rows."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table is like."""
+    """One kind of table."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     schema: Mapping[str, str] = field(default_factory=lambda: SCHEMA)
     users: str = "uvw"
     without: tuple[str, ...] = ()
-    """Operations that such a table does not have."""
+    """Operations that such a table does not support."""
     target: int | None = None
-    """``merge.target_size``, below what settings allow."""
+    """``merge.target_size`` in bytes, below the minimum of the settings."""
     evolves: bool = False
-    """One column more, which changes (``simulation.columns``)."""
+    """True if it has one more column, which changes (``simulation.columns``)."""
 
     @property
     def arrow(self) -> pa.Schema:
-        """Columns as an append brings them."""
+        """Return the columns of an append."""
         return pa.schema([(name, _ARROW[kind]) for name, kind in self.schema.items()])
 
 
@@ -53,11 +53,11 @@ KINDS = {
         without=("replace",),
     ),
 }
-"""By name."""
+"""Kinds of tables by name."""
 
 
 def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
-    """The table's settings in a seed."""
+    """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
     found = TableSettings.model_validate(
         {
@@ -82,5 +82,5 @@ def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
 
 
 def is_tombstone(k: int) -> bool:
-    """Whether an appended row is a key tombstone, in a table that has them."""
+    """Return True if an appended row is a key tombstone, in a table that has them."""
     return k // KEY_STEP % 4 == 3

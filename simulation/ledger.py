@@ -1,4 +1,4 @@
-"""What became of every row, by what was committed."""
+"""The expected state of every row, derived from the committed transactions."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ class Hides:
     keys: range | None = None
 
     def row(self, k: int, partition: str, user: str) -> bool:
-        """Whether it is true for a row."""
+        """Return True if the condition is true for a row."""
         inside = self.keys is None or k in self.keys
         return inside and partition in self.partitions and user in self.users
 
 
 @dataclass(frozen=True)
 class Restores:
-    """What a restore is asked to do."""
+    """The arguments of a restore."""
 
     to: int
     partitions: frozenset[str]
     exact: bool
     began: int
-    """Step; what had landed by then is in its base."""
+    """Step in which it began; everything visible by then is in its base."""
 
 
 @dataclass
 class Ledger:
-    """Rows and the transactions that they met; of what is committed."""
+    """Committed rows and the transactions that affected them."""
 
     rows: Mapping[str, tuple[Row, ...]]
-    """Of each part."""
+    """Rows by part."""
     keyed: Keyed | None = None
     intents: dict[str, Hides] = field(default_factory=dict)
-    """Run id -> what a delete or rewrite takes away."""
+    """Run id -> rows that a delete or rewrite removes."""
     restores: dict[str, Restores] = field(default_factory=dict)
-    """Run id -> what it brings back."""
+    """Run id -> arguments of its restore."""
     brought: set[int] = field(default_factory=set)
-    """Rows of replaces, which come with a transaction and not with an append."""
+    """Rows of replaces, which are added by a transaction and not by an append."""
     born: dict[int, tuple[int, str, str]] = field(default_factory=dict)
     """Row -> data sequence of its append, partition, user."""
     born_at: dict[int, int] = field(default_factory=dict)
-    """Row -> step in which its append landed."""
+    """Row -> step in which its append became visible."""
     born_t: dict[int, int] = field(default_factory=dict)
-    """Row -> time of the log file that brought it."""
+    """Row -> time of the log file that added it."""
     gone: dict[int, set[int]] = field(default_factory=dict)
-    """Row -> transactions that took it away."""
+    """Row -> transactions that removed it."""
     deletes: dict[str, tuple[int, Hides]] = field(default_factory=dict)
     """Delete id -> sequence, condition."""
     erases: set[int] = field(default_factory=set)
     times: dict[int, int] = field(default_factory=dict)
     """Transaction -> its time."""
     late_ms: int = GRACE + TTL
-    """After this long no append can bring an older row of a key: the shortest that ever was."""
+    """Milliseconds after which no append can add an older row of a key; the minimum so far."""
     now_ms: int = 0
-    """Store's clock when the newest transaction became visible."""
+    """Time of the store when the newest transaction became visible."""
     published_at: dict[int, int] = field(default_factory=dict)
-    """Transaction -> step."""
+    """Transaction -> step in which it was published."""
     undone: dict[int, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
     """Row -> (restore, transactions that are undone for it from then on)."""
 
     def add(self, k: int, row: tuple[int, str, str], step: int, t: int) -> None:
-        """A row is there."""
+        """Add a row."""
         self.born[k] = row
         self.born_at[k] = step
         self.born_t[k] = t
@@ -90,14 +90,14 @@ class Ledger:
         listed: int,
         after: Callable[[], Snapshot],
     ) -> None:
-        """One is committed.
+        """Apply a committed transaction.
 
         Args:
-            header: its.
-            content: its log file.
-            step: now.
-            listed: in which step it looked for late appends.
-            after: the state with it.
+            header: header of the transaction.
+            content: content of its log file.
+            step: the current step.
+            listed: step in which it last listed the log for late appends.
+            after: returns the state after it.
         """
         self.times[header.seq] = header.t
         intent = self.intents.get(header.run.run_id)
@@ -106,7 +106,7 @@ class Ledger:
                 self.deletes[delete.id] = header.seq, intent
         if header.op == "erase":
             self.erases.add(header.seq)
-        if header.op == "rebuild":  # what it finds is there since then at the latest
+        if header.op == "rebuild":  # the rows that it finds exist since then at the latest
             self.born_t = {k: min(t, header.t) for k, t in self.born_t.items()}
         old = [m for m in content.markers if m.tmb == header.t]
         new = [m for m in content.markers if m.tmb is None and m.t == header.t]
@@ -122,7 +122,7 @@ class Ledger:
             self._arrange(self.restores[header.run.run_id].partitions, after)
 
     def _new_rows(self, header: TxnHeader, new: list[Marker], step: int) -> None:
-        """What a replace brought lies above all that was committed before it."""
+        """Add the rows of a replace, which are newer than everything committed before it."""
         for marker in new:
             for k, p, u in self.rows[marker.p]:
                 if k in self.brought and k not in self.born:
@@ -145,10 +145,10 @@ class Ledger:
         t = self.times[wanted.to] if wanted.to else self.times[1] - 1
         away = frozenset(row[0] for row in self._rows(old))
         back = {row[0]: self._named(marker) for marker in new for row in self.rows[marker.p]}
-        # Deletes that came between its base and its commit apply to the copies.
+        # Deletes committed between its base and its commit apply to the copies.
         sure = {n for n in range(wanted.to + 1, header.seq) if self._before(n, wanted.began)}
         for k, (q, p, _) in self.born.items():
-            # Of what landed while it went on, its parts alone say whether it was in its base.
+            # For rows that landed during it, only its parts show whether they were in its base.
             if p not in wanted.partitions or (
                 self.born_at[k] >= wanted.began and k not in back and k not in away
             ):
@@ -162,12 +162,12 @@ class Ledger:
             )
 
     def _named(self, marker: Marker) -> frozenset[int]:
-        """Deletes that a copy says do not apply to it."""
+        """Return the deletes that, according to a copy's marker, do not apply to it."""
         named = set(marker.d or ())
         return frozenset(seq for name, (seq, _) in self.deletes.items() if name in named)
 
     def _before(self, seq: int, step: int) -> bool:
-        """Whether a transaction was published before a step, or is none that hides rows."""
+        """Return True if a transaction was published before a step, or hides no rows."""
         hides = any(seq == other for other, _ in self.deletes.values())
         return not hides or self.published_at[seq] < step
 
@@ -176,7 +176,7 @@ class Ledger:
         return found[-1] if found else frozenset()
 
     def _arrange(self, partitions: frozenset[str], after: Callable[[], Snapshot]) -> None:
-        """Merges are undone: who came late comes where its time places it."""
+        """Reorder partitions whose merges were undone: late rows are placed by their time."""
         if self.keyed is None:
             return
         snapshot = after()
@@ -219,8 +219,8 @@ class Ledger:
     def _forgotten(
         self, keyed: Keyed, k: int, key: tuple[str, str], left: frozenset[int], t: int
     ) -> bool:
-        """Whether a merge left a key tombstone out that has nothing to hide, now or ever."""
-        # It may be dated years ahead, and then so is whoever forgets it.
+        """Return True if a merge may drop a key tombstone: it cannot hide any row."""
+        # It may be dated years ahead, and then so is the merge that drops it.
         inserted = min(keyed.came[k][0], keyed.there.get(k, keyed.came[k][0]))
         now = min(t, self.now_ms + AHEAD)
         if k in left or not is_tombstone(k) or inserted > now - self.late_ms:
@@ -234,7 +234,7 @@ class Ledger:
     def _slipped(
         self, keyed: Keyed, new: list[Marker], listed: int, after: Callable[[], Snapshot]
     ) -> None:
-        """An append that landed after the last look counts as inserted after what was merged."""
+        """Order appends that landed after the last listing after the merged rows."""
         for marker in new:
             (first, last), mine = marker.order(), {row[0] for row in self.rows[marker.p]}
             if first == last or not mine:
@@ -250,10 +250,10 @@ class Ledger:
                     keyed.arrange(snapshot, partition)
                     break
 
-    # --- what stands ------------------------------------------------------------------------------
+    # --- expected rows ----------------------------------------------------------------------------
 
     def stands(self, k: int) -> bool:
-        """Whether a row is there, but for newer ones of its key."""
+        """Return True if a row exists, leaving aside newer rows of its key."""
         history = self.undone.get(k)
         undone = history[-1][1] if history else frozenset[int]()
         if k in self.gone and not self.gone[k] <= undone:
@@ -265,7 +265,7 @@ class Ledger:
         )
 
     def expected(self) -> set[int]:
-        """Rows that the table must show."""
+        """Return the rows that the table must show."""
         found = {k for k in self.born if self.stands(k)}
         if self.keyed is None:
             return found

@@ -1,4 +1,4 @@
-"""What a seed is like: everything that is drawn once for the whole of it."""
+"""Parameters of a seed that are drawn once for the whole run."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import random
 from dataclasses import dataclass, replace
 
 REMOVING = ("delete", "rewrite", "erase", "replace")
-"""What a reader of version 1 does not see in full."""
+"""Operations whose effect a reader of version 1 does not fully see."""
 SHARES = {"columns": 10, "plain": 50, "clustered": 15, "keys": 16, "versions": 9}
-"""Of the kinds of tables, in per cent of the seeds."""
+"""Shares of the kinds of tables, in percent of the seeds."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """What this seed is like (a swarm: every seed has its own mix)."""
+    """Parameters of a seed (swarm testing: every seed has its own mix)."""
 
     steps: int
     busy: int
-    """Actors at once, but for those that stand still."""
+    """Maximum concurrent actors, not counting paused ones."""
     crash: float
     pause: float
     nap: float
-    """Chance of a long pause right behind a commit, before it is published."""
+    """Probability of a long pause after a commit, before it is published."""
     jump: float
-    """Chance of a leap of time, at each step."""
+    """Probability of a jump in time, per step."""
     fault: float
-    """Chance of an error or a lost answer, at each request."""
+    """Probability of an error or a lost answer, per request."""
     lost_log: float
-    """Chance that the whole log is lost, at each step."""
+    """Probability that the whole log is lost, per step."""
     lost_part: float
-    """Chance that some log files of transactions are, at each step."""
+    """Probability that some log files of transactions are lost, per step."""
     tier: float
-    """``fold.TIER``: which log files are folded is never a matter of correctness."""
+    """``fold.TIER``: the choice of log files to fold must not affect correctness."""
     lazy: bool
     deletes: bool
     weights: dict[str, float]
     ahead: float = 0.0
-    """Chance that the clock of a writer is years ahead."""
+    """Probability that the clock of a writer is years ahead."""
     differ: float = 0.0
-    """Part of the processes that come with other settings, or with none."""
+    """Share of processes with other settings, or with none."""
     kind: str = "plain"
-    """Of table (``simulation.kinds``)."""
+    """Kind of table (``simulation.kinds``)."""
 
     @classmethod
     def of(cls, r: random.Random, operations: list[str]) -> Mix:
-        """Drawn from a seed."""
+        """Draw a mix from a seed."""
         (kind,) = r.choices(list(SHARES), list(SHARES.values()))
         deletes = r.random() < 0.6
         weights = {name: r.choice([0.0, 0.5, 1.0, 3.0]) for name in operations}
@@ -80,7 +80,7 @@ class Mix:
         )
 
     def _sleepy(self) -> Mix:
-        """Little goes wrong but that processes sleep while others clean up behind them."""
+        """Return a mix with few faults except processes that sleep while others clean up."""
         weights = {name: weight / 4 for name, weight in self.weights.items()}
         weights |= {"append": 1.0, "merge": 1.0, "drop": 0.7, "cleanup": 1.5}
         return replace(

@@ -1,4 +1,4 @@
-"""What the table must hold, known from what was committed and not from how the code reads it."""
+"""The expected content of the table, derived from commits and not from the code's readers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from simulation.world import AHEAD, GRACE, START_MS, TTL, Violation, World
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who read a snapshot and may use its parts for the grace."""
+    """A reader that has read a snapshot and may use its parts for the grace."""
 
     at: int
     parts: frozenset[str]
     grace: int
-    """In force when it read, ms."""
+    """Grace in force when it read, ms."""
 
 
 @dataclass
@@ -37,14 +37,14 @@ class Times:
     """Times to live of the table, ms."""
 
     grace: int = GRACE
-    """In force."""
+    """Grace in force."""
     least_grace: int = GRACE
-    """That was ever in force."""
+    """Smallest grace that was ever in force."""
     least_late: int = GRACE + TTL
-    """Of ``append.ttl`` and the grace together."""
+    """Smallest sum of ``append.ttl`` and grace so far."""
 
     def follow(self, header: txn_file.TxnHeader) -> None:
-        """Take in what a transaction says."""
+        """Update the times from a transaction."""
         said = header.properties
         if said is not None:
             self.grace = said.grace
@@ -54,7 +54,7 @@ class Times:
 
 @dataclass
 class Oracle:
-    """Follows what becomes visible and compares it with what the table shows."""
+    """Tracks everything that becomes visible and compares it with what the table shows."""
 
     world: World
     contents: dict[str, LogContent] = field(default_factory=dict)
@@ -63,28 +63,28 @@ class Oracle:
     landed: dict[str, int] = field(default_factory=dict)
     """Log file -> step in which it first appeared."""
     landed_ms: dict[str, int] = field(default_factory=dict)
+    """Log file -> time when it first appeared, by the store's clock, unix ms."""
     committed_ms: dict[str, int] = field(default_factory=dict)
-    """Log file of a transaction -> when that was committed, by the store's clock."""
-    """The same by the store's clock, unix ms."""
+    """Log file of a transaction -> time of its commit by the store's clock, unix ms."""
     committed: dict[str, tuple[txn_file.TxnHeader, LogContent]] = field(default_factory=dict)
-    """By the key of the log file."""
+    """Log file of a transaction -> header and content."""
     looked: dict[str, int] = field(default_factory=dict)
-    """The same -> step in which whoever committed it last looked for appends before."""
+    """Log file of a transaction -> step in which its committer last listed appends before it."""
     published: set[str] = field(default_factory=set)
-    """Those of them that stood under ``_log/``: readers of version 1 see no others."""
+    """Log files that appeared under ``_log/``: readers of version 1 see no others."""
     readers: list[Reader] = field(default_factory=list)
     times: Times = field(default_factory=Times)
     history: list[tuple[int, frozenset[int]]] = field(default_factory=list)
-    """(step, rows that the table had from then on)."""
+    """Pairs of a step and the rows that the table had from then on."""
     part_rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     stats: Counter[str] = field(default_factory=Counter)
     past_from: int = START_MS
-    """Since when what the table says of its past is compared, unix ms."""
+    """Unix ms from which former states are compared."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     keyed: Keyed | None = None
-    """Of a table with a primary key."""
+    """Order of rows; None without a primary key."""
     columns: Columns | None = None
-    """Of a table with a column that changes."""
+    """Changes of the column; None for a table without such a column."""
     ledger: Ledger = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
@@ -97,10 +97,10 @@ class Oracle:
             self.keyed = Keyed("version" in settings, self.part_rows)
         self.ledger = Ledger(self.part_rows, self.keyed)
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def on_put(self, key: str, data: bytes) -> str:
-        """An object appeared; what it means."""
+        """Take in a new object; return its meaning."""
         paths = self.world.paths
         if key.startswith(paths.data_dir):
             self.part_rows[key] = found = rows.decode(data)
@@ -130,7 +130,7 @@ class Oracle:
         return ""
 
     def append_begins(self, rows: Iterable[int]) -> None:
-        """Called before its first request."""
+        """Record the rows of an append; called before its first request."""
         newest = max((header.seq for header, _ in self.committed.values()), default=0)
         self.began_at.update(dict.fromkeys(rows, newest))
 
@@ -175,13 +175,13 @@ class Oracle:
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
 
     def forgive_past(self, time_ms: int) -> None:
-        """The log was lost: of before, a rebuild knows the rows, but not when each came."""
-        # When what is dated far ahead took effect says a transaction, by a clock that may be ahead;
-        # the log file whose last-modified time said it better is gone.
+        """Stop comparing states before a lost log: a rebuild does not know the rows' times."""
+        # When rows dated far ahead took effect is stated by a transaction whose clock may be ahead;
+        # the log file with the more exact last-modified time is gone.
         self.past_from = time_ms + AHEAD
 
     def adopt(self) -> None:
-        """After a rebuild an append that failed before its log file may be part of the table."""
+        """Accept parts of failed appends that a rebuild has added to the table."""
         for key in self.committed.keys() - self.published:
             self.published.add(key)
             self.ledger.published_at[self.committed[key][0].seq] = self.world.step
@@ -197,12 +197,12 @@ class Oracle:
         if self.keyed is not None:
             self.keyed.adopt(snapshot)
 
-    # --- what must hold ---------------------------------------------------------------------------
+    # --- invariants -------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The table as a reader of every log file sees it at this moment.
+        """Return the table as a reader of every log file sees it now.
 
-        With the transaction that is committed and not published.
+        Includes a transaction that is committed but not published.
         """
         names = [key for key in self.world.objects if key.startswith(self.world.paths.log_dir)]
         listing = {key: self._listed(key) for key in names}
@@ -215,7 +215,7 @@ class Oracle:
             raise Violation(f"nobody can read the table: {error}") from error
 
     def pending(self) -> frozenset[str]:
-        """Log files of transactions that nobody has published yet: one at most."""
+        """Return the log files of committed transactions that are not published: at most one."""
         return frozenset(self.committed.keys() - self.published)
 
     def _listed(self, key: str) -> LogObject:
@@ -227,9 +227,9 @@ class Oracle:
         return known
 
     def past_rows(self, time_ms: int, since_step: int) -> list[set[int]]:
-        """Rows as of a time, by every log file that there ever was: in each step since one.
+        """Return the rows as of a time, from all log files that ever existed, per step since one.
 
-        What is dated before that time may still become visible after it.
+        Log files dated before that time may still become visible after it.
         """
         steps = {since_step, *(step for step in self.landed.values() if step > since_step)}
         # When a transaction that is dated far ahead took effect says its file under ``_txn/`` until
@@ -248,7 +248,7 @@ class Oracle:
         return set(self.shown_by(ever.at(time_ms)))
 
     def rows_of(self, snapshot: Snapshot) -> list[int]:
-        """Rows that a snapshot shows. Raises Violation for a live part without its object."""
+        """Return the rows of a snapshot. Raises Violation for a live part without object."""
         for path in snapshot.live:
             if path not in self.world.objects:
                 raise Violation(f"live part {path} has no object")
@@ -257,7 +257,7 @@ class Oracle:
         return self.shown_by(snapshot)
 
     def shown_by(self, snapshot: Snapshot) -> list[int]:
-        """The same, whether or not the objects are still there."""
+        """Return the rows of a snapshot, even if objects are deleted."""
         if self.keyed is None:
             return [k for m in snapshot.live.values() for k, _, _ in self._visible(snapshot, m)]
         return [
@@ -269,7 +269,7 @@ class Oracle:
         ]
 
     def _visible(self, snapshot: Snapshot, marker: Marker) -> list[Row]:
-        """Rows of a part that no delete hides."""
+        """Return the rows of a part that no delete hides."""
         deletes = self.ledger.deletes
         q, applied = snapshot.sequence_of(marker), marker.d or ()
         hiding = [
@@ -278,7 +278,7 @@ class Oracle:
         return [row for row in self.part_rows[marker.p] if not any(h.row(*row) for h in hiding)]
 
     def check(self) -> None:
-        """Compare. Raises Violation."""
+        """Compare the table with the expected state. Raises Violation."""
         world = self.world
         self._check_readers()
         if self._checked == world.version:
@@ -336,9 +336,9 @@ class Oracle:
         return {k: self.contents[k] for k in self.world.objects if k.startswith(log)}
 
     def was_true(self, seen: set[int], since_step: int) -> bool:
-        """Whether the table had exactly these rows at some moment since a step.
+        """Return True if the table had exactly these rows at some moment since a step.
 
-        But for appends that landed since: a listing of several pages is no single moment, and
+        Appends that landed since are ignored: a listing of several pages is not one moment, and
         may miss one of those whose name lies on a page that was read already.
         """
         new = self.young(since_step)
@@ -348,7 +348,7 @@ class Oracle:
         return any(state - new == seen - new for state in states)
 
     def young(self, since_step: int) -> set[int]:
-        """Rows of appends that landed since a step; with a primary key all rows of their keys."""
+        """Return rows of appends since a step; with a primary key all rows of their keys."""
         new = {k for k, step in self.ledger.born_at.items() if step >= since_step}
         if self.keyed is None:
             return new

@@ -1,6 +1,6 @@
 """Parts of a few rows as JSON instead of Parquet, and a kernel that works on them.
 
-The real one needs milliseconds for each; nothing of the protocol lies in it.
+The real kernel takes milliseconds per part and is not part of the protocol.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _SQL = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "bool": "BOO
 def encode(
     rows: Sequence[Row], metadata: Mapping[str, str], columns: Mapping[str, str] = SCHEMA
 ) -> bytes:
-    """A part."""
+    """Encode the rows of a part."""
     part = {"meta": dict(metadata), "columns": dict(columns), "rows": list(rows)}
     return json.dumps(part).encode()
 
 
 @lru_cache(maxsize=4096)
 def decode(data: bytes) -> tuple[tuple[int, str, str], ...]:
-    """Rows of a part: key, partition, user."""
+    """Return the rows of a part as key, partition, user."""
     return tuple((row["k"], row["p"], row["u"]) for row in json.loads(data)["rows"])
 
 
 def whole(data: bytes) -> list[Row]:
-    """Rows of a part with all columns."""
+    """Return the rows of a part with all columns."""
     found: list[Row] = json.loads(data)["rows"]
     return found
 
 
 def write_part(table: pa.Table, path: Path, *, metadata: Mapping[str, str], **_: Any) -> int:
-    """What an append writes, in place of ``parquet_io.write_part``."""
+    """Write a part of an append; replaces ``parquet_io.write_part``."""
     columns = {field.name: _SQL[str(field.type)] for field in table.schema}
     return path.write_bytes(encode(table.to_pylist(), metadata, columns))
 
@@ -65,29 +65,29 @@ class _Unchecked:
 
 
 def unchecked(_scratch: Path) -> AbstractContextManager[_Unchecked]:
-    """In place of the DuckDB that looks at the rows of a replace: here they are right."""
+    """Replace DuckDB's check of the rows of a replace: here they are always valid."""
     return nullcontext(_Unchecked())
 
 
 def one_by_one(keys: Sequence[str], one: Callable[[str], None]) -> Generator[None]:
-    """In place of ``transfer.each``, which uses threads."""
+    """Replace ``transfer.each``, which uses threads."""
     for key in keys:
         one(key)
         yield
 
 
 def stats_of(rows: Sequence[Row], columns: Sequence[str], schema: pa.Schema) -> Stats:
-    """As a kernel reports them."""
+    """Return statistics as a kernel reports them."""
     return from_table(pa.Table.from_pylist(list(rows), schema=schema), list(columns))
 
 
 _SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
-"""A thousandth of DuckDB's time, and the same answers for the simple conditions of this table."""
+"""A thousand times faster than DuckDB, with the same results for this table's conditions."""
 
 
 @lru_cache(maxsize=65536)
 def holds(condition: str, k: int, p: str, u: str) -> bool | None:
-    """What a condition says of a row."""
+    """Evaluate a condition for a row; None for null."""
     sql = f"SELECT ({condition}) FROM (SELECT ? AS k, ? AS p, ? AS u)"  # noqa: S608
     (found,) = _SQLITE.execute(sql, (k, p, u)).fetchone()
     return None if found is None else bool(found)
@@ -95,7 +95,7 @@ def holds(condition: str, k: int, p: str, u: str) -> bool | None:
 
 @dataclass
 class RowEngine:
-    """Runs tasks one after the other in the actor's own thread."""
+    """Runs tasks sequentially in the actor's own thread."""
 
     store: SimStore
     ids: SimIds
@@ -195,7 +195,7 @@ def _by_names_of_today(task: KernelTask, source: KernelInput, row: Row) -> Row:
 
 @dataclass
 class _Read:
-    """An input."""
+    """An input with its rows."""
 
     source: KernelInput
     rows: list[Row]
@@ -211,7 +211,7 @@ class _Kept:
 
 
 def _winning(task: KernelTask, read: Sequence[_Read]) -> _Kept:
-    """One row of each key, unless it goes all the same."""
+    """Return the newest row of each key, unless it is to be removed."""
     rows = [(row, one.source.forget) for one in read for row in one.left]
     best: dict[str, tuple[Row, bool]] = {}
     for row, forget in rows:
@@ -226,7 +226,7 @@ def _winning(task: KernelTask, read: Sequence[_Read]) -> _Kept:
 
 
 def _pieces(task: KernelTask, rows: list[Row]) -> list[list[Row]]:
-    """The outputs: ranges that do not overlap, where the table is clustered."""
+    """Return the rows by output: ranges that do not overlap if the table is clustered."""
     cluster = task.cluster
     if cluster is None:
         return [rows]

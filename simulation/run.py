@@ -1,4 +1,4 @@
-"""One seed: actors come, act between each other's requests, and go; the oracle looks on."""
+"""Runs one seed: actors start, interleave at their requests and end; the oracle checks."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _SKEWS: dict[str, tuple[int, ...]] = {
     "cleanup": (0,),
     "sweep": (0,),
 }
-"""Of the clocks of those who do it: only that of who deletes has to be right."""
+"""Clock skews in ms by operation: only processes that delete need a correct clock."""
 _OTHER_SKEWS = (0, 0, 0, -1000 * TICK, AHEAD)
 _YEARS = 10 * 365 * 86_400_000
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder that is made and removed, not a name to guess
-"""Appends want a scratch folder each, and a busy disk takes longer for it than all the rest."""
+"""Memory file system for the scratch folders of appends: a busy disk would dominate the time."""
 _TRIES = 12
-"""Of a rebuild; nothing goes wrong in the last."""
+"""Maximum tries of a rebuild; the last one is without faults."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A promise that did not hold in a seed."""
+    """A violation found in a seed."""
 
     seed: int
     step: int
@@ -65,17 +65,17 @@ class Finding:
 
 @dataclass
 class Played:
-    """What became of a seed."""
+    """The result of a seed."""
 
     finding: Finding | None
     trace: list[str]
     stats: Counter[str]
     events: tuple[Event, ...] = ()
-    """What happened by chance."""
+    """Random events that happened."""
 
 
 def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
-    """Run one seed to its end or its first violation; of its events only those that are kept."""
+    """Run one seed to its end or first violation, with only the events in ``kept``."""
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
@@ -93,7 +93,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
 
 @contextmanager
 def _light(mix: Mix) -> Iterator[None]:
-    """JSON instead of Parquet (milliseconds for each part, and nothing of the protocol in it)."""
+    """Use JSON instead of Parquet, which takes milliseconds and is not part of the protocol."""
     put: list[tuple[ModuleType, str, object]] = [
         (append_run, "write_part", rows.write_part),
         (inventory, "many_facts", read_footers),
@@ -118,7 +118,7 @@ def _light(mix: Mix) -> Iterator[None]:
 
 
 def play_seeds(first: int, count: int) -> Finding | Counter[str]:
-    """Several seeds; the first finding, or what happened in all of them."""
+    """Run several seeds; return the first finding, or the statistics of all."""
     total: Counter[str] = Counter()
     for seed in range(first, first + count):
         played = play_seed(seed)
@@ -130,7 +130,7 @@ def play_seeds(first: int, count: int) -> Finding | Counter[str]:
 
 @dataclass
 class _Cast:
-    """Who is on the stage."""
+    """The running actors."""
 
     world: World
     oracle: Oracle
@@ -139,7 +139,7 @@ class _Cast:
     actors: list[tuple[Actor, greenlet.greenlet]] = field(default_factory=list)
 
     def enter(self) -> None:
-        """Now and then somebody new."""
+        """Start a new actor at random."""
         world = self.world
         full = len(self.awake()) >= world.mix.busy and world.chance.kept is None
         if full or not world.chance.happens("spawn", world.step, 0, 0.3):
@@ -152,7 +152,7 @@ class _Cast:
         self.start(name, skew, r)
 
     def start(self, name: str, skew: int, r: random.Random) -> Actor:
-        """An actor, before its first request."""
+        """Start an actor and run it to before its first request."""
         world = self.world
         hub = greenlet.getcurrent()
         actor = Actor(world, f"{name}-{world.step}", world.step, skew, hub, r)
@@ -162,12 +162,12 @@ class _Cast:
         return actor
 
     def awake(self) -> list[tuple[Actor, greenlet.greenlet]]:
-        """Those that do not stand still."""
+        """Return the actors that are not paused."""
         step = self.world.step
         return [one for one in self.actors if one[0].frozen_until <= step]
 
     def act(self) -> None:
-        """One actor goes on to its next request, unless it is paused."""
+        """Run one actor to its next request, unless it is paused."""
         step, chance = self.world.step, self.world.chance
         awake = self.awake()
         if not awake:
@@ -182,7 +182,7 @@ class _Cast:
             self.actors.remove(chosen)
 
     def survive_a_lost_log(self) -> None:
-        """Everybody stops, the log is gone, and it is rebuilt, after as many tries as it takes."""
+        """Stop all actors, lose the log, and rebuild it with as many tries as needed."""
         world, oracle = self.world, self.oracle
         self.leave()
         live = lose_the_log(world, oracle)
@@ -193,7 +193,7 @@ class _Cast:
         self._rebuild(live)
 
     def survive_a_lost_part(self) -> None:
-        """Everybody stops, log files are gone, and if anybody cannot go on the log is rebuilt."""
+        """Stop all actors, lose log files, and rebuild the log if any operation refuses it."""
         world, oracle = self.world, self.oracle
         self.leave()
         live = lose_a_part(world, oracle, world.chance.stream(world.step, 4720))
@@ -203,10 +203,10 @@ class _Cast:
         oracle.stats["log lost in part"] += 1
         self._rebuild(live)
         if self._is_refused(1):
-            raise Violation("a rebuild does not mend a log that is lost in part")
+            raise Violation("a rebuild does not repair a log that is lost in part")
 
     def _is_refused(self, number: int) -> bool:
-        """Everybody looks at the log, and nothing goes wrong."""
+        """Return True if the log is refused, checked by all operations without faults."""
         world, found = self.world, list[bool]()
         world.calm = True
         number += 3 * (world.mix.steps * (_TRIES + 2) + world.step)
@@ -220,7 +220,7 @@ class _Cast:
         return found[0]
 
     def _rebuild(self, live: frozenset[str]) -> None:
-        """As many tries as it takes."""
+        """Rebuild the log with as many tries as needed."""
         world, oracle, done = self.world, self.oracle, list[bool]()
         for tries in range(_TRIES):
             world.calm = tries == _TRIES - 1
@@ -238,7 +238,7 @@ class _Cast:
         oracle.adopt()
 
     def leave(self) -> None:
-        """Everybody ends where they stand."""
+        """End all actors where they are."""
         for actor, thread in self.actors:
             actor.dead = True
             resume(thread)
@@ -275,7 +275,7 @@ def _play(world: World, oracle: Oracle) -> None:
 
 
 def _at_the_end(world: World, oracle: Oracle, looks: Callable[[Stage], None]) -> None:
-    """Somebody who looks at the table once everybody has left."""
+    """Run a check of the table after all actors have ended."""
     hub = greenlet.getcurrent()
     actor = Actor(world, "verify", world.mix.steps, 0, hub, world.chance.stream(world.mix.steps))
     thread = greenlet.greenlet(partial(looks, stage_of(world, oracle, actor)))

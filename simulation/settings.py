@@ -1,4 +1,4 @@
-"""Settings of processes: those of the table, none at all, or others; and how they change it."""
+"""Settings of processes: those of the table, none, or others; and changes of its properties."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FACTORS = (0.5, 1, 2)
 
 
 def wanted_by(world: World, actor: Actor) -> TableSettings:
-    """Settings that a process comes with: what differs from the table's must not matter.
+    """Return the settings of a process; differences from the table's own must not matter.
 
-    Only of a table that is there already: its first append says what it is.
+    Only for an existing table: the first append determines its properties.
     """
     there = any(key.startswith(world.paths.txn_dir) for key in world.objects)
     roll = world.chance.roll(actor.number, 4731)
@@ -29,14 +29,14 @@ def wanted_by(world: World, actor: Actor) -> TableSettings:
 
 
 def _root_alone(world: World) -> TableSettings:
-    """As of a root URL: how parts are made, and nothing of what they mean."""
+    """Return the settings of a bare root URL: how to write parts, but no table properties."""
     known = world.settings
     found = TableSettings.model_validate({"name": "t", "root": ROOT})
     return found.model_copy(update={"merge": known.merge, "rewrite": known.rewrite})
 
 
 def _in_a_hurry(world: World) -> TableSettings:
-    """Nobody who went by these would wait for anybody."""
+    """Return settings with times to live too short to wait for any other process."""
     return settings_of(world.mix, ttl=TTL // 16, grace=GRACE // 16)
 
 
@@ -46,7 +46,7 @@ def _of_another_key(world: World) -> TableSettings:
 
 
 def change_properties(stage: Stage) -> None:
-    """The table's times to live become shorter or longer, while others go by those of before."""
+    """Change the table's times to live while other processes still use the former ones."""
     r, world = stage.r, stage.world
     ttl, grace = int(r.choice(_FACTORS) * TTL), int(r.choice((0.25, 1, 2)) * GRACE)
     stage.actor.tell(f"begins: append.ttl and commit_ttl {ttl} ms, grace {grace} ms")

@@ -1,4 +1,4 @@
-"""Making a violation short: the same seed with fewer actors, crashes, faults and leaps of time."""
+"""Shrinking of a violation: the same seed with fewer actors, crashes, faults and time jumps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _MOST_PLAYS = 600
 
 
 def shrink(played: Played, tell: Callable[[str], None] = lambda _: None) -> Played:
-    """The shortest world found that still violates a promise.
+    """Return the shortest run found that still has a violation.
 
     Delta debugging over the events of the seed: halves first, then smaller pieces, down to single
-    events. What is left cannot be left out one by one (unless it took too many tries).
+    events. No remaining event can be removed alone (unless the number of tries ran out).
 
     Args:
         played: a seed with a finding.
-        tell: given a line now and then.
+        tell: called with a line of progress from time to time.
     """
     if played.finding is None:
         raise ValueError("there is nothing to shrink")
@@ -42,5 +42,5 @@ def shrink(played: Played, tell: Callable[[str], None] = lambda _: None) -> Play
 
 def _pieces(events: Sequence[Event], count: int) -> list[Sequence[Event]]:
     size = max(1, -(-len(events) // count))
-    # The last ones first: what comes after the damage is done only shows it.
+    # The last ones first: events after the damage usually only reveal it.
     return [events[i : i + size] for i in range(0, len(events), size)][::-1]

@@ -1,4 +1,4 @@
-"""What an actor works with: its table, its run, its chance."""
+"""The environment of an actor: its table, its run and its random generator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simulation.world import Actor, SimClock, SimIds, World
 
 @dataclass(frozen=True)
 class Stage:
-    """What an actor works with."""
+    """The environment of an actor."""
 
     world: World
     oracle: Oracle
@@ -32,16 +32,16 @@ class Stage:
 
     @property
     def r(self) -> random.Random:
-        """The actor's chance."""
+        """Return the actor's random generator."""
         return self.actor.r
 
     @property
     def kind(self) -> Kind:
-        """Of the table."""
+        """Return the kind of the table."""
         return KINDS[self.world.mix.kind]
 
     def table_of(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """Rows as a writer brings them, who knows what is committed now."""
+        """Return rows as a writer appends them that knows the committed columns."""
         columns, schema = self.oracle.columns, self.kind.arrow
         if columns is not None:
             name = f"c{columns.newest}"
@@ -51,18 +51,18 @@ class Stage:
         return pa.Table.from_pylist(rows, schema=schema)
 
     def with_settings(self, settings: TableSettings) -> Stage:
-        """The same for a process with other settings."""
+        """Return the same environment with other settings."""
         return replace(self, table=replace(self.table, settings=settings, wanted=None))
 
     def engine(self) -> Engine:
-        """A kernel for this actor."""
+        """Return a kernel for this actor."""
         return RowEngine(SimStore(self.actor), SimIds(self.world), SimClock(self.actor), self.kind)
 
 
 def stage_of(
     world: World, oracle: Oracle, actor: Actor, settings: TableSettings | None = None
 ) -> Stage:
-    """Give an actor its table; with settings of its own, or those of the world."""
+    """Return the environment of an actor, with its own settings or those of the world."""
     store, clock, ids = SimStore(actor), SimClock(actor), SimIds(world)
     table = Table(settings or world.settings, store, world.paths, clock, ids)
     return Stage(world, oracle, actor, table, RunIdentity(run_id=actor.name))

@@ -1,4 +1,4 @@
-"""The store of one actor: pages, interruptions between requests, faults, lost answers."""
+"""The store of one actor, with pages, interruptions between requests, faults and lost answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from firnline.store.base import Counters, Deleted, ObjectMeta
 from simulation.world import IN_FLIGHT, Actor, LatePut
 
 _AGAIN = 0.4
-"""Chance that the request after a failed one fails, too."""
+"""Probability that the request after a failed one fails too."""
 PAGE = 5
-"""Objects of one page of a listing: between two pages the world goes on."""
+"""Objects of one page of a listing; other actors run between two pages."""
 _FAULTS = {
     "unsent": "gets a 503; nothing was stored",
     "lost": "gets no answer; it was stored",
@@ -39,12 +39,12 @@ class SimStore:
     actor: Actor
     counters: Counters = field(default_factory=Counters)
     where: str = "simulation"
-    """One store for all actors: one of them probes it."""
+    """Identity of the store, shared by all actors: one of them probes it."""
     _failed: bool = False
 
     def _fails(self, more: float = 1.0) -> bool:
         fault = self.actor.world.mix.fault
-        # What is broken is often still broken a moment later, when the answer is to be read back.
+        # A fault often persists a moment later, when the answer is to be read back.
         again = _AGAIN if fault and self._failed else 0.0
         self._failed = self.actor.suffers("fault", max(fault * more, again))
         return self._failed
@@ -54,7 +54,7 @@ class SimStore:
         return StoreUnavailableError(f"no answer to {what}", next_step="try again")
 
     def put_new(self, key: str, data: bytes) -> None:
-        """Create-only; the answer may be lost, or come before the effect."""
+        """Create an object; the answer may be lost, or come before the effect."""
         what = f"put {key}"
         world = self.actor.world
         called = world.now
@@ -94,11 +94,11 @@ class SimStore:
         raise ObjectExistsError(f"{key} exists", next_step="read it back")
 
     def put_file(self, key: str, path: Path) -> None:
-        """Under a fresh name."""
+        """Store a file under a new key."""
         self.put_data(key, path.read_bytes())
 
     def put_data(self, key: str, data: bytes) -> None:
-        """As ``put_file``, of bytes."""
+        """Store bytes under a new key."""
         what = f"upload {key}"
         self.actor.request(what)
         self.counters.put += 1
@@ -108,7 +108,7 @@ class SimStore:
         self.actor.answered(what)
 
     def copy(self, source: str, key: str) -> None:
-        """Server-side."""
+        """Copy an object within the store."""
         self.put_data(key, self._read(source))
 
     def _read(self, key: str) -> bytes:
@@ -118,7 +118,7 @@ class SimStore:
         return found.data
 
     def get(self, key: str) -> bytes:
-        """The whole object."""
+        """Return the whole object."""
         what = f"get {key}"
         self.actor.request(what)
         self.counters.get += 1
@@ -127,15 +127,15 @@ class SimStore:
         return self._read(key)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Some of its bytes."""
+        """Return a range of an object's bytes."""
         return self.get(key)[start : start + length]
 
     def get_file(self, key: str, path: Path) -> int:
-        """Into a file."""
+        """Write an object to a file."""
         return path.write_bytes(self.get(key))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """In an order that nobody promised; interrupted now and then, not at every object."""
+        """Yield objects in random order; interrupted from time to time, not at every object."""
         order = list(keys)
         self.actor.r.shuffle(order)
         for key in order:
@@ -149,12 +149,12 @@ class SimStore:
                 yield key, None
 
     def get_heads(self, keys: Sequence[str], length: int) -> Iterator[tuple[str, bytes | None]]:
-        """As ``get_many``."""
+        """Yield the first bytes of objects, as ``get_many``."""
         for key, data in self.get_many(keys):
             yield key, None if data is None else data[:length]
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        """Page by page, each of its own moment."""
+        """Yield objects page by page; each page shows its own moment."""
         last, world = start_after, self.actor.world
         while True:
             what = f"list {prefix} after {last}"
@@ -173,14 +173,14 @@ class SimStore:
             last = page[-1].key
 
     def head(self, key: str) -> ObjectMeta:
-        """Size and time."""
+        """Return size and time of an object."""
         self.actor.request(f"head {key}")
         self.counters.head += 1
         size = len(self._read(key))
         return ObjectMeta(key, size, self.actor.world.objects[key].at)
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
-        """In batches; single keys may fail, with or without an effect."""
+        """Delete in batches; single keys may fail, with or without an effect."""
         rest = iter(keys)
         while batch := list(islice(rest, BATCH)):
             what = f"delete {' '.join(batch)}"

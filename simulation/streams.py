@@ -1,6 +1,6 @@
-"""Streaming reads of the table: who reads in batches gets every appended row once.
+"""Streaming reads of the table: a stream delivers every appended row once.
 
-They only read, and take no turns from the actors: a seed plays as it would without them.
+They only read and take no turns from the actors: a seed runs the same without them.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from simulation.stage import Stage, stage_of
 from simulation.world import Actor, Violation, World, resume
 
 _FIRST = 1_000_000
-"""Numbers of these actors, which nobody else has."""
+"""First number of these actors, which no other actors have."""
 _BEGIN, _POLL, _GO_ON = 0.01, 0.03, 0.6
-"""Chances in each step: that a stream begins, that one is read on, that it gets its next answer."""
+"""Probabilities in each step that a stream begins, is read on, or gets its next answer."""
 _MOST = 3
 
 
 @dataclass
 class Reader:
-    """One stream, with what it has delivered."""
+    """One stream, with the rows that it has delivered."""
 
     whole: bool
-    """From the state at its beginning on, or only what comes."""
+    """True if it starts with the existing rows; False for later appends only."""
     asked: int = -1
-    """The step in which it looked where to begin, and"""
+    """Step in which it asked for its first offset."""
     began: int = -1
-    """that in which it knew."""
+    """Step in which it got its first offset."""
     offset: Offset | None = None
     end: Offset | None = None
-    """Of a batch that was begun and not delivered yet."""
+    """End offset of a batch that was begun and not delivered yet."""
     got: set[int] = field(default_factory=set)
     fresh: int | None = None
-    """When it began, or began to look and then delivered all there was, unix ms."""
+    """Unix ms as of which it has delivered everything; None before it began."""
     ended: bool = False
     seat: tuple[Stage, AppendStream] | None = None
-    """The process that reads it, which may die."""
+    """The process that reads it, which may crash."""
 
 
 @dataclass
 class Audience:
-    """The streams of a world; one of them at a time is read."""
+    """The streams of a world, of which one at a time is read."""
 
     world: World
     oracle: Oracle
@@ -61,7 +61,7 @@ class Audience:
     _actors: int = 0
 
     def act(self) -> None:
-        """One answer for who reads; or somebody begins to read."""
+        """Give the current reader one answer, or let a reader begin."""
         step, chance = self.world.step, self.world.chance
         if self._thread is not None:
             if chance.roll(step, 4716) < _GO_ON:
@@ -78,7 +78,7 @@ class Audience:
         self._begin(chosen, Bounds(parts=most))
 
     def finish(self) -> None:
-        """Everybody reads what is left, undisturbed. Raises Violation where a row is missing."""
+        """Let all streams read the rest without faults. Raises Violation for a missing row."""
         self.leave()
         for reader in self.readers:
             before: tuple[object, ...] = ()
@@ -91,7 +91,7 @@ class Audience:
                 self._check_whole(reader)
 
     def leave(self) -> None:
-        """Whoever reads ends where it stands."""
+        """End the current reader where it is."""
         thread, self._thread = self._thread, None
         if thread is not None:
             for reader in self.readers:
@@ -152,7 +152,7 @@ class Audience:
         rows = self._rows(plan, recent=self._recent(reader))
         if rows is None:
             self.oracle.stats["stream: PartGoneError"] += 1
-            reader.ended = True  # whoever reads it is told so, and has to begin anew
+            reader.ended = True  # the reader gets an error and has to start again
             return
         twice = [k for k, count in Counter([*reader.got, *rows]).items() if count > 1]
         if twice:
@@ -166,7 +166,7 @@ class Audience:
             reader.fresh = began_at
 
     def _rows(self, plan: ReadPlan, *, recent: bool) -> list[int] | None:
-        """Rows of a batch; None where a part of it is gone, as it may be after the grace."""
+        """Return the rows of a batch; None if a part is deleted, as is allowed after the grace."""
         task, found = plan.task, list[int]()
         for part in task.parts:
             if part.key not in self.world.objects:
@@ -179,9 +179,9 @@ class Audience:
         return found
 
     def _recent(self, reader: Reader) -> bool:
-        """Return True if what it has not delivered is there: gone for less than the grace at most.
+        """Return True if all undelivered rows are live, or dead for less than the grace.
 
-        Not where the log was lost meanwhile: then clean-up is not what took the log files away.
+        False if the log was lost meanwhile: then the log files were not removed by clean-up.
         """
         fresh = reader.fresh
         return (
@@ -191,7 +191,7 @@ class Audience:
         )
 
     def _check_visible(self, k: int, step: int) -> None:
-        """No row that a delete hid before the batch was begun."""
+        """Check that no delete had hidden the row before the batch began."""
         ledger = self.oracle.ledger
         q, p, u = ledger.born[k]
         for seq, hides in ledger.deletes.values():
@@ -201,7 +201,7 @@ class Audience:
                 raise Violation(f"a stream delivered row {k}, which transaction {seq} had deleted")
 
     def _check_whole(self, reader: Reader) -> None:
-        """Rows that came while it read, or were there before, and that nobody ever took away."""
+        """Check that it delivered all rows that it had to and that were never removed."""
         ledger, history = self.oracle.ledger, self.oracle.history
         since = reader.asked if reader.whole else reader.began
         there = [rows for step, rows in history if step <= since][-1:]
@@ -209,18 +209,18 @@ class Audience:
         must = {
             k
             for k in ledger.expected()
-            # What a replace brings afterwards is no append.
+            # Rows that a replace adds later are not an append.
             if k in first or (ledger.born_at[k] > since and k not in ledger.brought)
         }
         ends = [step for step, _ in history[1:]]
         for (_, rows), end in zip(history, [*ends, self.world.step + 1], strict=True):
-            if end > since:  # what the table had until then
+            if end > since:  # rows that the table had until then
                 must = {k for k in must if k in rows or ledger.born_at[k] >= end}
         if missing := must - reader.got:
             raise Violation(f"a stream never delivered rows {sorted(missing)[:5]}")
 
 
 def _kept(offset: Offset) -> Offset:
-    """As Spark writes it down."""
+    """Return the offset after a round trip through JSON, as Spark stores it."""
     plain: Mapping[str, object] = json.loads(json.dumps(offset.to_json()))
     return Offset.from_json(plain)

@@ -1,4 +1,4 @@
-"""What clients of version 1 see, by their own rules."""
+"""The table as clients of version 1 see it, by their own rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from firnline.log.records import LogContent, Marker
 
 
 def v1_live(files: Mapping[str, LogContent]) -> dict[str, Marker]:
-    """Live parts by the rules of version 1 alone: files in order of names, the later line wins."""
+    """Return live parts by the rules of version 1: files ordered by name, the later line wins."""
     live: dict[str, Marker] = {}
     for key in sorted(files):
         for marker in files[key].markers:

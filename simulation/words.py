@@ -1,4 +1,4 @@
-"""What objects of a world mean, in words."""
+"""Descriptions of the objects of a world for the trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from firnline.log.txn_file import TxnHeader
 
 
 def in_words(header: TxnHeader, content: LogContent) -> str:
-    """What a transaction does, for the trace."""
+    """Return a description of a transaction for the trace."""
     alive = [m for m in content.markers if m.tmb is None and m.t == header.t]
     dead = [m for m in content.markers if m.tmb == header.t]
     purged = content.x.purged if content.x is not None else 0

@@ -1,7 +1,7 @@
-"""A world in which the real code runs and everything that can go wrong does, from one seed.
+"""A simulated world, from one seed, in which the real code meets every kind of fault.
 
-Actors are greenlets; every request to the store is where one of them may be interrupted, paused,
-crashed or lied to. Time is a number, objects are a dictionary.
+Actors are greenlets; at every request to the store one of them may be interrupted, paused,
+crashed or given a false answer. Time is a number, objects are a dictionary.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from simulation.chance import Chance
 from simulation.mix import Mix
 
 TICK = 123_429
-"""Milliseconds of one unit of time, so that 24 h, the floor of the sweep, are 700 of them."""
+"""Milliseconds of one unit of time: 24 h, the minimum age for the sweep, are 700 units."""
 GRACE = 400 * TICK
 TTL = 300 * TICK
 AHEAD = 80 * TICK
-"""How far the clock of maintenance may be ahead."""
+"""Milliseconds by which the clock of maintenance may be ahead."""
 START_MS = 1_700_000_000_000
 ROOT = "memory://simulation/t"
 SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
@@ -31,23 +31,23 @@ SCHEMA = {"k": "BIGINT", "p": "VARCHAR", "u": "VARCHAR"}
 
 
 KEY_STEP = 100_000
-"""Between the keys of two appended rows."""
+"""Distance between the keys of two appended rows."""
 
 
 class Violation(Exception):  # noqa: N818 - a finding, not a fault of the program
-    """A promise that did not hold."""
+    """A guarantee of the format was violated."""
 
 
 class Crashed(BaseException):
-    """What a crash feels like to the code that it hits."""
+    """Raised in the code of an actor that crashes."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, a signal, no memory: the code that it hits ends, and may ask for more on its way."""
+    """Ctrl-C, a signal or no memory: the actor's code ends, and may send requests while it does."""
 
 
 _INTERRUPTS = 0.3
-"""Of crashes, the share that are interrupts."""
+"""Share of crashes that are interrupts."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Stored:
 
 
 IN_FLIGHT = 40 * TICK
-"""No network holds a request back for longer."""
+"""Maximum milliseconds for which the network delays a request."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class LatePut:
     """A put whose sender has given up."""
 
     due: int
-    """The step in which it takes effect."""
+    """Step in which it takes effect."""
     sent: int
     key: str
     data: bytes
@@ -76,7 +76,7 @@ class LatePut:
 
 @dataclass
 class World:
-    """Everything there is."""
+    """The objects, the time and the actors of one seed."""
 
     chance: Chance
     mix: Mix
@@ -84,18 +84,18 @@ class World:
     now: int = START_MS
     objects: dict[str, Stored] = field(default_factory=dict)
     version: int = 0
-    """Goes up with every change that a reader could notice."""
+    """Incremented by every change that is visible to readers."""
     step: int = 0
     trace: list[str] = field(default_factory=list)
     on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
-    """Told of every new object; says what it means."""
+    """Called for every new object; returns its meaning."""
     late: list[LatePut] = field(default_factory=list)
     calm: bool = False
-    """Nothing goes wrong any more."""
+    """True if no more faults are injected."""
     listed: dict[str, int] = field(default_factory=dict)
     """Actor -> step in which it last began to list the log."""
     looked: dict[bytes, int] = field(default_factory=dict)
-    """Transaction's file -> the same of who sent it, when it was first sent."""
+    """Transaction's file -> that step of its sender, when the file was first sent."""
     _ids: int = 0
 
     @property
@@ -104,7 +104,7 @@ class World:
         return TablePaths("t")
 
     def put(self, key: str, data: bytes) -> None:
-        """Store an object and tell the oracle."""
+        """Store an object and report it to the oracle."""
         self.objects[key] = Stored(data, self.now)
         if key.startswith((self.paths.log_dir, self.paths.txn_dir)):
             self.version += 1
@@ -112,7 +112,7 @@ class World:
             self.tell(f"    = {meaning}")
 
     def tell(self, what: str) -> None:
-        """Note in the trace what happens in this step."""
+        """Write an event of this step to the trace."""
         self.trace.append(f"{self.step:4} {what}")
 
     def remove(self, key: str) -> None:
@@ -121,16 +121,16 @@ class World:
             self.version += 1
 
     def next_key(self) -> int:
-        """The key of an appended row; between two of them is room for the rows of replaces."""
+        """Return the key of an appended row; the gaps leave room for the rows of replaces."""
         return self.next_id() * KEY_STEP
 
     def next_id(self) -> int:
-        """A number that nobody had."""
+        """Return a new unique number."""
         self._ids += 1
         return self._ids
 
     def land_late_puts(self) -> None:
-        """Let requests take effect whose sender has long given up."""
+        """Apply requests whose sender gave up long ago."""
         due = [put for put in self.late if put.due <= self.step]
         self.late = [put for put in self.late if put.due > self.step]
         for put in due:
@@ -151,27 +151,27 @@ class Actor:
     r: random.Random
     dead: bool = False
     frozen_until: int = 0
-    """Step until which it stands still."""
+    """Step until which it is paused."""
     _chances: int = 0
 
     def suffers(self, kind: str, probability: float) -> bool:
-        """Whether the next thing that can go wrong for it does."""
+        """Return True if its next possible fault happens."""
         self._chances += 1
         if self.world.calm:
             return False
         return self.world.chance.happens(kind, self.number, self._chances, probability)
 
     def tell(self, what: str) -> None:
-        """Note it in the trace."""
+        """Write an event of this actor to the trace."""
         self.world.tell(f"{self.name} {what}")
 
     def stand_still(self, steps: int) -> None:
-        """Stopped, swapped out, or cut off from the network."""
+        """Pause it: stopped, swapped out, or cut off from the network."""
         self.frozen_until = self.world.step + steps
         self.tell(f"stands still for {steps} steps")
 
     def request(self, what: str) -> None:
-        """Somebody else may run now; a crash may come before the request has an effect."""
+        """Let other actors run; may crash before the request has an effect."""
         self._refuse_when_dead(what)
         self.hub.switch(what)
         self._refuse_when_dead(what)  # the world may have ended meanwhile
@@ -184,12 +184,12 @@ class Actor:
             raise Crashed(what)
 
     def answered(self, what: str) -> None:
-        """A crash may come after the effect, before the answer."""
+        """Maybe crash after the effect, before the answer."""
         if self.suffers("crash", self.world.mix.crash / 2):
             self._end(f"after {what}")
 
     def _end(self, when: str) -> None:
-        """Die here, or be interrupted."""
+        """End the actor by a crash or an interrupt."""
         if self.world.chance.roll(self.number, self._chances, 17) < _INTERRUPTS:
             self.tell(f"IS INTERRUPTED {when}")
             raise Interrupted(when)
@@ -199,7 +199,7 @@ class Actor:
 
 
 def resume(thread: greenlet.greenlet) -> bool:
-    """Let an actor run to its next request; False when it has ended."""
+    """Run an actor to its next request; return False if it has ended."""
     try:
         thread.switch()
     except (Crashed, Interrupted):
@@ -214,21 +214,21 @@ class SimClock:
     actor: Actor
 
     def now_ms(self) -> int:
-        """Wall clock, skewed."""
+        """Return the skewed wall clock."""
         return self.actor.world.now + self.actor.skew
 
     def elapsed_ms(self) -> int:
-        """Never skewed."""
+        """Return the monotonic clock, which is never skewed."""
         return self.actor.world.now - START_MS
 
     def sleep(self, seconds: float) -> None:
-        """Others go on meanwhile; time passes by itself."""
+        """Let other actors run; time passes independently."""
         self.actor.request(f"sleep {seconds}")
 
 
 @dataclass
 class SimIds:
-    """Names that nobody had, in any order an actor's clock likes."""
+    """Unique names, ordered by the actor's clock."""
 
     world: World
 

@@ -3,8 +3,8 @@
     spark-submit spark_jobs/delete.py flights --run-id=… --options='{"where": "tail = 7"}'
 
 The options are those of ``firnline delete``. Where the condition names people, give it in the
-environment variable FIRNLINE_JOB_OPTIONS: argument lists are for everybody to read. What else every
-job takes and says: ``firnline.spark.job``.
+environment variable FIRNLINE_JOB_OPTIONS: any user can read argument lists. The arguments and the
+output that all jobs share are described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     spark-submit spark_jobs/merge.py flights --run-id=… --partition='sched_dep_month=2013-12'
 
-Credentials come from the environment of the driver, never from arguments; what else every job
-takes and says: ``firnline.spark.job``.
+Credentials come from the environment of the driver, never from arguments. The arguments and the
+output that all jobs share are described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

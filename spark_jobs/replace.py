@@ -4,7 +4,8 @@
         "end": "2024-03-06", "files": ["s3://bucket/staged/2024-03-05/"]}'
 
 The options are those of ``firnline replace``. The driver streams the new rows into parts; executors
-rewrite what the interval cuts. What else every job takes and says: ``firnline.spark.job``.
+rewrite the parts that the interval cuts. The arguments and the output that all jobs share are
+described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

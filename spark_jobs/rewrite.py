@@ -2,8 +2,8 @@
 
     spark-submit spark_jobs/rewrite.py flights --run-id=… --options='{"where": "carrier != 1"}'
 
-The options are those of ``firnline rewrite``; what else every job takes and says:
-``firnline.spark.job``.
+The options are those of ``firnline rewrite``. The arguments and the output that all jobs share are
+described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

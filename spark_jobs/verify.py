@@ -2,8 +2,8 @@
 
     spark-submit spark_jobs/verify.py flights --run-id=… --options='{"deep": true}'
 
-The report is printed whatever it says; findings that are more than notes end it with exit code 1.
-What else every job takes and says: ``firnline.spark.job``.
+The report is always printed; findings other than notes end the job with exit code 1. The arguments
+and the output that all jobs share are described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ ENDED = frozenset({"success", "failed"})
 _POLL_SECONDS = 0.2
 """Between two questions to the server: each of them takes it some 20 ms of CPU."""
 NEARBY_SECONDS = 0.05
-"""Between two looks at what costs nothing: a file, a process."""
+"""Seconds between two cheap checks, such as of a file or a process."""
 _WAIT_SECONDS = 0.25
 """Between two looks of the server at its database, for whoever waits for a run."""
 HUNG_SECONDS = 600.0
-"""No measure of speed: a server that shares a busy machine may take minutes for an answer."""
+"""Seconds until a server counts as hung; on a busy machine an answer may take minutes."""
 
 
 class AirflowApi:

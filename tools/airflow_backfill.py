@@ -82,7 +82,7 @@ def _hold(stack: AirflowStack, pid: int) -> None:
 
 
 def _is_free(stack: AirflowStack) -> bool:
-    """Whether nobody holds the write lock of the database."""
+    """Return True if no process holds the write lock of the database."""
     with contextlib.closing(sqlite3.connect(stack.home / "airflow.db", timeout=0.5)) as database:
         try:
             database.execute("BEGIN IMMEDIATE")

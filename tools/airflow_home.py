@@ -23,7 +23,7 @@ Config = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What a stack runs. Everything has a default."""
+    """Options of a stack. All have defaults."""
 
     dags: Path = REPO / "dags"
     plugins: Path = REPO / "plugins"
@@ -34,7 +34,7 @@ class StackOptions:
     pools: Path | None = None
     """A file for `airflow pools import`, imported while the stack starts."""
     schedules: bool = False
-    """Whether cron schedules start runs; off, so that only what is triggered runs."""
+    """True if cron schedules start runs; False: only triggered runs."""
     triggerer: bool = False
     schedulers: int = 1
     """More than one want a ``database``: SQLite has no locks on rows."""
@@ -162,7 +162,7 @@ def save_options(home: Path, options: StackOptions) -> Path:
 
 
 def saved_options(home: Path) -> StackOptions:
-    """What ``save_options`` kept; the repository's own DAGs where it kept nothing."""
+    """Return the options kept by ``save_options``; the repository's own DAGs without any."""
     path = home / _SAVED
     if not path.exists():
         return StackOptions(schedules=True)

@@ -208,7 +208,7 @@ class AirflowStack:
         self.airflow("pools", "import", str(path))
 
     def task_log(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """What all tries of a task have logged, oldest first (JSON lines)."""
+        """Return the log of all tries of a task, oldest first (JSON lines)."""
         folder = self.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}"
         files = sorted((folder / f"task_id={task_id}").rglob("*.log"))
         return "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)

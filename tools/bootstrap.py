@@ -21,11 +21,11 @@ VENV = REPO / ".venv"
 CACHE = REPO / ".cache"
 STAMP = VENV / ".firnline-stamp"
 JAVA_HOME_FILE = CACHE / "java-home"
-"""Where the Makefile reads the JAVA_HOME of what it starts."""
+"""File from which the Makefile reads JAVA_HOME."""
 
 UV_VERSION = "0.13.8"
 JAVA_LEAST = 17
-"""Spark 4 refuses older ones."""
+"""Minimum major version of Java for Spark 4."""
 PYTHONS = ((3, 11), (3, 12))
 
 
@@ -120,7 +120,7 @@ def ensure_java() -> str:
 
 
 def wanted_stamp() -> str:
-    """What the environment was made from; it is made anew when this changes."""
+    """Return a digest of the environment's sources; it is rebuilt if the digest changes."""
     pyproject = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
     # The settings of the linters are no reason to install anything.
     built_from = (pyproject["project"], pyproject["build-system"], pyproject["tool"].get("hatch"))
@@ -130,7 +130,7 @@ def wanted_stamp() -> str:
 
 
 def ensure_uv() -> Path:
-    """The uv of this machine, else one of the repository's own."""
+    """Return the uv of this machine, else the repository's own."""
     if found := shutil.which("uv"):
         return Path(found)
     home = CACHE / f"uv-{UV_VERSION}"

@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|@ ")
 
 @dataclass(frozen=True)
 class Declared:
-    """What pyproject.toml asks for."""
+    """The requirements that pyproject.toml declares."""
 
     runtime: list[str]
     developer: list[str]
@@ -110,7 +110,7 @@ def read_pins(path: Path) -> Pins:
 
 
 def problems(repo: Path) -> list[str]:
-    """Everything in which pyproject.toml and the two locked files disagree, a sentence each."""
+    """Return a sentence for each disagreement of pyproject.toml and the two locked files."""
     declared = read_declared(repo)
     lock, runtime = read_pins(repo / LOCK), read_pins(repo / RUNTIME)
     found = []
@@ -146,7 +146,7 @@ def _unmet(file: str, pins: Pins, declarations: list[str]) -> list[str]:
 
 
 def make(repo: Path, *, upgrade: bool) -> None:
-    """Resolve both files anew; pins that still hold stay unless ``upgrade``."""
+    """Resolve both files again; pins that are still valid stay unless ``upgrade``."""
     digest = read_declared(repo).digest
     groups = [word for name in ("dev", "demo", "bench") for word in ("--group", name)]
     _compile(repo, LOCK, [*groups, *(["--upgrade"] if upgrade else [])], digest)

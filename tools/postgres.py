@@ -52,7 +52,7 @@ def find_programs() -> Path | None:
 
 
 def major_version(programs: Path) -> int:
-    """Of the server in a folder of programs: its data is of no use to another."""
+    """Return the major version of a server, which alone can read its data."""
     done = subprocess.run(
         [str(programs / "postgres"), "--version"], check=True, capture_output=True, text=True
     )
@@ -65,7 +65,7 @@ def _version(folder: Path) -> int:
 
 
 def install() -> Path:
-    """Its folder of programs, from the system's packages if need be.
+    """Return the folder of programs, installed from the system's packages if need be.
 
     Raises:
         EnvironmentFaultError: there is none, and it cannot be installed here.
@@ -171,7 +171,7 @@ class Postgres:
             )
 
     def stop(self) -> None:
-        """End it and delete its data."""
+        """Stop the server and delete its data."""
         self._end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -273,7 +273,7 @@ class Postgres:
 
 
 def _somebody_else() -> dict[str, Any]:
-    """For subprocess: as whom it runs; empty where this process may run it itself."""
+    """Return the user arguments for subprocess; empty if this process may run the server."""
     if os.geteuid() != 0:
         return {}
     names = {user.pw_name: user for user in pwd.getpwall()}

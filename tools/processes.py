@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 MARK = "FIRNLINE_DEV_STACK"
-"""Environment variable that children inherit, whoever their parent becomes."""
+"""Environment variable that children inherit, even after they are reparented."""
 
 
 class Programs:

@@ -13,7 +13,7 @@ from firnline.airflow.links import RunLink
 
 
 class FirnlinePlugin(AirflowPlugin):
-    """What firnline adds to Airflow besides DAGs."""
+    """The listeners and links that firnline adds to Airflow."""
 
     name = "firnline"
     listeners = [pool_guard, done_note]

@@ -13,13 +13,13 @@ class Mutation:
     """A rule that can be switched off."""
 
     switch_off: Callable[[], None]
-    """Replaces what keeps the rule, for the rest of this process."""
+    """Disables the rule for the rest of this process."""
     seed: int
-    """One that finds it: played by `make test`, so that a product without the rule fails."""
+    """Seed that finds the violation: `make test` plays it to prove that the rule is tested."""
 
 
 def put(module: types.ModuleType, name: str, value: Any) -> None:
-    """Replace a function of a module; unknown names are mistakes."""
+    """Replace a function of a module. Raises AttributeError for an unknown name."""
     if name not in module.__dict__:
         raise AttributeError(f"{module.__name__} has no {name}")
     module.__dict__[name] = value

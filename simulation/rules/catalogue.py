@@ -1,4 +1,4 @@
-"""Rules of docs/format.md, each of which can be switched off: the simulation has to find it.
+"""Rules of docs/format.md that can be switched off, which the simulation has to detect.
 
     python -m simulation --break "no conflict check" --seeds 20000
 
@@ -294,16 +294,16 @@ MUTATIONS: dict[str, Mutation] = {
     **STREAMS,
     **PROPERTIES,
 }
-"""Name of the rule that is broken -> what breaks it, and a seed that finds it."""
+"""Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
 RARE: dict[str, Callable[[], None]] = {
     "the sweep publishes nothing first": _sweep_reads_the_log_only,
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
     **MORE_RARE,
 }
-"""Rules that need a rare world: no seed is known that finds them; unit tests do."""
+"""Rules without a known seed that finds them; unit tests cover them."""
 
 
 def breaking(rule: str) -> Callable[[], None]:
-    """Return what switches a rule off, with a known seed or without one."""
+    """Return the function that switches a rule off, with or without a known seed."""
     return RARE[rule] if rule in RARE else MUTATIONS[rule].switch_off

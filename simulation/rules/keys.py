@@ -145,10 +145,10 @@ MORE: dict[str, Mutation] = {
     "one output of a group is enough": Mutation(_first_output_only, 119),
     "a checkpoint forgets deletes": Mutation(_checkpoint_without_deletes, 23),
 }
-"""Name of the rule that is broken -> what breaks it, and a seed that finds it."""
+"""Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
 MORE_RARE: dict[str, Callable[[], None]] = {
     "a restore leaves records of erases to others": _restore_forgets_erases,
     "nobody looks for what a restore put beneath": _no_look_beneath,
 }
-"""See ``mutations.RARE``."""
+"""See ``catalogue.RARE``."""

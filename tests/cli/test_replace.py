@@ -108,7 +108,7 @@ def test_a_root_without_a_table_gets_one_and_nothing_needs_one(
         (["--nothing", "FILE"], "rows and with nothing at once"),
         (["FILE", "--end", "2"], "there is nothing between 3 and 2"),
         (["FILE", "--column", "user"], "name the column"),
-        (["FILE", "--where-equal", "user"], "is no COLUMN=VALUE"),
+        (["FILE", "--where-equal", "user"], "is not COLUMN=VALUE"),
         (["FILE", "--where-equal", "user=u7"], "do not lie in id from 3 to 9, user = u7"),
         (["nowhere.parquet"], "nowhere.parquet"),
     ],

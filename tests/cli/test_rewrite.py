@@ -105,7 +105,7 @@ def test_a_merge_with_sql_says_what_its_query_removed(firnline: Firnline, settin
     more = f"[day(ts)], merge: {{min_inputs: 2, sql: '{sql}'}}"
     settings.write_text(settings.read_text().replace("[day(ts)]", more))
     plan = firnline("plan", "merge", "t", "--settings", settings)
-    assert "merge.sql would make their rows anew" in plan.out
+    assert "merge.sql would be applied to their rows" in plan.out
     done = firnline("merge", "t", "--settings", settings)
     assert "9 removed by merge.sql" in done.out
     assert rows(settings) == {"02": 1, "03": 1, "04": 1}

@@ -119,7 +119,7 @@ def test_a_type_for_all_is_reported_and_shown_afterwards(
     again = firnline("schema", "fix", "t", *asked)
     assert (again.code, again.out.strip()) == (2, "")  # nobody can be asked here
     again = firnline("schema", "fix", "t", *asked, "--yes")
-    assert again.out.strip() == "Nothing to mend in t: n is BIGINT, as its log files say."
+    assert again.out.strip() == "Nothing to repair in t: n is BIGINT, as its log files say."
     assert firnline("schema", "t", "--json", "--settings", settings).data["conflicts"] == []
     assert "schema-fix" in firnline("history", "t", "--settings", settings).out
 

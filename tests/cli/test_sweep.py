@@ -76,7 +76,7 @@ def test_delete_deletes_what_has_our_names_and_a_key_the_others(
     assert left == {Path(key).name for key in orphans[1:]}
     given = firnline("sweep", table.root, "--delete", "--key", orphans[1], "--key", "no/such")
     assert "deleted          1, 2.0 KiB" in given.out
-    assert "1 key given that is no orphan (any more)." in given.out
+    assert "1 key given that is not an orphan (any more)." in given.out
     assert firnline("sweep", table.root).out.startswith("No orphans in events.\n")
 
 

@@ -123,7 +123,7 @@ def test_a_secret_is_in_no_log_no_field_no_argument_list_and_no_database(
 def test_a_merge_does_not_wake_itself_for_nothing(maintained: Maintained, merged: Merged) -> None:
     woken = maintained.first_run("secret", "asset_triggered")
     assert woken.tasks == {"plan": "success", "merge": "skipped", "report": "skipped"}
-    assert "only firnline's own last run woke this one" in woken.log("plan")
+    assert "only firnline's own last run triggered this one" in woken.log("plan")
 
 
 def test_the_asset_s_event_carries_the_figures(maintained: Maintained, merged: Merged) -> None:

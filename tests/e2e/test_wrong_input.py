@@ -362,7 +362,7 @@ def test_what_a_failed_merge_says_to_people(place: Place) -> None:
     assert damaged.name in shown.out.replace("\n", "")
     assert shown.err.splitlines()[-1] == (
         "firnline: 1 of 2 groups of events could not be merged, for the reasons above; "
-        "mend or drop the parts that are named and run it again"
+        "repair or drop the named parts and run it again"
     )
 
 

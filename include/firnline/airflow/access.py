@@ -1,4 +1,4 @@
-"""Credentials of a table, from its Airflow connection to the process that needs them.
+"""Pass a table's credentials from its Airflow connection to the process that needs them.
 
 They are looked up inside the task and live in memory and in the environment of the Spark driver:
 never in a templated field, an argument list, a Spark setting or a log.
@@ -26,7 +26,7 @@ _ADD_SPARK = "airflow connections add {id} --conn-type spark --conn-host spark:/
 
 
 def connection(conn_id: str, used_for: str, add: str) -> Connection:
-    """An Airflow connection. Raises EnvironmentFaultError that says how to create it."""
+    """Return an Airflow connection. Raises EnvironmentFaultError that says how to create it."""
     try:
         found: Connection = Connection.get(conn_id)
     except AirflowNotFoundException:
@@ -38,17 +38,17 @@ def connection(conn_id: str, used_for: str, add: str) -> Connection:
 
 
 def spark_connection(table: TableSettings) -> Connection:
-    """The connection of the table's Spark cluster. Raises EnvironmentFaultError."""
+    """Return the connection of the table's Spark cluster. Raises EnvironmentFaultError."""
     used_for = f"table {table.name} names as its Spark cluster (spark.conn_id)"
     return connection(table.spark.conn_id, used_for, _ADD_SPARK)
 
 
 def store_access(table: TableSettings) -> StoreAccess | None:
-    """Endpoint and credentials of the table's connection; None: the environment's usual chain.
+    """Return endpoint and credentials of the table's connection; None for the usual AWS chain.
 
     Raises:
-        EnvironmentFaultError: there is no such connection, or it is of another kind.
-        StoreAccessError: what it holds cannot be right.
+        EnvironmentFaultError: there is no such connection, or it is of another type.
+        StoreAccessError: the contents of the connection are not valid.
     """
     if table.connection_id is None:
         return None
@@ -70,7 +70,7 @@ def store_access(table: TableSettings) -> StoreAccess | None:
 
 
 def driver_environment(access: StoreAccess | None) -> dict[str, str]:
-    """The environment variables that give a Spark driver this access, secrets in clear."""
+    """Return the environment variables that give a Spark driver this access, in clear text."""
     if access is None:
         return {}
     values = {
@@ -80,14 +80,14 @@ def driver_environment(access: StoreAccess | None) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": access.secret_key,
         "AWS_SESSION_TOKEN": access.session_token,
         "AWS_PROFILE": access.profile,
-        # What the variables above cannot say: addressing, a role to assume.
+        # Carries what the variables above cannot: the addressing style, a role to assume.
         "FIRNLINE_STORE_ACCESS": access.to_json(),
     }
     return {name: value for name, value in values.items() if value}
 
 
 def open_in_task(table: TableSettings) -> Table:
-    """The table, with the credentials of its connection; sends no request to the store.
+    """Open the table with the credentials of its connection; sends no request to the store.
 
     Raises:
         EnvironmentFaultError, StoreAccessError: as ``store_access``.

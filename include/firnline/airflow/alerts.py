@@ -1,4 +1,4 @@
-"""Who is told when a run fails, or has not succeeded in time (``alerts`` of a table's settings)."""
+"""Alerts for runs that fail or do not succeed in time (``alerts`` of a table's settings)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class FailureAlert:
         self.arguments = dict(arguments)
 
     def __call__(self, context: Mapping[str, object]) -> None:
-        """Tell. An exception ends up in the log of the DAG processor."""
+        """Call the notifier. An exception ends up in the log of the DAG processor."""
         notify(self.notifier, self.arguments, context)
 
 
 def failure_alert(table: TableSettings) -> FailureAlert | None:
-    """For ``on_failure_callback``; None where nobody is to be told."""
+    """Return the ``on_failure_callback`` of the table's DAGs; None if no notifier is set."""
     alerts = table.alerts
     return FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
 
 
 def merge_deadline(table: TableSettings) -> DeadlineAlert | None:
-    """For ``deadline`` of a merge's DAG: a run that has not succeeded so long after it was queued.
+    """Return the ``deadline`` of a merge DAG: the time within which a queued run must succeed.
 
     Airflow's scheduler looks for missed deadlines and has the triggerer call the notifier. (Not an
     executor: one that knows no callbacks ends the scheduler of Airflow 3.3.2 with an exception.)
@@ -58,7 +58,7 @@ def merge_deadline(table: TableSettings) -> DeadlineAlert | None:
 async def missed_deadline(
     notifier: str, arguments: Mapping[str, str], context: Mapping[str, object]
 ) -> None:
-    """The deadline's callback.
+    """Log a missed deadline and call the notifier, if any.
 
     Args:
         notifier: dotted path, empty for none: then the miss is in Airflow's own list and log only.
@@ -70,7 +70,7 @@ async def missed_deadline(
         return
     from asgiref.sync import sync_to_async
 
-    # A notifier may take its time, and the triggerer's loop belongs to everybody.
+    # A slow notifier must not block the triggerer's event loop, which all triggers share.
     told = {**context, "reason": "deadline_missed"}
     await sync_to_async(notify, thread_sensitive=False)(notifier, arguments, told)
 
@@ -78,7 +78,7 @@ async def missed_deadline(
 def notify(notifier: str, arguments: Mapping[str, str], context: Mapping[str, object]) -> None:
     """Call a notifier: ``Class(**arguments)(context)``, or ``function(context, **arguments)``."""
     module, _, name = notifier.rpartition(".")
-    # Only now: notifiers import their provider's libraries, and parsing needs none of them.
+    # Imported late: notifiers import their provider's libraries, which parsing does not need.
     found: Any = getattr(import_module(module), name)
     if isinstance(found, type):
         found(**arguments)(context)

@@ -1,8 +1,8 @@
-"""Tasks that wait for a person: to pick from a list, to approve a plan.
+"""Tasks that wait for a person to pick from a list or to approve a plan.
 
 They wait outside every pool, without a process and without the triggerer (Airflow parks them as
-``awaiting_input``). What was chosen may be old by the time somebody chooses: the task after them,
-which holds the pool, checks it again.
+``awaiting_input``). The table may have changed by the time of the answer: the task after them,
+which holds the pool, checks the choice again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
 _NONE_YET = "(nothing)"
 
 LISTED = "listed"
-"""XCom key of what can be picked."""
+"""XCom key of the rows that can be picked."""
 
 
 class Asking(Protocol):
@@ -41,18 +41,18 @@ class Asking(Protocol):
 
     @property
     def noun(self) -> str:
-        """For messages: ``an erase``."""
+        """Return the noun for messages: ``an erase``."""
         ...
 
     """For messages: ``an erase``."""
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
-        """Headline and Markdown text, from the XCom of the task before."""
+        """Return headline and Markdown text, from the XCom of the preceding task."""
         ...
 
 
 def answer_within_param() -> Param:
-    """How long a person may take."""
+    """Return the param for the time within which a person must answer."""
     return Param(
         _WAIT,
         type="string",
@@ -63,32 +63,32 @@ def answer_within_param() -> Param:
 
 
 def answer_within(params: Mapping[str, Any]) -> timedelta:
-    """What ``answer_within_param`` was given. Raises UsageError."""
+    """Return the value given for ``answer_within_param``. Raises UsageError."""
     wait = parse_duration(params.get(ANSWER_WITHIN) or _WAIT)
     if not _LEAST_MS <= wait <= _MOST_MS:
         raise UsageError(
-            f"{ANSWER_WITHIN} is {format_duration(wait)}, and nobody can wait that long or short",
+            f"{ANSWER_WITHIN} is {format_duration(wait)}, which is out of bounds",
             next_step="give a time from 1s to 30d",
         )
     return timedelta(milliseconds=wait)
 
 
 class Pick(HITLOperator):
-    """A person picks some of the names that an earlier task listed.
+    """Lets a person pick from the names that an earlier task listed.
 
-    XCom: ``picked`` (names), ``by`` and ``timed_out``. When nobody picks in time, all that comes
-    after is skipped.
+    XCom: ``picked`` (names), ``by`` and ``timed_out``. Without an answer in time, all downstream
+    tasks are skipped.
 
     Args:
         listed: id of the task whose XCom holds, under the key ``LISTED``, the rows of
             ``partition_table``.
-        what: what the names are of, for the headline: ``partitions of table t to remove``.
+        what: description of the names for the headline: ``partitions of table t to remove``.
         more: as for HITLOperator.
     """
 
     def __init__(self, *, listed: str, what: str, **more: Any) -> None:
-        # Airflow wants options while the DAG is made; the real ones come with the run. A person's
-        # silence is no error that a retry mends.
+        # Airflow requires options when the DAG is made; the real ones are known in the run. A
+        # retry does not help against a missing answer.
         super().__init__(
             subject=f"Pick the {what}",
             options=[_NONE_YET],
@@ -107,31 +107,31 @@ class Pick(HITLOperator):
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Read the answer, in a new process: it knows nothing of what ``execute`` had."""
+        """Read the answer, in a new process that has none of the state of ``execute``."""
         self._take(context)
         answer = super().execute_complete(context, event)
         picked = list(answer["chosen_options"])
         told = {"picked": picked, **_who(answer, event)}
         if not picked:
-            _skip_all(self, context, told, "nobody picked anything in time")
+            _skip_all(self, context, told, "nobody answered in time")
         return told
 
     def _take(self, context: Context) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = context["ti"].xcom_pull(task_ids=self.listed, key=LISTED)
         self.options = [row["name"] for row in rows]
-        self.defaults = []  # what a time-out picks
+        self.defaults = []  # picked on a time-out
         return rows
 
 
 class Approve(ApprovalOperator):
-    """A person approves what a plan says; silence is a no.
+    """Lets a person approve a plan; no answer counts as a rejection.
 
-    XCom: ``approved``, ``by``, ``timed_out``. Without approval all that comes after is skipped,
-    the report too, and the run is a success that did nothing.
+    XCom: ``approved``, ``by``, ``timed_out``. Without approval all downstream tasks are skipped,
+    the report included, and the run is a success that did nothing.
 
     Args:
-        work: says what is to be approved.
-        table: which table; its ``approvers`` are the ones who may.
+        work: the work to approve.
+        table: settings of the table; its ``approvers`` are the persons who may approve.
         plan: id of the task whose XCom holds the figures.
         more: as for ApprovalOperator.
     """
@@ -159,7 +159,7 @@ class Approve(ApprovalOperator):
         super().execute(context)
 
     def figures(self, context: Context) -> dict[str, Any]:
-        """What the person decides on."""
+        """Return the plan's figures, on which the person decides."""
         found: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.plan)
         return found
 
@@ -167,7 +167,7 @@ class Approve(ApprovalOperator):
         """Read the answer, in a new process.
 
         Raises:
-            AirflowFailException: somebody approved it who may not; everybody may reject it.
+            AirflowFailException: the approver is not permitted to approve; anyone may reject.
         """
         answer = HITLOperator.execute_complete(self, context, event)
         approved = answer["chosen_options"] == [self.APPROVE]
@@ -183,7 +183,7 @@ class Approve(ApprovalOperator):
 
 
 def approved_by(context: Context, task_id: str = "approve") -> str:
-    """Name of the person who approved this run; empty where Airflow knows no name.
+    """Return the name of the person who approved this run; empty if Airflow has no name.
 
     Raises UsageError: nobody did. A task that was marked a success by hand gives no answer.
     """
@@ -203,10 +203,10 @@ def refuse_approver(
     by: str | None,
     task_id: str = "approve",
 ) -> None:
-    """Hold an approval against the table's ``approvers``; without any, everybody's counts.
+    """Check an approval against the table's ``approvers``; without any, all approvals count.
 
     Raises:
-        UsageError: by somebody whom the settings do not name, or who started the run.
+        UsageError: the approver is not in the settings, or started the run.
     """
     if table.approvers is None:
         return
@@ -224,9 +224,10 @@ def refuse_approver(
 
 
 def may_approve(table: TableSettings, context: Context) -> tuple[str, ...]:
-    """Names of the table's approvers who did not start this run.
+    """Return the names of the table's approvers who did not start this run.
 
-    A run of the clock or of another DAG was started by nobody. Raises UsageError: none is left.
+    A run started by a schedule or by another DAG excludes no approver. Raises UsageError if none
+    is left.
     """
     started_by = context["dag_run"].triggering_user_name
     found = tuple(name for name in table.approvers or () if name != started_by)
@@ -240,7 +241,7 @@ def may_approve(table: TableSettings, context: Context) -> tuple[str, ...]:
 
 
 def approver_lines(table: TableSettings, context: Context) -> str:
-    """Who may approve, as the end of a question. Raises UsageError: nobody."""
+    """Return the closing lines of a question that name the approvers. Raises UsageError if none."""
     if table.approvers is None:
         return ""
     names = ", ".join(map(code, may_approve(table, context)))
@@ -252,10 +253,10 @@ def _any_of(names: Sequence[str]) -> str:
 
 
 def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Partitions with their sizes as a Markdown table.
+    """Return partitions with their sizes as a Markdown table.
 
     Args:
-        rows: ``name``, ``parts``, ``rows`` (None: nobody counted them), ``bytes``, ``age``.
+        rows: ``name``, ``parts``, ``rows`` (None if unknown), ``bytes``, ``age``.
     """
     lines = ["| partition | parts | rows | size | newest rows added |", "|---|--:|--:|--:|---|"]
     return lines + [
@@ -266,7 +267,7 @@ def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def unlisted_lines(unlisted: int) -> list[str]:
-    """That there are more than can be picked from."""
+    """Return the lines that say how many partitions are not in the list."""
     if not unlisted:
         return []
     narrow = "start a run with the param `partitions` for them"
@@ -274,14 +275,14 @@ def unlisted_lines(unlisted: int) -> list[str]:
 
 
 def code(text: str) -> str:
-    """Text from the table as inline code: its own Markdown and its bars mean nothing."""
+    """Return text from the table as inline code, with Markdown and table bars escaped."""
     # Control characters would end the row; a backtick would end the code.
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return f"`{plain.replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def count(rows: int | None) -> str:
-    """A number of rows, or that nobody counted them."""
+    """Format a number of rows; ``unknown`` for None."""
     return "unknown" if rows is None else f"{rows:,}"
 
 
@@ -291,7 +292,7 @@ def _who(answer: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _skip_all(operator: HITLOperator, context: Context, told: dict[str, Any], why: str) -> None:
-    """Skip all that follows, tear-downs too. Raises DownstreamTasksSkipped."""
+    """Skip all downstream tasks, tear-downs included. Raises DownstreamTasksSkipped."""
     context["ti"].xcom_push("return_value", told)
     _LOG.info("%s, so nothing is done", why)
     after = [task.task_id for task in operator.get_flat_relatives(upstream=False)]

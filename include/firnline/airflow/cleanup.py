@@ -1,4 +1,4 @@
-"""The clean-up of tombstones as work of a DAG. ``dags/tombstone_cleanup.py`` makes the DAGs."""
+"""Tombstone clean-up as the work of a DAG. ``dags/tombstone_cleanup.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class CleanupWork(InTaskWork["CleanupOptions"]):
-    """Objects that nobody needs any more are deleted."""
+    """Deletes objects that no state within the grace needs."""
 
     about = CLEANUP
 
     def params(self) -> dict[str, Param]:
-        """A bound on what one run deletes."""
+        """Return the params: a bound on the objects that one run deletes."""
         return {
             "max_deletes": count_param(
                 "Objects to delete at most",
@@ -33,22 +33,22 @@ class CleanupWork(InTaskWork["CleanupOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> CleanupOptions:
-        """As they were given: Airflow has checked all that can be wrong with them."""
+        """Return the options as given: Airflow has already validated them."""
         from firnline.operations.cleanup.run import CleanupOptions
 
         return CleanupOptions(max_deletes=params.get("max_deletes"), dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, and what waits until when."""
+        """Return totals, and what has to wait until when."""
         return [f"to delete: {_amounts(figures)}", *_waiting_lines(figures)]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, and what waits until when."""
+        """Return totals, and what has to wait until when."""
         not_deleted = [f"not deleted: {figures['failed']} objects"] if figures["failed"] else []
         return [f"deleted: {_amounts(figures)}", *not_deleted, *_waiting_lines(figures)]
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
-        """Log files go without a transaction."""
+        """Return True if anything was deleted: log files go without a transaction."""
         return any(figures[name] for name in ("parts", "log_files", "txn_files"))
 
 

@@ -1,4 +1,4 @@
-"""DAGs of operations: what all of them have in common, and the usual chains of tasks.
+"""DAGs of operations: their common attributes and the usual chains of tasks.
 
 for table in tables_of(WORK.operation):
     with operation_dag(WORK, table, doc=__doc__, title="…", schedule=clock_of(cron)):
@@ -29,26 +29,27 @@ RETRIES: dict[str, Any] = {
     "retry_exponential_backoff": 2,
     "max_retry_delay": timedelta(minutes=15),
 }
-"""For errors that pass; whatever does not fails at once (``firnline.airflow.failures``)."""
+"""Retries for transient errors; all others fail at once (``firnline.airflow.failures``)."""
 
 READING = timedelta(minutes=15)
-"""How long a task may take that only reads the log."""
+"""Time limit of a task that only reads the log."""
 
 
 @contextmanager
 def operation_dag(
     work: Work[Any], table: TableSettings, *, doc: str | None, title: str, **more: Any
 ) -> Iterator[DAG]:
-    """A DAG for a ``with`` statement, whose body makes its tasks.
+    """Yield a DAG for a ``with`` statement whose body creates its tasks.
 
-    Id, params, tags, owner, one run at a time, no catch-up, retries for what may pass, alerts.
+    Sets id, params, tags, owner, one run at a time, no catch-up, retries for transient errors and
+    alerts.
 
     Args:
-        work: what its tasks do.
-        table: on which table.
+        work: the work of its tasks.
+        table: settings of the table.
         doc: Markdown, the docstring of the DAG file.
         title: description; names the table.
-        more: as for DAG, over what is said here; ``schedule`` among it (default: by hand).
+        more: arguments of DAG, which override the above; ``schedule`` among them (default: manual).
     """
     told = failure_alert(table)
     late = merge_deadline(table) if work.operation == "merge" else None
@@ -70,18 +71,18 @@ def operation_dag(
     ) as dag:
         yield dag
     for task in dag.tasks:
-        # Copies of the DAG's, which every task is given anyway. To write them down Airflow checks
-        # each schema again: two thirds of what an erase takes to parse.
+        # Every task gets the DAG's params anyway. Airflow would validate the schemas of the copies
+        # again when it serializes them: two thirds of the parse time of an erase DAG.
         task.params = ParamsDict()
 
 
 def longest(table: TableSettings) -> timedelta:
-    """How long a task may take that commits: beyond its time to live it commits nothing."""
+    """Return the time limit of a task that commits: after ``commit_ttl`` it commits nothing."""
     return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
 
 
 def run_only(work: InTaskWork[Any], table: TableSettings) -> RunInTask:
-    """The work in the pool, in the task itself; its id is the operation's name."""
+    """Create the task that does the work itself, in the pool; its id is the operation's name."""
     return RunInTask(
         task_id=work.operation,
         work=work,
@@ -93,7 +94,7 @@ def run_only(work: InTaskWork[Any], table: TableSettings) -> RunInTask:
 
 
 def plan_then_run(work: InTaskWork[Any], table: TableSettings) -> tuple[PlanOperation, RunInTask]:
-    """``plan`` outside the pool, then as ``run_only``."""
+    """Create ``plan`` outside the pool, followed by the task of ``run_only``."""
     plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     run = run_only(work, table)
     plan >> run
@@ -106,13 +107,13 @@ def submit_then_report(
     jobs: Path,
     plan: PlanOperation | None = None,
 ) -> tuple[PlanOperation, SubmitJob, ReportRun]:
-    """``plan`` outside the pool, the Spark job in the pool, then ``report``.
+    """Create ``plan`` outside the pool, the Spark job in the pool, then ``report``.
 
     Args:
-        work: what to do; the job's task is named after it.
-        table: on which table.
+        work: the work; the job's task is named after it.
+        table: settings of the table.
         jobs: the folder ``spark_jobs``.
-        plan: another first task than PlanOperation's own.
+        plan: the first task, if it is not a plain PlanOperation.
     """
     asset = asset_of(table)
     plan = plan or PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
@@ -128,7 +129,7 @@ def submit_then_report(
     report = ReportRun(
         task_id="report", work=work, table=table, asset=asset, execution_timeout=READING
     )
-    # Set-up and tear-down: the report comes also after a failed job, without making the run a
-    # success; and clearing the job plans it anew.
+    # Set-up and tear-down: the report also runs after a failed job, without making the run a
+    # success; and clearing the job clears its plan too.
     plan >> job >> report.as_teardown(setups=plan)
     return plan, job, report

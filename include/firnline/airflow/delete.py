@@ -1,4 +1,4 @@
-"""Delete where, as work of a DAG. ``dags/delete_where.py`` makes the DAGs."""
+"""Delete by a condition as the work of a DAG. ``dags/delete_where.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class DeleteWork(SparkWork["DeleteOptions"]):
-    """Rows that a predicate is true for go."""
+    """Deletes the rows for which a predicate is true."""
 
     about = DELETE
 
     def params(self) -> dict[str, Param]:
-        """Which rows, and when they leave the parts."""
+        """Return the params: the condition, the partitions and the mode."""
         return {
             "where": Param(
-                None,  # is refused: a run needs one
+                None,  # fails validation: a run needs a value
                 type="string",
                 minLength=1,
                 title="Rows to delete",
@@ -45,7 +45,7 @@ class DeleteWork(SparkWork["DeleteOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> DeleteOptions:
-        """Raises UsageError: partitions are no list of globs."""
+        """Return the options. Raises UsageError if partitions is not a list of globs."""
         from firnline.operations.delete.run import DeleteOptions
 
         return DeleteOptions(
@@ -56,12 +56,12 @@ class DeleteWork(SparkWork["DeleteOptions"]):
         )
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, each group that is read, and why the other parts are left alone."""
+        """Return totals, each group to read, and the reasons for leaving other parts alone."""
         return [f"as of transaction {figures['seq']}, {figures['mode']}:", *reading_lines(figures)]
 
 
 def reading_lines(figures: Mapping[str, Any]) -> list[str]:
-    """What a delete or an erase would read, for a task's log."""
+    """Return log lines on the parts that a delete or an erase would read."""
     size = about_size(figures["bytes_in"])
     lines = [f"{figures['parts_to_read']} parts to read ({size}); those with such rows go"]
     dropped = figures["parts_to_drop"]

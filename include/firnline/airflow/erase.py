@@ -1,7 +1,7 @@
-"""Erase of keys, once a person approved it, as work of a DAG. ``dags/erase.py`` makes the DAGs.
+"""Erase of keys after approval, as the work of a DAG. ``dags/erase.py`` creates the DAGs.
 
-Keys stand in no log, no plan, no question and no argument list. Keys given as a param do stand in
-Airflow's database, which the docs say; those of ``keys_file`` do not.
+Keys never appear in a log, a plan, a question or an argument list. Keys given as a param are stored
+in Airflow's database, as the docs say; those of ``keys_file`` are not.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ _LOG = logging.getLogger(__name__)
 
 _SCALARS = ["string", "integer", "number", "boolean"]
 _LOOKED_AT = 50
-"""Newest certificates among which those of a run are looked for."""
+"""Number of newest certificates that are searched for those of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseRequest:
-    """What to erase, and who approved it."""
+    """The options of an erase and the name of the approver."""
 
     options: EraseOptions
     by: str = ""
 
     @property
     def dry_run(self) -> bool:
-        """Whether the run ends after the plan."""
+        """Return True if the run ends after the plan."""
         return self.options.dry_run
 
 
 class EraseWork(SparkWork["EraseRequest"]):
-    """The rows of a set of keys go from every part, with a certificate."""
+    """Removes the rows of a set of keys from every part, with a certificate."""
 
     about = ERASE
 
     def params(self) -> dict[str, Param]:
-        """Which keys, and how long to wait for an answer."""
+        """Return the params: the keys, and the time to wait for an answer."""
         return {
             "columns": Param(
-                None,  # is refused: a run needs some
+                None,  # fails validation: a run needs at least one
                 type="array",
                 items={"type": "string", "minLength": 1},
                 minItems=1,
@@ -96,10 +96,10 @@ class EraseWork(SparkWork["EraseRequest"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> EraseRequest:
-        """Raises UsageError: ``answer_within`` is out of bounds. The keys are checked later."""
+        """Return the request; keys are checked later. Raises UsageError for ``answer_within``."""
         from firnline.operations.erase.run import EraseOptions
 
-        answer_within(params)  # before anybody is asked
+        answer_within(params)  # checked before the approval task starts
         keys = params.get("keys") or ()
         options = EraseOptions(
             columns=tuple(params["columns"]),
@@ -110,34 +110,34 @@ class EraseWork(SparkWork["EraseRequest"]):
         return EraseRequest(options)
 
     def preview(self, table: Table, options: EraseRequest) -> ErasePlan:
-        """Which parts may hold the keys."""
+        """Return the plan: the parts that may hold the keys."""
         from firnline.operations.erase.run import preview
 
         return preview(table, options.options)
 
     def job_options(self, options: EraseRequest) -> str:
-        """For the job's environment."""
+        """Return the options as JSON for the job's environment."""
         import msgspec
 
         return msgspec.json.encode(options.options).decode()
 
     def job_arguments(self, options: EraseRequest) -> list[str]:
-        """History and certificate name who approved it."""
+        """Return the approver's name, which goes into the history and the certificate."""
         return [f"--approved-by={options.by}"] if options.by else []
 
     def confidential(self, options: EraseRequest) -> str | None:
-        """Keys are; the name of a file is not."""
+        """Return the alternative to keys in an argument list; None for a file of keys."""
         if options.options.keys_file is not None:
             return None
         return "put the keys into a file in the table's bucket and give keys_file"
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, each group that is read, and why the other parts are left alone."""
+        """Return totals, each group to read, and the reasons for leaving other parts alone."""
         keys = f"{figures['keys']} keys of {', '.join(figures['columns'])}"
         return [f"as of transaction {figures['seq']}, {keys}:", *reading_lines(figures)]
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
-        """How many keys, and which parts would be read; never a key."""
+        """Return a question with the number of keys and the parts to read; never a key."""
         keys, columns = f"{figures['keys']:,} keys", ", ".join(map(code, figures["columns"]))
         size, groups = about_size(figures["bytes_in"]), figures["groups"]
         read = f"{figures['parts_to_read']:,} parts ({size}) are read"
@@ -160,25 +160,25 @@ class EraseWork(SparkWork["EraseRequest"]):
 
 
 class ApprovedErase(EraseWork):
-    """The same, once a person approved it."""
+    """The erase after a person has approved it."""
 
     def parse_params(self, context: Context) -> EraseRequest:
-        """Raises UsageError: nobody approved it."""
+        """Return the request with its approver. Raises UsageError if nobody approved it."""
         return EraseRequest(super().parse_params(context).options, approved_by(context))
 
     def permit(self, context: Context, settings: TableSettings) -> None:
-        """Raise UsageError where somebody approved it who may not."""
+        """Raise UsageError if the approver is not permitted to approve."""
         refuse_approver(self, settings, context, approved_by(context))
 
 
 class ReportErase(ReportRun):
-    """What the run committed, with the ids of its certificates.
+    """Reports the commits of the run, with the ids of its certificates.
 
     XCom and asset event: as of ReportRun, and ``certificates``.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Report. Skips itself when nothing was committed."""
+        """Report. Skips itself if nothing was committed."""
         with airflow_failures():
             found = certificates_of(open_in_task(self.table), run_identity(context))
         figures = {**super().execute(context), "certificates": found}
@@ -193,7 +193,7 @@ class ReportErase(ReportRun):
 
 
 def certificates_of(table: Table, run: RunIdentity) -> list[str]:
-    """Ids of the certificates that a run wrote. One LIST and at most 50 GET."""
+    """Return the ids of the certificates that a run wrote. One LIST and at most 50 GET."""
     from firnline.operations.erase.certificate import list_certificates, read
 
     found = []

@@ -1,6 +1,6 @@
-"""Errors as Airflow understands them: a retry only where a retry can help.
+"""Conversion of errors into Airflow's exceptions: a retry only for transient errors.
 
-What a Spark job of ours says when it fails, read from the output of spark-submit.
+Also reads the failure of a firnline Spark job from the output of spark-submit.
 
 The job ends with one line ``{"error": {"message": …, "next_step": …, "retryable": …}}``. An exit
 code could not carry that: Spark itself uses the same ones.
@@ -21,11 +21,11 @@ from firnline.errors import FirnlineError
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Turn a FirnlineError within into Airflow's exception that carries its one sentence.
+    """Convert a FirnlineError raised within into Airflow's exception with the same message.
 
     Raises:
-        AirflowFailException: no retry can mend it: the task fails at once.
-        AirflowException: it may pass: the task is tried again after its delay.
+        AirflowFailException: a retry cannot help; the task fails at once.
+        AirflowException: the error is transient; the task is retried after its delay.
     """
     try:
         yield
@@ -34,20 +34,20 @@ def airflow_failures() -> Iterator[None]:
 
 
 def as_airflow(sentence: str, *, retryable: bool) -> AirflowException:
-    """The exception for one sentence."""
+    """Return the exception for a message."""
     return AirflowException(sentence) if retryable else AirflowFailException(sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """Why a job failed, in one sentence."""
+    """The reason why a job failed, in one sentence."""
 
     sentence: str
     retryable: bool
 
 
 def failure_in(line: str) -> JobFailure | None:
-    """The failure that a line of output tells; None for any other line."""
+    """Return the failure that a line of output states; None for any other line."""
     text = line.strip()
     if not text.startswith('{"error"'):
         return None

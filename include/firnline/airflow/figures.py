@@ -1,4 +1,4 @@
-"""Figures of plans and reports: short enough for XCom and events, readable in a task's log."""
+"""Figures of plans and reports, cut for XCom and asset events and formatted for task logs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from firnline.units import about_size
 
 SHOWN = 50
-"""Entries of a list that XCom and log name; a first run on a large table has thousands."""
+"""Maximum entries of a list in XCom and log; a first run on a large table has thousands."""
 _LISTED = 10
 _YEAR_2000 = 946_684_800_000
-"""Milliseconds: below it a figure is a duration, from it on a time."""
+"""Unix milliseconds: figures below are durations, others are times."""
 
 
 def shortened(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain data with every list and mapping cut to ``SHOWN`` entries.
+    """Return plain data with every list and mapping cut to ``SHOWN`` entries.
 
-    A cut one ``x`` gets a neighbour ``x_in_all``, how many there are, unless ``x_count`` says it.
+    A cut entry ``x`` gets a neighbour ``x_in_all`` with the full count, unless ``x_count`` has it.
     """
     short: dict[str, Any] = {}
     for name, value in figures.items():
@@ -39,7 +39,7 @@ def _cut(value: Any) -> Any:  # noqa: ANN401 - plain data
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[str]:
-    """One line per figure, one per entry of a list or mapping; nothing for what is empty."""
+    """Return one line per figure and per entry of a list or mapping; none for empty values."""
     lines: list[str] = []
     for name, value in figures.items():
         label = name.replace("_", " ")
@@ -67,5 +67,5 @@ def _text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
 
 
 def time_text(unix_ms: int) -> str:
-    """``2026-11-21 11:09:03`` of a time in UTC."""
+    """Format a time in UTC as ``2026-11-21 11:09:03``."""
     return datetime.fromtimestamp(unix_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

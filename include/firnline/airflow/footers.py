@@ -1,4 +1,4 @@
-"""The deep half of a check: a Spark job reads the footers, once log and objects were compared."""
+"""The deep part of a check: a Spark job that reads footers after log and objects were compared."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _DEEP = "verify_deep"
 
 
 class FooterWork(SparkWork["VerifyOptions"]):
-    """The whole check again, with the footers."""
+    """The complete check, footers included."""
 
     about = replace(VERIFY, noun="a deep check", job=True)
 
     def params(self) -> dict[str, Param]:
-        """Those of the check."""
+        """Return the params of the check."""
         return VerifyWork().params()
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
-        """Deep: that is what it is there for."""
+        """Return the options of a deep check."""
         from firnline.operations.verify.run import VerifyOptions
 
         return VerifyOptions(deep=True)
 
 
 class CheckTable(RunInTask):
-    """The check without footers; what comes after is skipped unless the run is to be deep."""
+    """The check without footers; skips the deep check unless the run asks for it."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Check. A table that is damaged already fails here, before any JVM starts."""
+        """Check. A damaged table fails here already, before any JVM starts."""
         figures = super().execute(context)
         if context["params"].get("deep"):
             return figures
@@ -55,10 +55,10 @@ class CheckTable(RunInTask):
 
 
 def check(table: TableSettings, jobs: Path) -> None:
-    """The tasks of the DAG, both in the pool: ``verify``, and ``verify_deep`` where it is asked.
+    """Create the DAG's tasks, both in the pool: ``verify``, and ``verify_deep`` if asked for.
 
     Args:
-        table: which table.
+        table: settings of the table.
         jobs: the folder ``spark_jobs``.
     """
     work = VerifyWork()

@@ -1,4 +1,4 @@
-"""The link from a task to what its run did."""
+"""The link from a task to the transactions and figures of its run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class RunLink(BaseOperatorLink):
-    """To the transactions and figures of the run: the XCom of the task that reports them.
+    """Links to the XCom of the task that reports the transactions and figures of the run.
 
     That is the operator's ``reports_in``, or the task itself.
     """
 
     @property
     def name(self) -> str:
-        """On the button."""
+        """Return the label of the button."""
         return "Transactions of this run"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Airflow asks this at the end of the task, in its process, and keeps the answer."""
+        """Return the URL. Airflow calls this in the task's process, at its end, and stores it."""
         from airflow.sdk.configuration import conf
 
         base = str(conf.get("api", "base_url", fallback="/")).rstrip("/")

@@ -1,4 +1,4 @@
-"""The merge as work of a DAG. ``dags/merge.py`` makes the DAGs."""
+"""The merge as the work of a DAG. ``dags/merge.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class MergeWork(SparkWork["MergeOptions"]):
-    """Small parts become large sorted ones."""
+    """Merges small parts into large sorted ones."""
 
     about = MERGE
 
     def params(self) -> dict[str, Param]:
-        """The defaults merge the whole table within its settings."""
+        """Return the params; the defaults merge the whole table within its settings."""
         return {
             "partitions": partitions_param(),
             "max_bytes": size_param(
@@ -38,7 +38,11 @@ class MergeWork(SparkWork["MergeOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> MergeOptions:
-        """Raises UsageError: ``max_bytes`` is no size or 0, partitions are no list of globs."""
+        """Return the options.
+
+        Raises:
+            UsageError: ``max_bytes`` is not a size or is 0, or partitions is not a list of globs.
+        """
         from firnline.operations.merge.run import MergeOptions
 
         max_bytes = size_value(params.get("max_bytes"))
@@ -51,7 +55,7 @@ class MergeWork(SparkWork["MergeOptions"]):
         return MergeOptions(partitions=globs, max_bytes=max_bytes, dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, groups, and why the rest is left alone."""
+        """Return totals, groups, and the reasons for leaving the other parts alone."""
         size = about_size(figures["bytes_in"])
         becomes = f"{figures['parts_in']} parts ({size}) become {figures['parts_out']}"
         requests = f"about {figures['requests']} requests"
@@ -70,7 +74,7 @@ class MergeWork(SparkWork["MergeOptions"]):
         return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """One line of totals."""
+        """Return one line of totals."""
         before, after = (_amount(figures["counts"], end) for end in ("in", "out"))
         return [f"{before} became {after} in {len(figures['transactions'])} transactions"]
 
@@ -81,20 +85,20 @@ def _amount(counts: Mapping[str, int], end: str) -> str:
 
 
 class PlanMerge(PlanOperation):
-    """Plans a merge, unless nothing but firnline's own work on the table woke it up."""
+    """Plans a merge, unless only firnline's own runs on the table triggered this run."""
 
     def idle(self, context: Context) -> str | None:
-        """See ``woken_by_itself``."""
+        """Return the reason to skip if only firnline's own events triggered the run."""
         if woken_by_itself(context, self.table.name):
-            return "only firnline's own last run woke this one: nothing is new"
+            return "only firnline's own last run triggered this one: nothing is new"
         return None
 
 
 def woken_by_itself(context: Context, table: str) -> bool:
-    """True when all that started this run were events of our own DAGs of this table.
+    """Return True if only asset events of firnline's own DAGs of this table triggered the run.
 
-    What they do is an event of the table's asset for whoever follows it, and the merge follows it
-    too; but only appends bring it work.
+    Those DAGs also emit events of the table's asset, which the merge is scheduled on; but only
+    appends give it work to do.
     """
     if not str(context["run_id"]).startswith("asset_triggered__"):
         return False

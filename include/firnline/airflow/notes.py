@@ -1,6 +1,6 @@
-"""Notes on runs, for whoever looks at them in Airflow. Written by listeners, in the scheduler.
+"""Notes on runs, shown in Airflow's user interface and written by listeners in the scheduler.
 
-Puts into the note of a run that it had been done before, and so did nothing: in the scheduler.
+Adds to the note of a run that it had been done before and therefore did nothing.
 
 The run is green, and its tasks after the plan are skipped, as those of a run with nothing to do;
 the note says in the list of runs why. A task cannot write the note of its run. The plugin registers
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
 MOST = 1_000
-"""Characters of a note that Airflow's database takes; it refuses a longer one, and with it whatever
-else the scheduler was about to save."""
+"""Maximum characters of a note in Airflow's database; a longer one makes the scheduler's whole
+transaction fail."""
 _OURS = "firnline: "
 
 
 def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is not imported here
     """Add a paragraph to the note of a run, once.
 
-    Where there is no room our own earlier paragraphs go, and without room beside what people wrote
-    the note stays as it is.
+    If the note is too long, firnline's own earlier paragraphs are removed; if what people wrote
+    leaves no room, the note is not changed.
     """
     text = f"{_OURS}{sentence}."
     if len(text) > MOST:
@@ -48,7 +48,7 @@ def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is n
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
-    """Take over what the run's first task says of it."""
+    """Copy the first task's sentence on an earlier completion into the note of the run."""
     if pool_of_dag(dag_run.dag_id) is None:
         return
     said = done_before(read_results(dag_run.dag_id, dag_run.run_id))
@@ -57,11 +57,11 @@ def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
 
 
 def done_before(results: Iterable[Any]) -> str | None:
-    """The sentence that one of the tasks' results holds, if any."""
+    """Return the ``done_before`` sentence of the tasks' results, if any."""
     for result in results:
         value = result
         while isinstance(value, str):
-            # JSON in JSON; how deep depends on Airflow's database.
+            # JSON within JSON; the depth depends on Airflow's database.
             try:
                 value = json.loads(value)
             except ValueError:
@@ -73,7 +73,7 @@ def done_before(results: Iterable[Any]) -> str | None:
 
 
 def read_results(dag_id: str, run_id: str) -> list[Any]:
-    """What the tasks of a run returned, as Airflow's database holds it.
+    """Return the results of a run's tasks as stored in Airflow's database.
 
     Through a connection of its own: Airflow's session must not be opened within these hooks.
     """
@@ -81,7 +81,7 @@ def read_results(dag_id: str, run_id: str) -> list[Any]:
     from sqlalchemy import column, select, table
 
     engine: Any = settings.engine
-    # Some databases want `key` in quotes, others not: SQLAlchemy knows.
+    # Some databases need quotes around `key`, others do not: SQLAlchemy handles it.
     xcom = table("xcom", *map(column, ("dag_id", "run_id", "key", "value"))).c
     query = select(xcom.value).where(
         xcom.dag_id == dag_id, xcom.run_id == run_id, xcom.key == "return_value"

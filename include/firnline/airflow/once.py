@@ -1,4 +1,4 @@
-"""A run is done once: what has completed is not done again unless the run is told so.
+"""A run is done once: a completed run is not done again unless its params say so.
 
 Airflow starts a completed run again with the conf that it had, ``dry_run: false`` among it: by a
 clear, by another DAG that resets it, by a backfill over "All Runs" whose form does not send its own
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 AGAIN = "again"
 _YES = "true"
 _SHOWN = 10
-"""Ranges of transactions that the sentence names."""
+"""Maximum ranges of transactions in the sentence."""
 
 
 def again_param() -> Param:
-    """Whether a run that has completed is done again."""
+    """Return the param that has a completed run done again."""
     return Param(
         False,
         type=["boolean", "string"],
@@ -44,9 +44,9 @@ def again_param() -> Param:
 
 
 def again_word(params: Mapping[str, Any]) -> str:
-    """What the run was told with ``again``, as a word; empty where it was told nothing.
+    """Return the value of ``again`` as a word; empty if it was not given.
 
-    The conf of a run stays with it: a value that was followed once must not be followed again.
+    The conf of a run is kept: a value that has already been acted on must not be acted on again.
     """
     value = params.get(AGAIN)
     if isinstance(value, bool) or value is None:
@@ -57,25 +57,25 @@ def again_word(params: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """What one task knows of whether its run was done before."""
+    """The completions of a run that one task knows of."""
 
     table: Table
     run: RunIdentity
     word: str
     records: tuple[RunRecord, ...]
-    """Times that the run completed, oldest first."""
+    """Completions of the run, oldest first."""
     is_backfill: bool = False
-    """Whether a backfill started it: nothing else can give a run another conf."""
+    """True if a backfill started the run: only a backfill can give a run another conf."""
 
     @property
     def is_done(self) -> bool:
-        """Return True if the run has completed and is not told to be done again."""
+        """Return True if the run has completed and is not to be done again."""
         words = {record.again for record in self.records}
         return bool(self.records) and (not self.word or self.word in words)
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The last time that it completed, as plain data for XCom."""
+        """Return the last completion as plain data for XCom."""
         last = self.records[-1]
         return shortened(
             {
@@ -87,7 +87,7 @@ class Once:
 
     @property
     def sentence(self) -> str:
-        """When the run was done, as which transactions, and how it is done again."""
+        """Return when the run was done, its transactions, and how to do it again."""
         last = self.records[-1]
         used = [record.again for record in self.records if record.again]
         told = f" (told `again: {_value(used[-1])}`)" if used else ""
@@ -104,7 +104,7 @@ class Once:
         )
 
     def record(self, transactions: Sequence[int]) -> Once:
-        """Record that the run is complete; return what is known then.
+        """Record that the run is complete; return the updated record.
 
         Requests and errors of ``record_completed``.
         """
@@ -115,13 +115,13 @@ class Once:
 
 
 def once(work: Work[Any], table: Table, context: Context) -> Once | None:
-    """What the table says of this run; None for work that may be done any number of times.
+    """Return the table's record of this run; None for work that may be repeated freely.
 
     A dry run does nothing, so it may always be repeated, and never counts as done. Requests: 1 LIST
     and 1 GET for each time that the run completed.
 
     Raises:
-        LogCorruptError: a record does not read.
+        LogCorruptError: a record cannot be read.
     """
     if not work.once or work.is_dry_run(context):
         return None
@@ -132,7 +132,7 @@ def once(work: Work[Any], table: Table, context: Context) -> Once | None:
 
 
 def as_transactions(numbers: Sequence[int]) -> str:
-    """``as transactions 12-14, 17``; that there was nothing to do, for none."""
+    """Return ``as transactions 12-14, 17``, or ``with nothing to do`` for none."""
     if not numbers:
         return "with nothing to do"
     spans: list[list[int]] = []

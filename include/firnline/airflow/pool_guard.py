@@ -1,6 +1,6 @@
-"""Notices pools that are missing or too wide, where Airflow's database is: in its scheduler.
+"""Detects pools that are missing or have too many slots, in Airflow's scheduler.
 
-A task cannot see its own pool, and one whose pool is missing never starts and nobody says why. The
+A task cannot see its own pool, and a task whose pool is missing never starts, without an error. The
 plugin registers this module as a listener. It is loaded into every process of Airflow, the tasks'
 too, so it imports nothing until a hook needs it.
 """
@@ -22,8 +22,8 @@ _LOG = logging.getLogger("firnline.pools")
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Log every pool of the settings that is not as it must be, as the scheduler starts."""
-    # By name: a task's process announces itself too, and importing the class would load the ORM.
+    """Log every pool of the settings that is missing or wrong, when the scheduler starts."""
+    # By name: task processes call this hook too, and importing the class would load the ORM.
     if type(component).__name__ != "Job":
         return
     from firnline.errors import FirnlineError
@@ -41,7 +41,7 @@ def on_starting(component: object) -> None:
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
-    """Name the problem in a note on the run; a run that could only hang or do harm fails."""
+    """Note the problem on the run; fail a run that would hang or could do harm."""
     pool = pool_of_dag(dag_run.dag_id)
     if pool is None:
         return
@@ -57,7 +57,7 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
 
 
 def read_slots() -> dict[str, int]:
-    """Slots of all pools, by name; -1 for no bound.
+    """Return the slots of all pools, by name; -1 for no bound.
 
     Through a connection of its own: Airflow's session must not be opened within these hooks.
     """
@@ -71,7 +71,7 @@ def read_slots() -> dict[str, int]:
 
 
 def _commits_exclude(dag_id: str) -> bool:
-    """Whether the table is safe without its pool; not where its store cannot exclude."""
+    """Return True if commits exclude each other without the pool (locking ``fenced``)."""
     from firnline.settings.load import load_settings
 
     table = load_settings().tables.get(dag_id.partition("__")[2])
@@ -79,7 +79,7 @@ def _commits_exclude(dag_id: str) -> bool:
 
 
 def _fail(dag_run: DagRun, problem: str) -> None:
-    """End the run, and have the DAG's failure callback called: nobody else would do that."""
+    """Fail the run and request the DAG's failure callback, which Airflow would not call."""
     from airflow.models.db_callback_request import DbCallbackRequest
     from airflow.utils.state import DagRunState
     from sqlalchemy.orm import object_session

@@ -1,4 +1,4 @@
-"""The rebuild of a lost log as work of a DAG. ``dags/rebuild.py`` makes the DAGs."""
+"""The rebuild of a lost log as the work of a DAG. ``dags/rebuild.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class RebuildWork(InTaskWork["RebuildOptions"]):
-    """A log is written from parts and transactions."""
+    """Writes a log from parts and transactions."""
 
     about = REBUILD
 
     def params(self) -> dict[str, Param]:
-        """What to do with objects that nobody names."""
+        """Return the params: the decisions on objects that no transaction or log file names."""
         return {
             "include": globs_param(
                 "Include",
@@ -34,7 +34,7 @@ class RebuildWork(InTaskWork["RebuildOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RebuildOptions:
-        """Raises UsageError: a list of globs that is none."""
+        """Return the options. Raises UsageError if a value is not a list of globs."""
         from firnline.operations.rebuild.run import RebuildOptions
 
         return RebuildOptions(
@@ -45,5 +45,5 @@ class RebuildWork(InTaskWork["RebuildOptions"]):
         )
 
     def is_idle(self, plan: Plan) -> bool:  # noqa: ARG002 - as the base class
-        """Never: a table of which nothing is left is no success, and the work itself says so."""
+        """Return False: a table of which nothing is left must fail, which the work itself does."""
         return False

@@ -1,4 +1,4 @@
-"""Removal of partitions that a person picks, as work of a DAG: ``dags/remove_partitions.py``."""
+"""Removal of partitions that a person picks: the work of ``dags/remove_partitions.py``."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_LISTED = 300
-"""Partitions that can be picked from; a form with more of them is of no use to anybody."""
+"""Maximum partitions in the form; a longer list cannot be used by a person."""
 _LOGGED = 50
 _NO_PARTITION = "(none)"
-"""Name, in the list, of the one partition of a table without partitions."""
+"""Name in the list for the single partition of a table without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What was picked and approved, and by whom."""
+    """The partitions that were picked and approved, and the approver."""
 
     options: DropOptions
     by: str
 
 
 class RemoveWork(InTaskWork["Confirmed"]):
-    """Partitions that a person picked and confirmed are dropped."""
+    """Drops the partitions that a person picked and confirmed."""
 
     about = DROP
 
     def params(self) -> dict[str, Param]:
-        """Which partitions to list, and how long to wait for an answer."""
+        """Return the params: the partitions to list, and the time to wait for an answer."""
         return {
             "partitions": partitions_param(
                 f"Only these are listed to be picked from. Empty: the first {MOST_LISTED}."
@@ -69,7 +69,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
         }
 
     def parse_params(self, context: Context) -> Confirmed:
-        """What people said in this run, not what a param says."""
+        """Return the choice and approval of this run; no param names them."""
         from firnline.operations.drop.run import DropOptions
 
         rows = picked_rows(context)
@@ -80,15 +80,15 @@ class RemoveWork(InTaskWork["Confirmed"]):
         return Confirmed(options, approved_by(context))
 
     def permit(self, context: Context, settings: TableSettings) -> None:
-        """Raise UsageError where somebody approved it who may not."""
+        """Raise UsageError if the approver is not permitted to approve."""
         refuse_approver(self, settings, context, approved_by(context))
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Confirmed:
-        """Never: no param names what is removed."""
+        """Raise NotImplementedError: no param names the partitions to remove."""
         raise NotImplementedError("a removal takes what people picked")
 
     def preview(self, table: Table, options: Confirmed) -> DropPlan:
-        """What would go."""
+        """Return the plan of the drop."""
         from firnline.operations.drop.run import preview
 
         return preview(table, options.options)
@@ -100,7 +100,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
         run: RunIdentity,
         on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
     ) -> DropReport:
-        """Drop what was confirmed, if it still is what was listed."""
+        """Drop the confirmed partitions if they are unchanged since they were listed."""
         import msgspec
 
         from firnline.operations.drop.run import run_drop
@@ -109,12 +109,12 @@ class RemoveWork(InTaskWork["Confirmed"]):
         return run_drop(table, options.options, by)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals."""
+        """Return totals."""
         what = f"{figures['partition_count']} partitions, {figures['parts']} parts"
         return [f"dropped: {what} ({about_size(figures['bytes'])}), {figures['rows']} rows"]
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
-        """What goes, in all and by partition."""
+        """Return the question: what would be dropped, in total and by partition."""
         rows: Sequence[Mapping[str, Any]] = figures["rows"]
         total = f"{len(rows)} partition{'' if len(rows) == 1 else 's'} of table {table}"
         amount = f"{count(rows_of(rows))} rows, {about_size(sum(row['bytes'] for row in rows))}"
@@ -134,17 +134,17 @@ class RemoveWork(InTaskWork["Confirmed"]):
 
 
 class ListPartitions(PlanOperation):
-    """Lists what can be picked; the last task of a dry run, and of an empty table.
+    """Lists the partitions to pick from; the last task of a dry run and of an empty table.
 
     XCom: totals and ``seq``; under ``LISTED`` a row for each partition, with its version.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """List. Skips what comes after where nobody need be asked."""
+        """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
             self.work.refuse_unknown(context["dag_run"].conf or {})
             globs = partition_globs(context["params"].get("partitions"))
-            answer_within(context["params"])  # before anybody is asked
+            answer_within(context["params"])  # checked before the approval task starts
             table = open_in_task(self.table)
             self.skip_done(context, table)
             seq = newest_transaction(table)
@@ -170,22 +170,22 @@ class ListPartitions(PlanOperation):
 
 
 class ApproveRemoval(Approve):
-    """Approval of what was picked, with the totals of just that."""
+    """Approval of the picked partitions, with their totals."""
 
     def figures(self, context: Context) -> dict[str, Any]:
-        """Rows of the partitions that were picked."""
+        """Return the rows of the partitions that were picked."""
         return {"rows": picked_rows(context)}
 
 
 def picked_rows(context: Context) -> list[dict[str, Any]]:
-    """Rows of ``list`` that ``pick`` picked, in the order of the list."""
+    """Return the rows of ``list`` that ``pick`` picked, in the order of the list."""
     ti = context["ti"]
     picked = set(ti.xcom_pull(task_ids="pick")["picked"])
     return [row for row in ti.xcom_pull(task_ids="list", key=LISTED) if row["name"] in picked]
 
 
 def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
-    """The partitions that any of the globs matches. Raises UsageError for one that matches none."""
+    """Return the partitions that any glob matches. Raises UsageError for a glob without match."""
     from firnline.operations.drop.run import list_partitions
     from firnline.state.partitions import choose
 
@@ -195,14 +195,14 @@ def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
 
 
 def newest_transaction(table: Table) -> int:
-    """Sequence number of the newest transaction, 0 where there is none. One LIST and one GET."""
+    """Return the number of the newest transaction, 0 if there is none. One LIST and one GET."""
     from firnline.state.history import history
 
     return next((header.seq for header in history(table, 1)), 0)
 
 
 def row_of(info: PartitionInfo, now_ms: int) -> dict[str, Any]:
-    """One partition as a person picks it."""
+    """Return the row of one partition for the list and the form."""
     return {
         "name": info.partition or _NO_PARTITION,
         "partition": info.partition,
@@ -215,13 +215,13 @@ def row_of(info: PartitionInfo, now_ms: int) -> dict[str, Any]:
 
 
 def rows_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
-    """Rows in all; None when nobody counted those of some partition."""
+    """Return the total number of rows; None if that of any partition is unknown."""
     known = [row["rows"] for row in rows]
     return None if None in known else sum(known)
 
 
 def list_lines(figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The list for the task's log."""
+    """Return the list as lines for the task's log."""
     size = about_size(figures["bytes"])
     lines = [f"{figures['partitions']} partitions, {figures['parts']} parts, {size}"]
     lines += [

@@ -1,4 +1,4 @@
-"""Replacing an interval, as work of a DAG. ``dags/replace.py`` makes the DAGs."""
+"""Replacement of an interval as the work of a DAG. ``dags/replace.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ReplaceWork(SparkWork["ReplaceOptions"]):
-    """The rows of an interval go, and staged ones take their place."""
+    """Replaces the rows of an interval by staged rows."""
 
     about = REPLACE
 
     def params(self) -> dict[str, Param]:
-        """Which rows, and what takes their place."""
+        """Return the params: the interval, and the rows that replace it."""
         return {
             "start": _value_param("Start", "Start of the interval, inclusive: `2024-03-05T07:00`."),
             "end": _value_param("End", "End of the interval, exclusive: `2024-03-05T08:00`."),
@@ -60,7 +60,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> ReplaceOptions:
-        """Raises UsageError: neither or both of files and nothing."""
+        """Return the options. Raises UsageError unless one of files and nothing is given."""
         from firnline.operations.replace.options import ReplaceOptions
 
         files, nothing = globs("files", params.get("files")), bool(params.get("nothing"))
@@ -84,7 +84,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
         )
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """The interval, what goes unread, what is read, and why the other parts stay."""
+        """Return the interval, the parts dropped unread, the parts read, and why others stay."""
         equal = "".join(f", {column} = {value}" for column, value in figures["equal"].items())
         size = about_size(figures["bytes_in"])
         dropped, rows = figures["parts_to_drop"], figures["rows_to_drop"]
@@ -104,6 +104,6 @@ def _text_param(title: str, description_md: str) -> Param:
 
 
 def _value_param(title: str, description_md: str) -> Param:
-    # Without a value it is refused: a run needs one.
+    # None fails validation: a run needs a value.
     kinds = ["string", "number"]
     return Param(None, type=kinds, minLength=1, title=title, description_md=description_md)

@@ -1,4 +1,4 @@
-"""Undoing transactions in some partitions, as work of a DAG. ``dags/restore.py`` makes the DAGs."""
+"""Undoing transactions in partitions as the work of a DAG. ``dags/restore.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SHOWN = 20
 
 
 class RestoreWork(InTaskWork["RestoreOptions"]):
-    """Partitions hold again what they held after a transaction."""
+    """Restores partitions to their state after a transaction."""
 
     about = RESTORE
 
     def params(self) -> dict[str, Param]:
-        """Which state, and of what."""
+        """Return the params: the transaction to go back to, and the partitions."""
         return {
             "to": Param(
                 None,
-                type="integer",  # without a value it is refused: a run needs one
+                type="integer",  # None fails validation: a run needs a value
                 minimum=0,
                 title="Transaction",
                 description_md="Its number in `firnline history`: the last one after which all was "
@@ -40,7 +40,7 @@ class RestoreWork(InTaskWork["RestoreOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:
-        """Raises UsageError: no partitions."""
+        """Return the options. Raises UsageError if no partitions are given."""
         from firnline.operations.restore.run import RestoreOptions
 
         partitions = partition_globs(params.get("partitions"))
@@ -57,7 +57,7 @@ class RestoreWork(InTaskWork["RestoreOptions"]):
         )
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """What comes back, what goes, which transactions are undone, and where."""
+        """Return what is restored and removed, the undone transactions, and the partitions."""
         undone = ", ".join(map(str, figures["undone"])) or "none"
         names = [name or "(none)" for name in figures["partitions"]]
         more = figures.get("partitions_in_all", len(names)) - _SHOWN
@@ -71,7 +71,7 @@ class RestoreWork(InTaskWork["RestoreOptions"]):
         ]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """What came back and what went."""
+        """Return what was restored and what was removed."""
         plan = figures["plan"]
         back, gone = _figures(plan["restored"]), _figures(plan["removed"])
         return [f"restored: {back}; removed: {gone}; transaction {figures['transaction']}"]

@@ -1,4 +1,4 @@
-"""Rewriting partitions by backfill or by hand, as work of a DAG: ``dags/rewrite_partitions.py``."""
+"""Rewriting partitions, by backfill or manually: the work of ``dags/rewrite_partitions.py``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from firnline.operations.rewrite.run import RewriteOptions
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""Before the first day that anybody backfills."""
+"""Start date of the DAGs: before the first day of any backfill."""
 _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "@yearly"}
 """Finest time in a partition's path -> data interval that holds whole partitions; finest first."""
 
 
 class RewriteWork(SparkWork["RewriteOptions"]):
-    """Partitions are replaced by what a filter or a query makes of them."""
+    """Replaces partitions by the result of a filter or a query."""
 
     about = REWRITE
 
     def params(self) -> dict[str, Param]:
-        """What becomes of the rows, and of which partitions."""
+        """Return the params: the filter or query, and the partitions."""
         return {
             "where": _text_param(
                 "Rows to keep", "A condition in SQL: `dep_delay is not null`. All others go."
@@ -55,7 +55,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
         }
 
     def parse_params(self, context: Context) -> RewriteOptions:
-        """The params; in a backfill also the data interval of the run."""
+        """Return the options from the params and, in a backfill, the run's data interval."""
         import msgspec
 
         options = msgspec.structs.replace(
@@ -67,7 +67,7 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             if start is None or end is None:
                 raise UsageError(
                     f"run {context['run_id']} of a backfill has no data interval",
-                    next_step="create the backfill anew",
+                    next_step="create the backfill again",
                 )
             return msgspec.structs.replace(options, start_ms=_unix_ms(start), end_ms=_unix_ms(end))
         if not options.partitions:
@@ -78,7 +78,11 @@ class RewriteWork(SparkWork["RewriteOptions"]):
         return options
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
-        """Raises UsageError: not exactly one of where and sql; partitions are no list of globs."""
+        """Return the options.
+
+        Raises:
+            UsageError: not exactly one of where and sql, or partitions is not a list of globs.
+        """
         from firnline.operations.rewrite.run import RewriteOptions
 
         where, sql = params.get("where"), params.get("sql")
@@ -98,20 +102,20 @@ class RewriteWork(SparkWork["RewriteOptions"]):
 
 
 class PlanRewrite(PlanOperation):
-    """Plans a rewrite; runs of the clock, which only mark the dates of a backfill, end here."""
+    """Plans a rewrite; scheduled runs, which only mark the dates of a backfill, end here."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Plan. Skips what comes after where there is no point in it."""
-        # Before the params, which such a run has not.
+        """Plan. Skips downstream tasks if there is nothing to do."""
+        # Checked before the params, which such a run does not have.
         if kind_of_run(context) == "scheduled":
             self._skip(context, {}, "only a backfill, or a run by hand, rewrites anything")
         return super().execute(context)
 
 
 def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
-    """The data interval that holds whole partitions of the table; None: it has no time in them.
+    """Return the data interval that spans whole partitions; None if they contain no time.
 
-    Of the column whose time the planner reads, the first one (``operations.rewrite.plan``).
+    It is that of the first time column, as in the planner (``operations.rewrite.plan``).
     """
     times = [field for field in table.partition_by if field.transform in TIME_TRANSFORMS]
     units = {field.transform for field in times if field.column == times[0].column}

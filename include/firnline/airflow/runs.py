@@ -1,4 +1,4 @@
-"""What Airflow's context says of a run: who started it, how, and which try this is."""
+"""Facts on a run from Airflow's context: its identity, its type and the number of the try."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run_identity(context: Context) -> RunIdentity:
-    """Who does it, for the table's history."""
+    """Return the identity of the run for the table's history."""
     from firnline.log.txn_file import RunIdentity
 
     return RunIdentity(
@@ -25,18 +25,18 @@ def run_identity(context: Context) -> RunIdentity:
 
 
 def kind_of_run(context: Context) -> str:
-    """``manual``, ``backfill`` or ``scheduled``.
+    """Return ``manual``, ``backfill`` or ``scheduled``.
 
-    From the run itself: a backfill that processes a scheduled run again keeps its id.
+    Read from the run's type: a backfill that reprocesses a scheduled run keeps its id.
     """
     kind = context["dag_run"].run_type
     return str(getattr(kind, "value", kind))
 
 
 def first_try(context: Context) -> int:
-    """Number of the first try since the task was last cleared, as Airflow itself counts it.
+    """Return the number of the first try since the task was last cleared, as Airflow counts it.
 
-    A try after it goes on where that one ended; one that somebody asked for begins anew.
+    Later tries continue where that one ended; a try after a clear starts again.
     """
     ti = context["ti"]
     return max(1, int(ti.max_tries) - int(ti.task.retries or 0) + 1)

@@ -1,8 +1,8 @@
-"""Submitting a Spark job of ours: with the store's credentials, and with failures told apart.
+"""Submits firnline's Spark jobs with the store's credentials, and classifies their failures.
 
 Client mode (local, standalone, and the default everywhere): the driver is a child of the task and
 gets the credentials through its environment. Cluster modes: the driver runs elsewhere and uses the
-identity of its platform; nothing secret is passed.
+identity of its platform; no secret is passed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from firnline.airflow.once import Once
 
 _RETRY_EXIT_CODES = range(128, 256)
-"""Ended by a signal (128 + its number): the out-of-memory killer, a worker that was drained."""
+"""Ended by a signal (128 + its number): the out-of-memory killer or a drained worker."""
 
 
 class SubmitHook(SparkSubmitHook):
-    """Airflow's hook, which cannot hand over an environment without showing it on some masters.
+    """Airflow's hook plus a private driver environment, which on some masters it would expose.
 
     Args:
-        driver_env: environment of the driver in client mode, secrets included; over the task's.
+        driver_env: variables of the driver in client mode, secrets included; override the task's.
         more: as for SparkSubmitHook.
     """
 
@@ -54,14 +54,14 @@ class SubmitHook(SparkSubmitHook):
 
     @property
     def is_client_mode(self) -> bool:
-        """Whether the driver is a child of this process."""
+        """Return True if the driver is a child of this process."""
         return bool(self._connection["deploy_mode"] != "cluster")
 
     def check(self) -> None:
-        """See before anything starts that it can.
+        """Check that the job can start, before anything is started.
 
         Raises:
-            EnvironmentFaultError: no spark-submit, no Java, or a master that runs no Python.
+            EnvironmentFaultError: no spark-submit, no Java, or a master that cannot run Python.
         """
         master = str(self._connection["master"])
         if not self.is_client_mode and master.startswith("spark://"):
@@ -74,11 +74,11 @@ class SubmitHook(SparkSubmitHook):
         _check_java()
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Run spark-submit to its end.
+        """Run spark-submit and wait for its end.
 
         Raises:
-            AirflowFailException: the job said why it failed, and a retry cannot mend that.
-            AirflowException: it failed for a reason that may pass, or none was given.
+            AirflowFailException: the job reported a failure that a retry cannot help.
+            AirflowException: it failed for a transient or an unknown reason.
         """
         if self.is_client_mode:
             kwargs["env"] = self._client_environment()
@@ -91,8 +91,8 @@ class SubmitHook(SparkSubmitHook):
 
     def _client_environment(self) -> dict[str, str]:
         env = {**os.environ, **self._driver_env}
-        # The driver needs the packages that this task has; executors only where they share its
-        # machine, elsewhere spark.pyspark.python or the image says which Python they run.
+        # The driver needs the packages of this task. Executors need them only on the same machine;
+        # elsewhere spark.pyspark.python or the image determines their Python.
         env.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         if str(self._connection["master"]).startswith("local"):
             env.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -124,7 +124,7 @@ class SubmitHook(SparkSubmitHook):
 
 
 def refuse_unusable(connection: Connection) -> None:
-    """Before Airflow's hook stumbles over it.
+    """Refuse a connection that Airflow's hook cannot use, with a clear error.
 
     Raises:
         EnvironmentFaultError: a Spark Connect server, to which no application can be submitted, or
@@ -154,10 +154,10 @@ def _has_kubernetes() -> bool:
 
 
 def deploy_options(connection: Connection) -> dict[str, bool]:
-    """Attributes of Airflow's operator that a driver which runs elsewhere asks for.
+    """Return the attributes of Airflow's operator that a remote driver needs.
 
-    The operator wants to know them when the DAG is made, and refuses them where they do not fit;
-    but the kind of cluster stands in the connection, which is read when the task runs.
+    The operator takes them when the DAG is made, and refuses those that do not fit the cluster;
+    but the kind of cluster is in the connection, which is read when the task runs.
     """
     extra = connection.extra_dejson
     if extra.get("deploy-mode") != "cluster":
@@ -169,12 +169,12 @@ def deploy_options(connection: Connection) -> dict[str, bool]:
         return {}
     if extra.get("yarn_resourcemanager_webapp_address"):
         return {"_yarn_track_via_rm_api": True}
-    # Without that address nobody can ask for a job of an earlier try: spark-submit itself waits.
+    # Without that address the job of an earlier try cannot be polled: spark-submit itself waits.
     return {"durable": False}
 
 
 def _spark_submit(binary: str) -> str:
-    # Beside this Python is where pip puts it; a worker's PATH often lacks that folder.
+    # pip installs it next to this Python; a worker's PATH often lacks that folder.
     beside = Path(sys.executable).parent / binary
     found = shutil.which(binary) or (str(beside) if beside.is_file() else None)
     if found is None:
@@ -197,18 +197,18 @@ def _check_java() -> None:
 
 
 OPTIONS_VARIABLE = "FIRNLINE_JOB_OPTIONS"
-"""The options of the job as JSON: argument lists are for everybody to read, environments not."""
+"""Variable with the job's options as JSON: any user can read argument lists, not environments."""
 
 
 class SubmitJob(SparkSubmitOperator):
-    """Runs ``spark_jobs/<job>`` on the table's cluster, once what it needs is known.
+    """Runs ``spark_jobs/<job>`` on the table's cluster.
 
-    It hands nothing on: a ``ReportRun`` after it reads what the run committed. A run that was done
-    before skips it (``firnline.airflow.once``); one that ends well is recorded as done.
+    It has no XCom: a ``ReportRun`` after it reads the run's commits. It is skipped if the run was
+    done before (``firnline.airflow.once``); a run that succeeds is recorded as done.
 
     Args:
-        work: what to do.
-        table: on which table.
+        work: the work to do.
+        table: settings of the table.
         jobs: the folder ``spark_jobs``.
         asset: of the table, as an inlet.
         more: as for SparkSubmitOperator; ``pool`` among it.
@@ -233,7 +233,7 @@ class SubmitJob(SparkSubmitOperator):
         self._options: str | None = None
 
     def execute(self, context: Context) -> None:
-        """Submit and wait for the end. The run's identity goes into the table's history."""
+        """Submit the job and wait for its end; the run's identity goes into the table's history."""
         with airflow_failures():
             options = self.work.parse_params(context)
             self.work.permit(context, self.table)
@@ -266,7 +266,7 @@ class SubmitJob(SparkSubmitOperator):
         return begin(self.work, open_in_task(self.table), context) if self.work.once else None
 
     def _tell_elsewhere(self, options: object) -> None:
-        """The driver runs elsewhere and has another environment: the options become arguments."""
+        """Pass the options as arguments: a remote driver does not get this environment."""
         instead = self.work.confidential(options)
         if instead is not None:
             raise EnvironmentFaultError(
@@ -292,7 +292,7 @@ class SubmitJob(SparkSubmitOperator):
 
 
 def job_arguments(table: TableSettings, context: Context) -> list[str]:
-    """Arguments of the job: which table and who works on it; nothing secret."""
+    """Return the job's arguments: the table and the identity of the run; no secrets."""
     run = run_identity(context)
     arguments = {
         "--dag-id": run.dag_id,

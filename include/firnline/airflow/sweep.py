@@ -1,4 +1,4 @@
-"""The sweep of orphans that a person approved, as work of a DAG: ``dags/orphan_sweep.py``."""
+"""The sweep of orphans after approval, as the work of ``dags/orphan_sweep.py``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_APPROVED = 5_000
-"""Keys that one approval is about: they pass through Airflow's database."""
+"""Maximum keys of one approval: they pass through Airflow's database."""
 _KINDS = {
     "part": "parts that no log file names",
     "foreign": "objects with names that firnline does not give",
@@ -51,19 +51,19 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """What to sweep, and who said so."""
+    """The options of a sweep and the name of the approver."""
 
     options: SweepOptions
     by: str
 
 
 class SweepWork(InTaskWork["Approved"]):
-    """Objects that no log file names are deleted, once a person has seen the list."""
+    """Deletes objects that no log file names, after a person has seen the list."""
 
     about = SWEEP
 
     def params(self) -> dict[str, Param]:
-        """From which age on, and how long to wait for an answer."""
+        """Return the params: the minimum age, and the time to wait for an answer."""
         return {
             "older_than": Param(
                 None,
@@ -77,16 +77,20 @@ class SweepWork(InTaskWork["Approved"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> Approved:
-        """Raises UsageError: ``older_than`` is no duration, ``answer_within`` out of bounds."""
+        """Return the options.
+
+        Raises:
+            UsageError: ``older_than`` is not a duration, or ``answer_within`` is out of bounds.
+        """
         from firnline.operations.sweep.run import SweepOptions
 
-        answer_within(params)  # before anybody is asked
+        answer_within(params)  # checked before the approval task starts
         age = params.get("older_than")
         older_than = parse_duration(age) if age else None
         return Approved(SweepOptions(older_than=older_than, dry_run=dry_run), "")
 
     def preview(self, table: Table, options: Approved) -> SweepPlan:
-        """What nobody names."""
+        """Return the plan: the objects that no log file names."""
         from firnline.operations.sweep.run import preview
 
         return preview(table, options.options)
@@ -98,7 +102,7 @@ class SweepWork(InTaskWork["Approved"]):
         run: RunIdentity,
         on_progress: Callable[[object], None],
     ) -> SweepReport:
-        """Delete what was approved and still is an orphan."""
+        """Delete the approved objects that are still orphans."""
         import msgspec
 
         from firnline.operations.sweep.run import run_sweep
@@ -107,7 +111,7 @@ class SweepWork(InTaskWork["Approved"]):
         return run_sweep(table, options.options, by, on_progress)
 
     def plan_figures(self, plan: SweepPlan) -> dict[str, Any]:  # type: ignore[override] # its own
-        """Totals, orphans by kind, and a row for each."""
+        """Return totals, orphans by kind, and a row for each."""
         figures = plan.to_json()
         kinds = Counter(orphan.kind for orphan in plan.orphans[:MOST_APPROVED])
         asked = plan.orphans[:MOST_APPROVED]
@@ -120,21 +124,21 @@ class SweepWork(InTaskWork["Approved"]):
         }
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, and a line for each of the first."""
+        """Return totals, and a line for each of the first orphans."""
         lines = [f"{count} {_KINDS[kind]}" for kind, count in figures["kinds"].items()]
         lines += [_row(orphan) for orphan in figures["orphans"]]
         lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
         return [*lines, f"{figures['young']} objects are too young to say"]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, and why something was left."""
+        """Return totals, and the reasons for leaving objects."""
         done = f"deleted: {figures['deleted']} orphans ({about_size(figures['bytes'])})"
         gone = [f"{figures['gone']} of those approved are no orphans (any more)"]
         left = [f"{count} left: {why}" for why, count in figures["left"].items()]
         return [done, *(gone if figures["gone"] else []), *left]
 
     def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
-        """What would be deleted, by kind, and the first of them."""
+        """Return the question: what would be deleted, by kind, and the first objects."""
         asked, size = figures["orphans_asked"], about_size(figures["bytes_asked"])
         text = [
             f"**{asked:,} objects, {size},** that no log file names are deleted for good:",
@@ -156,30 +160,30 @@ class SweepWork(InTaskWork["Approved"]):
 
 
 class ApprovedSweep(SweepWork):
-    """The same of the keys that a person approved, and of no others."""
+    """The sweep of the keys that a person approved, and of no others."""
 
     def parse_params(self, context: Context) -> Approved:
-        """The param's age, and the keys of the list. Raises UsageError: nobody approved it."""
+        """Return the param's age and the listed keys. Raises UsageError if nobody approved."""
         import msgspec
 
         asked, by = super().parse_params(context), approved_by(context)
-        # Without a list, no key: never all of them.
+        # A missing list means no keys, never all of them.
         keys = context["ti"].xcom_pull(task_ids="plan", key=LISTED) or ()
         return Approved(msgspec.structs.replace(asked.options, approved=tuple(keys)), by)
 
     def permit(self, context: Context, settings: TableSettings) -> None:
-        """Raise UsageError where somebody approved it who may not."""
+        """Raise UsageError if the approver is not permitted to approve."""
         refuse_approver(self, settings, context, approved_by(context))
 
 
 class PlanSweep(PlanOperation):
-    """Lists the orphans, and hands the keys on that can be approved.
+    """Lists the orphans and passes on the keys that can be approved.
 
     XCom: figures; under ``LISTED`` the keys.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """List. Skips what comes after where nobody need be asked."""
+        """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
             asked: Approved = self.work.parse_params(context)
             plan = self.work.preview(open_in_task(self.table), asked)

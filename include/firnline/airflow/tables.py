@@ -1,4 +1,4 @@
-"""What a DAG file asks first: for which tables, when they run, and which asset they stand for.
+"""Tables, schedules and assets for DAG files.
 
 Imported at every parse: nothing here may send a request or import anything heavy.
 """
@@ -13,21 +13,21 @@ from firnline.settings.load import TableSettings, load_settings
 from firnline.settings.sections import Operation
 
 _RESERVED = ("self", "context")
-"""Names that Airflow gives no asset."""
+"""Names that Airflow does not allow for assets."""
 
 
 def dag_id(operation: str, table: str) -> str:
-    """``merge__flights``; ``firnline.operations.pools.pool_of_dag`` reads it back."""
+    """Return ``merge__flights``; ``firnline.operations.pools.pool_of_dag`` parses it."""
     return f"{operation}__{table}"
 
 
 def tables_of(operation: Operation) -> Iterator[TableSettings]:
-    """The tables to make DAGs of: all that have the operation, or the one whose task starts.
+    """Yield the tables to make DAGs of: all with the operation, or the one whose task starts.
 
-    ``operations`` of a table names those that it has; ``ttl`` also needs its section.
+    The setting ``operations`` names those of a table; ``ttl`` also needs its own section.
 
     Raises:
-        SettingsError: the settings file is wrong; Airflow shows it as an import error.
+        SettingsError: the settings file is not valid; Airflow shows it as an import error.
     """
     tables = load_settings().tables
     wanted = get_parsing_context().dag_id
@@ -45,17 +45,17 @@ def _has(table: TableSettings, operation: Operation) -> bool:
 
 
 def asset_of(table: TableSettings) -> Asset:
-    """The asset that stands for the table: whoever writes it names it as an outlet."""
+    """Return the asset of the table; tasks that write the table name it as an outlet."""
     name = f"{table.name}.table" if table.name in _RESERVED else table.name
     return Asset(name=name, uri=table.asset_uri, group="firnline")
 
 
 def schedule_of(cron: str | None, asset: Asset) -> AssetOrTimeSchedule | list[Asset]:
-    """By the clock (UTC), and whenever something is written; without ``cron`` only the latter."""
+    """Return a schedule by cron (UTC) and asset events; without ``cron`` by asset events only."""
     clock = clock_of(cron)
     return [asset] if clock is None else AssetOrTimeSchedule(timetable=clock, assets=[asset])
 
 
 def clock_of(cron: str | None) -> CronTriggerTimetable | None:
-    """By the clock (UTC); without ``cron`` by hand only."""
+    """Return a schedule by cron (UTC); None without ``cron``: manual runs only."""
     return None if cron is None else CronTriggerTimetable(cron, timezone="UTC")

@@ -1,6 +1,6 @@
-"""The tasks that every operation's DAG is made of: plan, run (in the task), report.
+"""The tasks of every operation's DAG: plan, run (in the task itself), report.
 
-What goes to Spark is ``firnline.airflow.submit``. Figures are plain data, cut for XCom
+Spark jobs are submitted by ``firnline.airflow.submit``. Figures are plain data, cut for XCom
 (``firnline.airflow.figures.shortened``).
 """
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _PROGRESS_MS = 10_000
-"""Milliseconds between two lines on how far a run is."""
+"""Milliseconds between two progress lines."""
 
 
 class PlanOperation(BaseOperator):
-    """Plans; without Spark, outside the pool, and the last task where nothing is to be done.
+    """Plans without Spark and outside the pool; the last task if there is nothing to do.
 
     XCom: the plan's figures and ``dry_run``. With nothing to do, for a dry run and for a run that
     was done before (``firnline.airflow.once``; XCom ``done_before`` says so), the direct downstream
-    tasks are skipped (and with them whatever needs their success).
+    tasks are skipped, and with them all tasks that need their success.
 
     Args:
-        work: what to plan.
-        table: of which table.
+        work: the work to plan.
+        table: settings of the table.
         more: as for BaseOperator.
     """
 
@@ -56,7 +56,7 @@ class PlanOperation(BaseOperator):
         self.table = table
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Plan and say so. Skips what comes after where there is no point in it."""
+        """Plan and log the plan. Skips downstream tasks if there is nothing to do."""
         with airflow_failures():
             options = self.work.parse_params(context)
             if (why := self.idle(context)) is not None:
@@ -79,7 +79,7 @@ class PlanOperation(BaseOperator):
         return figures
 
     def _reconcile(self, table: Table, context: Context, *, dry_run: bool) -> None:
-        """Settings that changed: what is harmless is applied, what is not ends the run."""
+        """Apply changed settings that are harmless; raise for those that are not."""
         from firnline.operations.properties.run import reconcile
 
         done = reconcile(table, run_identity(context), dry_run=dry_run)
@@ -90,11 +90,11 @@ class PlanOperation(BaseOperator):
             )  # fmt: skip
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
-        """Why this run need not even look; None: it looks."""
+        """Return the reason to skip planning; None to plan."""
         return None
 
     def skip_done(self, context: Context, table: Table) -> Once | None:
-        """Skip what comes after where the run was done before; return what is known of it."""
+        """Skip downstream tasks if the run was done before; return its record otherwise."""
         before = once(self.work, table, context)
         if before is not None and before.is_done:
             self._skip(context, {**before.figures, "dry_run": False}, before.sentence)
@@ -109,14 +109,14 @@ class PlanOperation(BaseOperator):
 
 
 class RunInTask(BaseOperator):
-    """Does the work in this very process, with the table's pool held; no JVM starts.
+    """Does the work in the task's own process, holding the table's pool; no JVM starts.
 
     XCom and asset event: the report's figures and, where the work changes the table,
     ``transactions`` and ``counts`` of the whole run (all tries) from the table's own history.
 
     Args:
-        work: what to do.
-        table: on which table.
+        work: the work to do.
+        table: settings of the table.
         asset: of the table; an outlet where the work changes it, an inlet always.
         plan: id of the task whose XCom holds ``seq``, the transaction the run started from.
         more: as for BaseOperator; ``pool`` among it.
@@ -142,7 +142,7 @@ class RunInTask(BaseOperator):
         self.plan = plan
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Work, report. Skips itself when nothing happened: then there is no event either."""
+        """Do the work and report. Skips itself if nothing changed: then there is no asset event."""
         with airflow_failures():
             options = self.work.parse_params(context)
             self.work.permit(context, self.table)
@@ -177,13 +177,13 @@ class RunInTask(BaseOperator):
             context["outlet_events"][self.asset].extra = figures
         for line in self.work.report_lines(figures):
             _LOG.info(line)
-        # Now: a task that fails or skips itself returns nothing.
+        # Pushed here: a task that fails or skips itself returns no value.
         context["ti"].xcom_push("return_value", figures)
         return figures
 
 
 class ReportRun(BaseOperator):
-    """Reads from the table's own history what this run committed, also when it failed half-way.
+    """Reads the run's commits from the table's own history, even if the run failed half-way.
 
     XCom and asset event: ``transactions``, ``counts``, ``partitions`` (the first 50) and
     ``partitions_changed`` of the run, over all its tries.
@@ -209,7 +209,7 @@ class ReportRun(BaseOperator):
         self.plan = plan
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Report. Skips itself when nothing was committed: then there is no event either."""
+        """Report. Skips itself if nothing was committed: then there is no asset event."""
         with airflow_failures():
             figures = history_figures(context, open_in_task(self.table), self.plan)
         context["outlet_events"][self.asset].extra = figures
@@ -222,7 +222,7 @@ class ReportRun(BaseOperator):
 
 
 def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[str, Any]:
-    """What this run committed so far, over all its tries, as plain data short enough for XCom.
+    """Return this run's commits so far, over all its tries, as plain data cut for XCom.
 
     Requests: 1 LIST and one ranged GET per transaction since the run's plan.
     """
@@ -237,10 +237,10 @@ def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[
 
 
 def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -> Once | None:
-    """What is known of the run as the task begins that does its work; None: it may be done again.
+    """Return the run's record before its task works; None for work that may be repeated freely.
 
-    It ``is_done`` where an earlier try of this task has committed all that there was to commit and
-    died before it could say so: then nothing is left to do.
+    It ``is_done`` if an earlier try of this task has committed everything and died before it
+    recorded that: then nothing is left to do.
 
     Requests: those of ``once``; for a retry of work of one transaction those of
     ``history_figures`` and 1 PUT where it has committed.
@@ -264,7 +264,7 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
 
 
 def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:
-    """Transactions of this run since its plan, over all its tries. Requests: as history_figures."""
+    """Return the run's transactions since its plan, all tries. Requests: as history_figures."""
     return _numbers(_headers(table, context, plan))
 
 
@@ -279,14 +279,14 @@ def _numbers(headers: Iterable[TxnHeader]) -> tuple[int, ...]:
 
 
 def _planned_on(context: Context, plan: str) -> int | None:
-    """Transaction that the run's plan stands on; None where its XCom does not say."""
+    """Return the transaction that the run's plan is based on; None if its XCom has none."""
     planned = context["ti"].xcom_pull(task_ids=plan)
     seq = planned.get("seq") if isinstance(planned, dict) else None
     return None if seq is None else int(seq)
 
 
 def progress_log(clock: Clock) -> Callable[[object], None]:
-    """An ``on_progress`` that logs how far the work is, at most every 10 s."""
+    """Return an ``on_progress`` callback that logs progress at most every 10 s."""
     last = clock.elapsed_ms()
 
     def tell(progress: object) -> None:

@@ -1,4 +1,4 @@
-"""The end of rows by their age as work of a DAG. ``dags/ttl.py`` makes the DAGs."""
+"""Time to live as the work of a DAG. ``dags/ttl.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class TtlWork(InTaskWork["TtlOptions"]):
-    """Partitions whose whole span is past are dropped."""
+    """Drops partitions whose whole time span is past their time to live."""
 
     about = TTL
 
     def params(self) -> dict[str, Param]:
-        """Which partitions to look at."""
+        """Return the params: the partitions to look at."""
         return {"partitions": partitions_param()}
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> TtlOptions:
-        """Raises UsageError: partitions are no list of globs."""
+        """Return the options. Raises UsageError if partitions is not a list of globs."""
         from firnline.operations.ttl.run import TtlOptions
 
         return TtlOptions(partitions=partition_globs(params.get("partitions")), dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, each partition that goes, and why the others stay."""
+        """Return totals, each partition to drop, and the reasons for keeping the others."""
         total = f"{figures['parts']} parts ({about_size(figures['bytes'])})"
         before = f"what ended before {time_text(figures['cutoff_ms'])} UTC goes"
         lines = [f"as of transaction {figures['seq']}: {before}: {total}, {_rows(figures)}"]
@@ -46,7 +46,7 @@ class TtlWork(InTaskWork["TtlOptions"]):
         return lines + [f"{count} stay: {why}" for why, count in figures["kept"].items()]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """Totals, and why the others stay."""
+        """Return totals, and the reasons for keeping the other partitions."""
         gone = f"{figures['partition_count']} partitions, {figures['parts']} parts"
         dropped = f"dropped: {gone} ({about_size(figures['bytes'])}), {_rows(figures)}"
         return [dropped, *(f"{count} stay: {why}" for why, count in figures["kept"].items())]

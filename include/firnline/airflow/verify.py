@@ -1,4 +1,4 @@
-"""The check of a table as work of a DAG. ``dags/verify.py`` makes the DAGs."""
+"""The check of a table as the work of a DAG. ``dags/verify.py`` creates the DAGs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class VerifyWork(InTaskWork["VerifyOptions"]):
-    """The log, the transactions and the objects are compared with each other."""
+    """Compares the log, the transactions and the objects with each other."""
 
     about = VERIFY
 
     def params(self) -> dict[str, Param]:
-        """How deep."""
+        """Return the params: whether to read footers too."""
         return {
             "deep": flag_param(
                 "Deep", "Read the footer of every live part too, by Spark: one request for each."
@@ -30,19 +30,19 @@ class VerifyWork(InTaskWork["VerifyOptions"]):
         }
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
-        """Never deep: footers are the business of the Spark job after it."""
+        """Return the options, never deep: the Spark job after it reads the footers."""
         from firnline.operations.verify.run import VerifyOptions
 
         return VerifyOptions()
 
     def verdict(self, report: VerifyReport) -> None:
-        """Raises FindingsError: notes apart, what is found fails the run."""
+        """Raise FindingsError if there are findings other than notes."""
         from firnline.operations.verify.run import refuse_findings
 
         refuse_findings(report)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """What was looked at, and what was found."""
+        """Return what was checked, and the findings."""
         checked, found = figures["checked"], figures["severities"]
         each = (
             f"{checked['log_files']} log files",

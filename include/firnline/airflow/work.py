@@ -1,6 +1,6 @@
-"""What a DAG's tasks need to know of an operation: its params, its plan, how it runs, what to say.
+"""Operations as DAG tasks see them: params, plan, run, and lines for the log.
 
-One subclass of ``Work`` per operation; ``firnline.airflow.tasks`` and ``submit`` make tasks of
+Each operation has a subclass of ``Work``; ``firnline.airflow.tasks`` and ``submit`` make tasks of
 it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import what they need.
 """
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 OptionsT = TypeVar("OptionsT")
-"""An operation's options; named in quotes where a subclass is made, and imported in its methods."""
+"""An operation's options; subclasses name them in quotes and import them in their methods."""
 
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
 
 class Plan(Figures, Protocol):
-    """What every planner returns; with ``seq`` in ``to_json`` where it stands on a transaction."""
+    """The result of a planner; ``to_json`` has ``seq`` if it is based on a transaction."""
 
     @property
     def nothing_to_do(self) -> bool:
@@ -50,66 +50,66 @@ class Work(ABC, Generic[OptionsT]):
 
     @property
     def operation(self) -> DagName:
-        """The DAG's id before ``__``."""
+        """Return the part of the DAG's id before ``__``."""
         return self.about.dag
 
     @property
     def noun(self) -> str:
-        """For messages: ``a merge``."""
+        """Return the noun for messages: ``a merge``."""
         return self.about.noun
 
     @property
     def once(self) -> bool:
-        """See ``Operation.once``."""
+        """Return ``Operation.once``."""
         return self.about.once
 
     def params(self) -> dict[str, Param]:
-        """Typed params besides ``again`` and ``dry_run``, of a form that Airflow checks itself."""
+        """Return the params besides ``again`` and ``dry_run``; Airflow checks their form."""
         return {}
 
     @abstractmethod
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> OptionsT:
-        """The operation's options. Raises UsageError where the form is right and the value not.
+        """Return the operation's options. Raises UsageError for a value that is not valid.
 
         Args:
             params: all params of the run, defaults included.
-            dry_run: what ``is_dry_run`` made of the param of that name.
+            dry_run: the result of ``is_dry_run``.
         """
 
     def preview(self, table: Table, options: OptionsT) -> Plan:
-        """Return the plan; nothing is done. Raises FirnlineError. Not of work that only looks."""
+        """Return the plan without acting. Raises FirnlineError. Not for read-only work."""
         plan = self.about.load().preview
         assert plan is not None, f"{self.noun} of {table.settings.name} is not planned"
         return cast("Plan", plan(table, options))
 
     def is_idle(self, plan: Plan) -> bool:
-        """Whether a run ends with this plan."""
+        """Return True if a run ends with this plan."""
         return plan.nothing_to_do
 
     def plan_figures(self, plan: Plan) -> dict[str, Any]:
-        """The plan as plain data; what is too long for XCom is cut afterwards."""
+        """Return the plan as plain data; it is cut for XCom afterwards."""
         return plan.to_json()
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """The plan for the task's log."""
+        """Return the plan as lines for the task's log."""
         return figure_lines(figures)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
-        """What was done, for the task's log."""
+        """Return the report as lines for the task's log."""
         return figure_lines(figures)
 
-    # --- what a run was asked for -----------------------------------------------------------------
+    # --- params of a run --------------------------------------------------------------------------
 
     def all_params(self) -> dict[str, Param]:
-        """``params``, ``again`` where the work is done once, and ``dry_run``."""
+        """Return ``params``, plus ``again`` if the work is done once, and ``dry_run``."""
         own = {**self.params(), **({AGAIN: again_param()} if self.once else {})}
         return own if self.about.only_looks else {**own, "dry_run": self._dry_run_param()}
 
     def parse_params(self, context: Context) -> OptionsT:
-        """The options of this run. Overridden where they come from an earlier task, not a param.
+        """Return the options of this run. Overridden if they come from an earlier task.
 
         Raises:
-            UsageError: a param that there is not, or one whose value cannot be meant.
+            UsageError: a param is unknown or its value is not valid.
         """
         conf = context["dag_run"].conf or {}
         self.refuse_unknown(conf)
@@ -117,13 +117,13 @@ class Work(ABC, Generic[OptionsT]):
         return self.options(params, dry_run=self.is_dry_run(context))
 
     def permit(self, context: Context, settings: TableSettings) -> None:
-        """Raise UsageError where the table's settings do not let this run act.
+        """Raise UsageError if the table's settings do not permit this run to act.
 
-        Called by the task that acts, right before it does.
+        Called by the acting task immediately before it acts.
         """
 
     def refuse_unknown(self, conf: Mapping[str, Any]) -> None:
-        """Raises UsageError: Airflow lets unknown params pass, and a mistyped dry_run would act."""
+        """Raise UsageError for unknown params: Airflow accepts them, even a mistyped dry_run."""
         known = list(self.all_params())
         unknown = sorted(set(conf) - set(known))
         if not unknown:
@@ -132,10 +132,10 @@ class Work(ABC, Generic[OptionsT]):
         raise UsageError(f"{self.noun} has no param {', '.join(unknown)}", next_step=use)
 
     def is_dry_run(self, context: Context) -> bool:
-        """Whether this run only looks.
+        """Return True if this run only plans.
 
-        The param's default is for people (and their backfills): a run that the clock or an event
-        started is no dry run, unless it was told so.
+        The param's default applies to manual runs and backfills: a run that a schedule or an asset
+        event started is not a dry run unless its conf says so.
         """
         dag_run = context["dag_run"]
         told = "dry_run" in (dag_run.conf or {})
@@ -155,7 +155,7 @@ class Work(ABC, Generic[OptionsT]):
 
 
 class InTaskWork(Work[OptionsT]):
-    """Work that a task does itself: without Spark, no JVM starts."""
+    """Work that a task does itself, without Spark; no JVM starts."""
 
     def run(
         self,
@@ -164,39 +164,39 @@ class InTaskWork(Work[OptionsT]):
         run: RunIdentity,
         on_progress: Callable[[Any], None],
     ) -> Figures:
-        """Do it. Raises FirnlineError; one with a ``report`` has that reported all the same."""
+        """Do the work. Raises FirnlineError; if it has a ``report``, the report is still logged."""
         return self.about.load().run(table, _no_engine, options, run, on_progress)
 
     def verdict(self, report: Any) -> None:  # noqa: ANN401 - of the operation
-        """Raises FirnlineError where what was found fails the run, after it was reported."""
+        """Raise FirnlineError if the findings fail the run; called after they were reported."""
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
-        """Whether something happened; if not, the task skips itself and tells no asset."""
+        """Return True if something changed; if not, the task skips itself without asset event."""
         return bool(figures.get("transactions")) or not self.about.changes_table
 
 
 class SparkWork(Work[OptionsT]):
-    """Work of a program in ``spark_jobs/``."""
+    """Work that a program in ``spark_jobs/`` does."""
 
     @property
     def job(self) -> str:
-        """File name in ``spark_jobs/``."""
+        """Return the file name in ``spark_jobs/``."""
         return f"{self.about.name}.py"
 
     def job_options(self, options: OptionsT) -> str:
-        """Options as JSON, for the job's environment."""
+        """Return the options as JSON for the job's environment."""
         import msgspec
 
         return msgspec.json.encode(options).decode()
 
     def job_arguments(self, options: OptionsT) -> list[str]:  # noqa: ARG002 - for subclasses
-        """Further arguments of the job, over its usual ones: for everybody to read."""
+        """Return further arguments of the job; any user can read them, so no secrets."""
         return []
 
     def confidential(self, options: OptionsT) -> str | None:  # noqa: ARG002 - for subclasses
-        """What to do instead, where these options must stand in no argument list; None: they may.
+        """Return the alternative if the options must not be arguments; None if they may be.
 
-        In cluster mode the driver's environment is not ours, and arguments are all there is.
+        In cluster mode the driver's environment cannot be set: only arguments reach the driver.
         """
         return None
 
@@ -206,7 +206,7 @@ def _no_engine() -> Engine:
 
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:
-    """The pool of one slot that whatever does this work holds."""
+    """Return the name of the one-slot pool that tasks of this work hold."""
     from firnline.operations.pools import pool_of_dag
 
     pool = pool_of_dag(f"{work.operation}__{table.name}")

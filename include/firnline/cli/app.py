@@ -1,4 +1,4 @@
-"""The ``firnline`` command: finds the subcommand, and turns what goes wrong into one sentence."""
+"""The ``firnline`` command: finds the subcommand and reports an error as one sentence."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 app = typer.Typer(
     name="firnline",
     help=_HELP,
-    # Plain help: panels cost 0.25 s at each start and break lines that one wants to copy.
+    # Plain help: panels cost 0.25 s at each start and break lines that users want to copy.
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -95,7 +95,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Set up above; the version is printed by its callback."""
+    """Declare the options of the program; the version is printed by its callback."""
 
 
 _GROUPS = (
@@ -134,7 +134,7 @@ for group in _GROUPS:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line. Returns the exit code; everything is told already."""
+    """Run one command line. Returns the exit code; errors have been printed by then."""
     manner = Manner.of(arguments)
     nothing_begun()
     try:
@@ -145,13 +145,13 @@ def run(arguments: Sequence[str]) -> int:
         return _leave_pipe()
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
-    except Exception as error:  # noqa: BLE001 - the last place where a bug becomes a sentence
+    except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
         return tell(error, manner)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
-    if "_FIRNLINE_COMPLETE" in os.environ:  # the shell asks what could come next
+    if "_FIRNLINE_COMPLETE" in os.environ:  # the shell asks for completions
         command.main(prog_name="firnline")
     try:
         # Not command.main(): it swallows Ctrl-C and a closed pipe.
@@ -169,7 +169,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _leave_pipe() -> int:
-    # What is still buffered must not raise once more while the interpreter ends.
+    # Buffered output must not raise again while the interpreter exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED
 
@@ -178,7 +178,7 @@ def main() -> None:
     """Entry point of the ``firnline`` script."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no arrow gets a '?'
+            stream.reconfigure(errors="replace")  # a terminal without arrows gets a '?'
     end_by_sigterm()
     sys.exit(run(sys.argv[1:]))
 

@@ -1,4 +1,4 @@
-"""``firnline append``: Parquet files become rows of a table, all of them at once or none."""
+"""``firnline append``: append Parquet files to a table, all of them or none."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def append(
 
 
 def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
-    """What an append did; ``t`` in unix milliseconds, sizes in bytes."""
+    """Return the result of an append; ``t`` in unix milliseconds, sizes in bytes."""
     parts = [
         {"key": part.key, "partition": part.partition, "rows": part.rows, "bytes": part.bytes}
         for part in result.parts

@@ -1,4 +1,4 @@
-"""``firnline certificate``: what became of an erase, and what remains of it."""
+"""``firnline certificate``: the certificates of erases, and objects that may still hold keys."""
 
 from __future__ import annotations
 

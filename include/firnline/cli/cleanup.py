@@ -1,4 +1,4 @@
-"""``firnline cleanup``: deletes what was replaced and whose grace is over."""
+"""``firnline cleanup``: delete replaced objects whose grace is over."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cleanup(
 
 
 def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
-    """Run it and print the report, of a run with failures too. Raises RunFailedError."""
+    """Run the clean-up and print the report, even after failures. Raises RunFailedError."""
     from firnline.operations.cleanup.run import CleanupFailedError, run_cleanup
 
     name = table.settings.name

@@ -1,4 +1,4 @@
-"""``firnline clone``: a new table over copies of another one's parts."""
+"""``firnline clone``: create a table from copies of another table's parts."""
 
 from __future__ import annotations
 

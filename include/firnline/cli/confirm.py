@@ -1,4 +1,4 @@
-"""Asks a person before something happens that is not undone by running another command."""
+"""Confirmation by a person before a change that no other command undoes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan on
 
 
 def refuse_silence(whether: str, as_json: bool) -> None:
-    """Raise UsageError where nobody can be asked; ``whether`` goes on: ``to downgrade flights``."""
+    """Raise UsageError if nobody can be asked; ``whether`` is such as ``to downgrade flights``."""
     if as_json or not sys.stdin.isatty():
         raise UsageError(
             f"nobody can be asked whether {whether}",
@@ -32,8 +32,8 @@ def agreed(question: str, untouched: str = "nothing was changed") -> bool:
     """Ask the person at the terminal; return True for ``yes`` and nothing else.
 
     Args:
-        question: a sentence; that one types yes is added.
-        untouched: what is told when the person stops the command instead.
+        question: a sentence; the request to type yes is added.
+        untouched: message if the person interrupts the command instead.
     """
     with when_stopped(f"stopped; {untouched}", next_step="run the same command again"):
         sys.stdout.write(f"{question} Type yes: ")
@@ -44,7 +44,7 @@ def agreed(question: str, untouched: str = "nothing was changed") -> bool:
 def ask(
     table: Table, data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Show a plan and wait for a yes. Raises UsageError where nobody can be asked."""
+    """Show a plan and wait for a yes. Raises UsageError if nobody can be asked."""
     refuse_silence(f"rows of {table.settings.name} may go", as_json)
     output.show(data, False, render)
     if not agreed("Do it?"):

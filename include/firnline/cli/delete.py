@@ -1,4 +1,4 @@
-"""``firnline delete``: the rows that a condition is true for go."""
+"""``firnline delete``: delete the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _delete(
             raise
         raise RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",
-            next_step="mend or drop the parts that are named, or hide the rows at once with --lazy",
+            next_step="repair or drop the named parts, or hide the rows at once with --lazy",
         ) from error
     output.show(report.to_json(), as_json, _render)
 

@@ -1,4 +1,4 @@
-"""What commands that delete objects print: counts, and what could not be deleted."""
+"""Output of commands that delete objects: counts, and the objects that failed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from firnline.cli import output
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 object``, ``2,000 objects``."""
+    """Return a count with its noun: ``1 object``, ``2,000 objects``."""
     return f"{output.number(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def show_failures(failures: list[dict[str, str]], count: int) -> None:
-    """A row for each of the first objects that could not be deleted."""
+    """Print a row for each of the first objects that could not be deleted."""
     if not failures:
         return
     columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]

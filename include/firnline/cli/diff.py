@@ -1,4 +1,4 @@
-"""``firnline diff``: what came and went between two states of a table."""
+"""``firnline diff``: parts and rows added and removed between two states of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firnline.cli.options import (
 
 commands = typer.Typer()
 SHOWN = 50
-"""Partitions that are printed one by one; ``--json`` has all, and every part."""
+"""Maximum partitions that are printed; ``--json`` has all, and every part."""
 
 
 @command(

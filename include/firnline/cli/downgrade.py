@@ -1,4 +1,4 @@
-"""``firnline downgrade``: a table that clients of log version 1 understand wholly."""
+"""``firnline downgrade``: convert a table to pure log version 1."""
 
 from __future__ import annotations
 

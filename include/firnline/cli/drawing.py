@@ -1,4 +1,4 @@
-"""Draws a timeline with characters: bars for parts, hatches for delete records, a scale below."""
+"""Draws a timeline with characters: bars for parts, hatching for delete records, and a scale."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _STEPS = [
     )
     for n in counts
 ]
-"""Between two marks of a scale of times, nanoseconds; above them whole months and years."""
+"""Steps between two marks of a time scale, in nanoseconds; larger ones are months and years."""
 _MONTHS = (1, 3, 6, 12, 24, 60, 120, 600, 1200, 6000, 12_000)
 LABEL_CELLS = 13
-"""Room for one label of the scale."""
+"""Width of one label of the scale, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What is drawn with what."""
+    """Characters of the drawing."""
 
     shades: tuple[str, str, str]
-    """Seen, partly hidden, hidden."""
+    """Visible, partly hidden, hidden."""
     ends: tuple[str, str, str]
-    """The last cell of a bar, likewise: where the next one begins can be seen."""
+    """The last cell of a bar, in the same order: it separates adjacent bars."""
     hatch: str
     sparse: str
     levels: str
-    """From little to much."""
+    """From low to high."""
     frame: str
     corner: str
     line: str
@@ -60,7 +60,7 @@ HATCHED = "red"
 
 
 def picture(found: Timeline, glyphs: Glyphs) -> list[Text]:
-    """Lines of the whole picture, newest layer on top."""
+    """Return the lines of the picture, newest layer on top."""
     from rich.text import Text
 
     labels = [label(layer) for layer in found.layers]
@@ -76,7 +76,7 @@ def picture(found: Timeline, glyphs: Glyphs) -> list[Text]:
 
 
 def label(layer: Layer) -> str:
-    """``3  replace`` for a record, ``3  2 parts`` for parts that began from transaction 3."""
+    """Return ``3  replace`` for a record, ``3  2 parts`` for parts based on transaction 3."""
     span = str(layer.newest) if layer.newest == layer.oldest else f"{layer.oldest}-{layer.newest}"
     if layer.records:
         ops = sorted({record.op for record in layer.records})
@@ -133,14 +133,14 @@ def _levels(found: Timeline, glyphs: Glyphs, width: int) -> list[Text]:
     most = max(found.visible, default=0)
     if not most:
         return []
-    # Blanks, and no line before it: it stands below the scale, and on the same cells.
+    # Blanks instead of a rule: the row is below the scale and aligned with its cells.
     row = Text(f"{'visible rows':>{width}}   ", style="bold")
     row.append(_spark(found.visible, most, glyphs), style="green")
     return [row]
 
 
 def _rule(axis: Axis, glyphs: Glyphs) -> list[Text]:
-    """The scale: a line with marks, and what they mean."""
+    """Return the scale: a line with marks, and their labels."""
     from rich.text import Text
 
     line = [glyphs.line] * (axis.cells + 1)
@@ -151,7 +151,7 @@ def _rule(axis: Axis, glyphs: Glyphs) -> list[Text]:
         if not 0 < cell <= axis.cells:
             continue
         line[cell] = glyphs.mark
-        begin = min(cell, axis.cells + 1 - len(text))  # the last one ends with the scale
+        begin = min(cell, axis.cells + 1 - len(text))  # the last label ends with the scale
         if begin >= free:
             names[begin : begin + len(text)] = text
             free = begin + len(text) + 1
@@ -162,7 +162,7 @@ def _rule(axis: Axis, glyphs: Glyphs) -> list[Text]:
 
 
 def marks(axis: Axis) -> list[tuple[Any, str]]:
-    """Round values of an axis with their texts, at most one for ``LABEL_CELLS`` cells."""
+    """Return round values of an axis with their labels, at most one per ``LABEL_CELLS`` cells."""
     most = max(1, axis.cells // LABEL_CELLS)
     low, high = axis.low, axis.high
     if low == high:
@@ -223,5 +223,5 @@ def _round_numbers(low: float, high: float, most: int) -> list[tuple[Any, str]]:
 
 
 def _exponent(value: float) -> int:
-    """Of the power of ten that is not above a positive number."""
+    """Return the exponent of the largest power of ten that is not above a positive number."""
     return int(f"{value:e}".partition("e")[2])

@@ -1,4 +1,4 @@
-"""``firnline drop``: whole partitions go, after a look at what they hold."""
+"""``firnline drop``: drop whole partitions after showing their contents."""
 
 from __future__ import annotations
 

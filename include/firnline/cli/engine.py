@@ -1,4 +1,4 @@
-"""What runs the kernels of a merge started by hand: this process, or a Spark application."""
+"""The engine of a command's kernels: this process, or a Spark application."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _MASTER = re.compile(r"local(\[.+\])?$|yarn$|(spark|sc|k8s)://.")
 _KNOCK_SECONDS = 10.0
 _MEMORY_SHARE = 0.6
-"""Of the machine's memory that kernels may plan with; the rest is the disk cache's and others'."""
+"""Share of the machine's memory for kernels; the rest is for the disk cache and others."""
 
 
 class EngineKind(StrEnum):
-    """Where kernels run."""
+    """The place where kernels run."""
 
     LOCAL = "local"
     SPARK = "spark"
@@ -39,10 +39,10 @@ class EngineKind(StrEnum):
 def engine_for(
     table: Table, kind: EngineKind, master: str | None, scratch: Path | None
 ) -> Iterator[Callable[[], Engine]]:
-    """Gives the factory for ``run_merge``, and ends the Spark application that it started.
+    """Yield an engine factory, and end the Spark application that it started.
 
     Raises:
-        UsageError: a master without Spark, or one that Spark does not know.
+        UsageError: a master without the Spark engine, or one that Spark does not know.
     """
     if kind is EngineKind.LOCAL and master is not None:
         raise UsageError(
@@ -70,7 +70,7 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
     if place.startswith(("sc://", "spark://")):
         check_reachable(place)
     remote = master if master is not None and master.startswith("sc://") else None
-    # Spark's own bar would be drawn into ours.
+    # Spark's own progress bar would overwrite firnline's.
     conf = {"spark.ui.showConsoleProgress": "false", **table.settings.spark.conf}
     with stack.enter_context(jvm_log()):
         session = open_session(
@@ -91,9 +91,9 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
 
 
 def check_reachable(master: str) -> None:
-    """Knock at a Spark master or Connect server: Spark itself gives up after one to ten minutes.
+    """Check that a Spark master or Connect server answers: Spark gives up after 1 to 10 minutes.
 
-    Raises EnvironmentFaultError when nobody answers at any of its addresses.
+    Raises EnvironmentFaultError if none of its addresses answers.
     """
     port = 15002 if master.startswith("sc://") else 7077
     why = "no address"
@@ -113,9 +113,9 @@ def check_reachable(master: str) -> None:
 
 @contextmanager
 def jvm_log() -> Iterator[AbstractContextManager[None]]:
-    """A file for what Spark logs: removed at the end, but named in an error if it says anything.
+    """Yield a redirection to a file for Spark's log, which an error names if it is not empty.
 
-    Gives a context manager: processes that are started within it write their stderr to the file.
+    Processes that are started within the yielded context manager write their stderr to the file.
     """
     with tempfile.NamedTemporaryFile(prefix="firnline-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
@@ -132,7 +132,7 @@ def jvm_log() -> Iterator[AbstractContextManager[None]]:
 
 @contextmanager
 def _errors_to(path: Path) -> Iterator[None]:
-    # By descriptor: a JVM knows nothing of sys.stderr.
+    # By descriptor: a JVM does not use sys.stderr.
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("ab") as log:
@@ -160,7 +160,7 @@ def _local(table: Table, scratch: Path | None) -> Engine:
 
 
 def parallel_kernels(table: Table, cores: int, memory: int) -> int:
-    """Kernels at a time: as many as keep the cores busy and fit 60 % of memory, at least one."""
+    """Return the number of parallel kernels that fit the cores and 60 % of memory, at least 1."""
     policy = table.settings.merge
     by_memory = int(memory * _MEMORY_SHARE) // policy.kernel_memory
     return max(1, min(cores // policy.kernel_threads, by_memory))

@@ -1,4 +1,4 @@
-"""``firnline erase``: the rows of a set of keys go, with a certificate."""
+"""``firnline erase``: erase the rows of a set of keys, with a certificate."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
 
 
 def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
-    """Keys as given: a value each, or with several columns a JSON list. Raises UsageError."""
+    """Parse keys: a value each, or a JSON list for several columns. Raises UsageError."""
     if len(columns) == 1:
         return tuple((text,) for text in keys or ())
     found = []
@@ -140,7 +140,7 @@ def _erase(
         raise RunFailedError(
             f"{error.report.parts_failed} parts of {name} may hold keys still, for the reasons "
             "above",
-            next_step="mend or drop the parts that are named and erase again",
+            next_step="repair or drop the named parts and erase again",
         ) from error
     output.show(report.to_json(), as_json, _render)
 

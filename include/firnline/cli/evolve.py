@@ -1,4 +1,4 @@
-"""``firnline evolve``: wider types, other names, columns that go; in one transaction."""
+"""``firnline evolve``: widen, rename or drop columns in one transaction."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:
-    """``a=b`` -> {a: b}. Raises UsageError."""
+    """Parse ``a=b`` to {a: b}. Raises UsageError."""
     found: dict[str, str] = {}
     for text in given:
         left, mark, right = text.partition("=")
         if not mark or not left or not right:
             raise UsageError(
-                f"{option} {text!r} is no pair", next_step=f"write it as {option} column=value"
+                f"{option} {text!r} is not a pair", next_step=f"write it as {option} column=value"
             )
         if left in found:
             raise UsageError(f"column {left!r} is named twice", next_step="name it once")

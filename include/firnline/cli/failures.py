@@ -1,4 +1,4 @@
-"""What a failure looks like: one sentence on stderr with the next step, and an exit code.
+"""Reports of failures: one sentence on stderr with the next step, and an exit code.
 
 0 done    1 failed    2 wrong usage    130 stopped by Ctrl-C    141 the reader of a pipe left
 143 stopped by SIGTERM
@@ -24,14 +24,14 @@ PIPE_CLOSED = 141
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How failures are told."""
+    """Options of failure reports."""
 
     as_json: bool = False
     debug: bool = False
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Manner:
-        """From the bare arguments: also a command line that does not parse has its manner."""
+        """Read the options from the bare arguments, since a command line may fail to parse."""
         options = list(arguments)
         if "--" in options:
             options = options[: options.index("--")]
@@ -39,13 +39,13 @@ class Manner:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends what runs as Ctrl-C does."""
+    """SIGTERM was received; ends the command as Ctrl-C does."""
 
 
 def end_by_sigterm() -> None:
-    """Let SIGTERM end what runs as Ctrl-C does, with a sentence, instead of in the middle of it.
+    """Let SIGTERM end the command as Ctrl-C does, with a sentence on the state of the table.
 
-    Only where Ctrl-C does so, too, and only in the main thread, as Python wants it.
+    Only if Ctrl-C does so too, and only in the main thread, as Python requires.
     """
 
     def end(*_: object) -> None:
@@ -55,21 +55,21 @@ def end_by_sigterm() -> None:
 
 
 class _Begun:
-    """What the command line under way has begun that may have changed a table."""
+    """The operation of the current command line that may have changed a table."""
 
     sentence: tuple[str, str] | None = None
 
 
 def nothing_begun() -> None:
-    """Another command line begins in this process."""
+    """Forget the operation: another command line begins in this process."""
     _Begun.sentence = None
 
 
 @contextmanager
 def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM from here on into an error that says what became of the table.
+    """Turn Ctrl-C and SIGTERM from here on into an error that states the effect on the table.
 
-    Within, by itself; behind it, while the outcome is printed, by ``stopped``.
+    Within the context it raises by itself; later, while the result is printed, by ``stopped``.
     """
     _Begun.sentence = message, next_step
     try:
@@ -79,7 +79,7 @@ def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
 
 
 def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
-    """Error for Ctrl-C or SIGTERM: nothing has changed unless something was begun that might."""
+    """Return the error for Ctrl-C or SIGTERM: nothing has changed unless an operation began."""
     message, step = _Begun.sentence or (
         "stopped; nothing was changed",
         "run the same command again",
@@ -89,14 +89,14 @@ def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
 
 
 def usage(message: str, command: str) -> FirnlineError:
-    """The error for a command line that does not parse."""
+    """Return the error for a command line that does not parse."""
     message = message.strip().rstrip(".").replace("Input should be", "must be")
     message = message.replace("Value error, ", "")
     return UsageError(message[:1].lower() + message[1:], next_step=f"see `{command} --help`")
 
 
 def tell(error: BaseException, manner: Manner) -> int:
-    """Print the failure to stderr; returns the exit code."""
+    """Print the failure to stderr and return the exit code."""
     stream = sys.stderr
     if manner.debug and not manner.as_json:
         stream.write("".join(traceback.format_exception(error)))
@@ -109,7 +109,7 @@ def tell(error: BaseException, manner: Manner) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """The error as one sentence (a list of mistakes keeps its lines)."""
+    """Return the error as one sentence (a list of mistakes keeps its lines)."""
     if not isinstance(error, FirnlineError):
         what = _one_line(str(error))
         shown = f"{type(error).__name__}: {what}" if what else type(error).__name__
@@ -123,7 +123,7 @@ def sentence(error: BaseException) -> str:
 
 
 def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
-    """The error for programs."""
+    """Return the error as plain data for ``--json``."""
     if isinstance(error, FirnlineError):
         message, step, code = error.message, error.next_step, error.exit_code
     else:
@@ -153,7 +153,7 @@ def _one_line(text: str) -> str:
 
 
 def printable(text: str, *, keep_lines: bool = False) -> str:
-    """Text without what a terminal would act on: keys and columns are other people's."""
+    """Escape characters that a terminal would act on: names of keys and columns are not trusted."""
     kept = "\n" if keep_lines else ""
     return "".join(
         c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text

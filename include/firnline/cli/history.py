@@ -1,4 +1,4 @@
-"""``firnline history``: who maintained a table, when, and what came of it."""
+"""``firnline history``: the maintenance transactions of a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def history(
 
 
 def describe(header: TxnHeader) -> dict[str, Any]:
-    """One transaction; ``t`` in unix milliseconds, sizes in bytes."""
+    """Return one transaction as plain data; ``t`` in unix milliseconds, sizes in bytes."""
     import msgspec
 
     counts = {name: getattr(header.counts, name) for name in header.counts.__struct_fields__}
@@ -76,7 +76,7 @@ def describe(header: TxnHeader) -> dict[str, Any]:
 
 
 def by_whom(run: RunIdentity) -> str:
-    """A DAG's run with its try and who approved it, or a person at a machine."""
+    """Return a DAG's run with its try and approver, or a person at a machine."""
     if run.dag_id:
         again = f" (try {run.try_number})" if run.try_number > 1 else ""
         approved = f", approved by {run.approved_by}" if run.approved_by else ""
@@ -86,7 +86,7 @@ def by_whom(run: RunIdentity) -> str:
 
 
 def link(run: RunIdentity) -> str | None:
-    """Airflow's page of the run, where ``AIRFLOW__API__BASE_URL`` says at which address it is."""
+    """Return the URL of the run in Airflow; None without ``AIRFLOW__API__BASE_URL``."""
     from urllib.parse import quote
 
     base = os.environ.get("AIRFLOW__API__BASE_URL", "").rstrip("/")
@@ -96,7 +96,7 @@ def link(run: RunIdentity) -> str | None:
 
 
 def _what(txn: dict[str, Any]) -> str:
-    """The operation and what it was for: its own words, or the partitions that changed."""
+    """Return the operation with its description, or with the partitions that changed."""
     if txn["why"]:
         return f"{txn['op']} {txn['why']}"
     names = [name or "-" for name in txn["partitions"]]

@@ -1,4 +1,4 @@
-"""``firnline import``: a folder of Parquet files becomes a table, or more of one."""
+"""``firnline import``: import a folder of Parquet files into a new or existing table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 SHOWN = 20
-"""Partitions that are printed; ``--json`` has all."""
+"""Maximum partitions that are printed; ``--json`` has all."""
 
 
 @command(
@@ -103,7 +103,7 @@ def _summary(data: dict[str, Any]) -> str:
         f"{number(count)} {what}"
         for count, what in (
             (len(data["empty"]), "without a row"),
-            (len(data["ignored"]), "that are no Parquet files"),
+            (len(data["ignored"]), "that are not Parquet files"),
             (data["known"], "that are parts already"),
         )
         if count

@@ -1,4 +1,4 @@
-"""``firnline merge``: small parts become large sorted ones."""
+"""``firnline merge``: merge small parts into large sorted ones."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def merge(  # noqa: PLR0913, PLR0917 - one per option
 def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
-    """Run it and print the report, of a run with failed groups too. Raises RunFailedError."""
+    """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
     from firnline.operations.merge.run import MergeFailedError, run_merge
 
     name = table.settings.name
@@ -101,11 +101,11 @@ def _merge(
         output.show(error.report.to_json(), as_json, _render)
         if as_json:
             raise
-        # The report has just said why, part by part.
+        # The printed report states the reason for each part.
         failed, groups = len(error.report.failures), error.report.groups
         raise RunFailedError(
             f"{failed} of {groups} groups of {name} could not be merged, for the reasons above",
-            next_step="mend or drop the parts that are named and run it again",
+            next_step="repair or drop the named parts and run it again",
         ) from error
     output.show(report.to_json(), as_json, _render)
 

@@ -1,4 +1,4 @@
-"""The options of a merge, and its plan on the screen: of `merge` and of `plan merge`."""
+"""Options of a merge and the output of its plan, for `merge` and `plan merge`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MaxBytesOption = Annotated[
 def merge_options(
     partitions: Sequence[str] | None, max_bytes: str | None, dry_run: bool = False
 ) -> MergeOptions:
-    """What the command line asks for. Raises UsageError."""
+    """Return the options of the command line. Raises UsageError."""
     from firnline.operations.merge.run import MergeOptions
     from firnline.units import parse_size
 
@@ -63,7 +63,7 @@ def _render(data: dict[str, Any]) -> None:
 
 
 def _by_partition(groups: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int]]:
-    """Partition -> parts, outputs, bytes; in the order of the plan."""
+    """Return parts, outputs and bytes by partition, in the order of the plan."""
     found: dict[str, tuple[int, int, int]] = {}
     for planned in groups:
         parts, count, size = found.get(planned["partition"], (0, 0, 0))
@@ -97,5 +97,5 @@ def _summary(data: dict[str, Any]) -> str:
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
             f"{number(data['requests'])} requests besides reading the log."
         )
-        said += ["merge.sql would make their rows anew."] * (data["sql"] is not None)
+        said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
     return " ".join(said) or f"Nothing to merge in {name}."

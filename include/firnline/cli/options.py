@@ -1,4 +1,4 @@
-"""Options that every command has, and how a command gets at its table."""
+"""Options shared by all commands, and functions that open a command's table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _table_names(incomplete: str) -> list[str]:
-    """For the shell's completion: it has nowhere to show an error."""
+    """Return table names for the shell's completion, which cannot show an error."""
     from firnline.settings.load import load_settings
 
     try:
@@ -37,7 +37,7 @@ class ShowsByDefault(TyperGroup):
     """A group of commands of which ``show`` may be left out: ``firnline schema TABLE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
-        """Put ``show`` before what is none of the group's commands."""
+        """Insert ``show`` before an argument that is not a command of the group."""
         if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
@@ -77,8 +77,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function the command ``name``: with ``--debug``, and with examples in its help.
 
-    ``--debug`` is looked for before the command line is parsed (``failures.Manner``), so that
-    mistakes in the command line obey it too; here it is only made known.
+    ``--debug`` is read before the command line is parsed (``failures.Manner``), so that it also
+    applies to mistakes in the command line; here it is only declared.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -108,7 +108,7 @@ _LAST = ("as_json", "debug", "settings")
 
 
 def settings_of(target: str, path: Path | None) -> TableSettings:
-    """Settings of a table's name or root. Raises UsageError, SettingsError."""
+    """Return the settings for a table's name or root. Raises UsageError, SettingsError."""
     from firnline.settings.load import find_table
 
     if "://" not in target and ("/" in target or target.startswith(".")):
@@ -120,7 +120,7 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
 
 
 def open_target(target: str, path: Path | None) -> Table:
-    """The table of a name or root, with credentials of the usual chain; sends no request."""
+    """Open the table of a name or root, with the usual AWS credentials; sends no request."""
     settings = settings_of(target, path)
     from firnline.store.access import StoreAccess
     from firnline.table import open_table
@@ -129,10 +129,10 @@ def open_target(target: str, path: Path | None) -> Table:
 
 
 def read_state(table: Table, at: str | None = None) -> Snapshot:
-    """The table's newest state or that of a time.
+    """Return the table's newest state or that as of ``at``.
 
     Raises:
-        UsageError: ``at`` is no time and no transaction, or there is no table at the root.
+        UsageError: ``at`` is neither a time nor a transaction, or the root holds no table.
         SnapshotExpiredError: parts of that time are deleted.
     """
     from firnline.state.moment import snapshot_at
@@ -141,9 +141,9 @@ def read_state(table: Table, at: str | None = None) -> Snapshot:
 
 
 def moment(table: Table, text: str, state: Snapshot) -> int:
-    """Unix milliseconds of a time, or of the transaction with a number; ``state`` is the newest.
+    """Return the unix milliseconds of a time or transaction number; ``state`` is the newest.
 
-    Raises UsageError; SnapshotExpiredError for a transaction whose record is gone.
+    Raises UsageError, and SnapshotExpiredError for a transaction whose record is deleted.
     """
     from firnline.state.moment import time_ms
 
@@ -151,14 +151,14 @@ def moment(table: Table, text: str, state: Snapshot) -> int:
 
 
 def require_table(table: Table) -> None:
-    """One LIST that finds a log file. Raises UsageError, or LogLostError when there was one."""
+    """Check for a log file with one LIST. Raises UsageError, or LogLostError if it is lost."""
     from firnline.state import health
 
     health.require_table(table)
 
 
 def identity(table: Table) -> RunIdentity:
-    """A person at a machine, for the history."""
+    """Return the identity of the user at this machine, for the history."""
     from firnline.log.txn_file import RunIdentity
 
     try:

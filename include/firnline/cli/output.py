@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, both from the same data.
+"""Output of commands: tables for people, JSON for programs, both from the same data.
 
 On a terminal tables fit its width; in a pipe nothing is cut or wrapped.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _PIPE_WIDTH = 4_000
-"""Columns of what is no terminal: wide enough for any row."""
+"""Width of output that is not a terminal: wide enough for any row."""
 _GAP = 2
 _PIECE = 16 * 1024
 _BARS = "▁▂▃▄▅▆▇█"
@@ -32,14 +32,14 @@ class Column:
     number: bool = False
     """Right-aligned, never wrapped."""
     wrap: bool = False
-    """The one that gives way when the terminal is narrow."""
+    """Wrapped if the terminal is narrow."""
     style: str = ""
     dispensable: int = 0
-    """Above 0: left out on a terminal that is too narrow, the largest first."""
+    """Above 0: left out if the terminal is too narrow, the largest value first."""
 
 
 def console() -> Console:
-    """Standard output as rich sees it."""
+    """Return rich's console for standard output."""
     from rich.console import Console
 
     class Pipe(Console):
@@ -56,22 +56,22 @@ def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]],
         write(json.dumps(data, indent=2) + "\n")
     else:
         render(data)
-    # Here, and not while the interpreter ends: a closed pipe is told by the exit code.
+    # Flushed here, not at the interpreter's exit: a closed pipe must set the exit code.
     sys.stdout.flush()
 
 
 def write(text: str) -> None:
-    """Text to standard output.
+    """Write text to standard output.
 
-    In pieces: with PYTHONUNBUFFERED, Python believes a large piece written that a closing pipe
-    has cut short.
+    In pieces: with PYTHONUNBUFFERED, Python takes a large piece for written even if a closing
+    pipe has cut it short.
     """
     for start in range(0, len(text), _PIECE):
         sys.stdout.write(text[start : start + _PIECE])
 
 
 def line(text: str = "", style: str = "") -> None:
-    """One line, or a paragraph that wraps at the terminal's edge."""
+    """Print one line, or a paragraph that wraps at the terminal's edge."""
     from rich.text import Text
 
     console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
@@ -80,7 +80,7 @@ def line(text: str = "", style: str = "") -> None:
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], footer: Sequence[str] | None = None
 ) -> None:
-    """A table with a rule under its head, and one above its footer."""
+    """Print a table with a rule under its header, and one above its footer."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -106,7 +106,7 @@ def table(
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Which columns to show: those that are needed, and of the others what fits ``width``."""
+    """Return the columns to show: the required ones, and as many others as fit ``width``."""
     from rich.cells import cell_len
 
     needed = [
@@ -126,7 +126,7 @@ def _width(needed: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one a line."""
+    """Print names and values, one pair per line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -145,22 +145,22 @@ def _print(grid: RenderableType) -> None:
         return
     with screen.capture() as capture:
         screen.print(grid)
-    # Cells are filled up with spaces, which nobody wants in a file.
+    # Cells are padded with spaces, which are of no use in a file.
     write("".join(f"{text.rstrip()}\n" for text in capture.get().splitlines()))
 
 
 def number(value: int | None) -> str:
-    """1234567 -> ``1,234,567``; ``?`` when nobody knows."""
+    """Format 1234567 as ``1,234,567``, and None as ``?``."""
     return "?" if value is None else f"{value:,}"
 
 
 def percent(part: int, whole: int) -> str:
-    """Share of a whole; ``-`` of nothing."""
+    """Format a share of a whole; ``-`` if the whole is 0."""
     return f"{100 * part // whole} %" if whole else "-"
 
 
 def when(time_ms: int) -> str:
-    """Unix milliseconds -> ``2013-01-05 07:00:00Z``; figures that no calendar has stay figures."""
+    """Format unix milliseconds as ``2013-01-05 07:00:00Z``, or as a number if out of range."""
     try:
         return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):
@@ -168,7 +168,7 @@ def when(time_ms: int) -> str:
 
 
 def spark(counts: Sequence[int]) -> str:
-    """Counts as one character each; the fullest is a full block, none is a dot."""
+    """Draw counts as one character each: a full block for the largest, a dot for 0."""
     most = max(counts, default=0)
     encoding = sys.stdout.encoding or "ascii"
     bars = _BARS if encoding.lower().startswith("utf") else ".:-=+*%#"
@@ -179,7 +179,7 @@ def spark(counts: Sequence[int]) -> str:
 
 
 def requests_text(requests: dict[str, int]) -> str:
-    """``3 GET, 2 PUT, 2 LIST; 1.2 MiB read, 700 B written``."""
+    """Format requests as ``3 GET, 2 PUT, 2 LIST; 1.2 MiB read, 700 B written``."""
     from firnline.units import about_size
 
     kinds = ("get", "put", "list", "head", "delete")

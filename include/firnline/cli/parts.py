@@ -1,4 +1,4 @@
-"""``firnline parts``: what a table is made of, partition by partition."""
+"""``firnline parts``: the live parts of a table, by partition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from firnline.state.snapshot import Snapshot
 
 SIZE_STEPS = tuple(4**step * 1024 for step in range(1, 11))
-"""Upper bounds, in bytes, of all but the last class of the histogram: 4 KiB, 16 KiB … 1 GiB."""
+"""Upper bounds in bytes of all classes of the histogram but the last: 4 KiB, 16 KiB … 1 GiB."""
 
 PartitionOption = Annotated[
     str | None,
@@ -67,9 +67,9 @@ def parts(
 
 
 def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> dict[str, Any]:
-    """Figures per partition and in total; sizes in bytes, rows None where a marker has none.
+    """Return figures by partition and in total; sizes in bytes, rows None if a marker lacks them.
 
-    Raises UsageError when no partition matches ``glob``.
+    Raises UsageError if no partition matches ``glob``.
     """
     from firnline.log.parts_view import figures
 
@@ -92,7 +92,7 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
 
 
 def choose(table: str, partitions: Iterable[str], glob: str | None) -> frozenset[str]:
-    """The partitions that ``glob`` matches; all without one. Raises UsageError for none."""
+    """Return the partitions that ``glob`` matches; all without one. Raises UsageError for none."""
     if glob is None:
         return frozenset(partitions)
     chosen = frozenset(name for name in partitions if fnmatchcase(name, glob))
@@ -125,7 +125,7 @@ def _figures(
 
 
 def histogram(sizes: Iterable[int]) -> list[int]:
-    """How many sizes fall below each of ``SIZE_STEPS`` (and above the one before), and beyond."""
+    """Count the sizes in each class bounded by ``SIZE_STEPS``, and those beyond the last."""
     counts = [0] * (len(SIZE_STEPS) + 1)
     for size in sizes:
         counts[bisect_right(SIZE_STEPS, size)] += 1
@@ -154,7 +154,7 @@ _TITLES = {
     "largest": 2,
     "small": 0,
 }
-"""Title -> how soon the column goes on a narrow terminal; 0: never."""
+"""Titles, and how soon their column is left out on a narrow terminal; 0: never."""
 
 
 def _cells(found: dict[str, Any]) -> list[str]:

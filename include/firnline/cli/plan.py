@@ -1,4 +1,4 @@
-"""``firnline plan merge``: what a merge would do, and why it leaves the other parts alone."""
+"""``firnline plan merge``: the plan of a merge, with reasons for parts left alone."""
 
 from __future__ import annotations
 

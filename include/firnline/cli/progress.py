@@ -1,4 +1,4 @@
-"""Show how far a run is: a bar on a terminal, a line now and then elsewhere, nothing with --json.
+"""Progress of a run: a bar on a terminal, occasional lines elsewhere, nothing with --json.
 
 On stderr, so that what a command prints can be piped; warnings of the run appear above the bar.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from firnline.operations.merge.run import Progress
 
 _EVERY_MS = 5_000
-"""Between two lines where there is no terminal."""
+"""Milliseconds between two lines without a terminal."""
 
 StateT = TypeVar("StateT")
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """How far a run is, in whatever it counts."""
+    """Progress of a run, in its own unit."""
 
     done: int
     total: int
@@ -37,7 +37,7 @@ class _Done:
 def merging(
     table: str, clock: Clock, *, silent: bool
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Give the callback of a merge, which shows its first and its last state in any case."""
+    """Return the callback of a merge, which always shows the first and the last state."""
 
     def of(state: Progress) -> _Done:
         parts = f"{state.parts_merged:,} of {state.parts_in:,} parts"
@@ -53,7 +53,7 @@ def merging(
 def reading(
     verb: str, table: str, clock: Clock, *, silent: bool
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Give the callback of a run that reads parts; ``verb`` is ``erasing from`` or the like."""
+    """Return the callback of a run that reads parts; ``verb`` is such as ``erasing from``."""
 
     def of(state: Progress) -> _Done:
         detail = f"{state.parts_merged:,} of {state.parts_in:,} parts read"
@@ -65,7 +65,7 @@ def reading(
 def deleting(
     verb: str, table: str, clock: Clock, *, silent: bool
 ) -> AbstractContextManager[Callable[[DeleteProgress], None]]:
-    """Give the callback of a run that deletes; ``verb`` is ``cleaning up`` or the like."""
+    """Return the callback of a run that deletes; ``verb`` is such as ``cleaning up``."""
 
     def of(state: DeleteProgress) -> _Done:
         failed = f", {state.failed:,} not" if state.failed else ""
@@ -77,7 +77,7 @@ def deleting(
 
 @contextmanager
 def counting(what: str, clock: Clock, *, silent: bool) -> Iterator[Callable[[int, int], None]]:
-    """Give a callback that takes how many of how many objects are done."""
+    """Yield a callback that takes the number of objects done and their total."""
 
     def of(state: tuple[int, int]) -> _Done:
         return _Done(*state, f"{state[0]:,} of {state[1]:,} objects")
@@ -95,7 +95,7 @@ def _shown(
     silent: bool,
     ends: Callable[[StateT], bool] | None = None,
 ) -> Iterator[Callable[[StateT], None]]:
-    """Give the callback for a run; ``ends`` tells its last state, which then gets a line, too."""
+    """Yield the callback for a run; ``ends`` detects its last state, which also gets a line."""
     if silent:
         with _warnings(lambda _: None):
             yield lambda _: None
@@ -132,7 +132,7 @@ def _bar(title: str) -> Iterator[Callable[[_Done], None]]:
 
 
 class _Lines(Generic[StateT]):
-    """A line every few seconds; what is over before the first is due needs none."""
+    """Prints a line every few seconds; none for a run that ends before the first is due."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ def _line(text: str) -> None:
 
 @contextmanager
 def _warnings(write: Callable[[str], None]) -> Iterator[None]:
-    """Send what the product warns of while it runs through ``write``."""
+    """Write firnline's warnings during a run with ``write``."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

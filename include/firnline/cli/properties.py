@@ -1,4 +1,4 @@
-"""``firnline properties``: what a table says of itself beside what the settings say."""
+"""``firnline properties``: the table's own properties compared with the settings."""
 
 from __future__ import annotations
 

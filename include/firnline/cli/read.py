@@ -1,4 +1,4 @@
-"""``firnline read``: the rows of a table, on the screen or in a file."""
+"""``firnline read``: print the rows of a table, or write them to a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firnline.read.scan import Scan
 
 SHOWN = 20
-"""Rows on the screen, unless asked otherwise."""
+"""Default number of rows on the screen."""
 
 commands = typer.Typer()
 
@@ -114,7 +114,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
 def _check_target(path: Path) -> None:
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise UsageError(
-            f"{path} is no name of a Parquet or CSV file",
+            f"{path} is not the name of a Parquet or CSV file",
             next_step="let it end in .parquet or .csv, or write - for CSV on standard output",
         )
     if path.exists():
@@ -124,7 +124,7 @@ def _check_target(path: Path) -> None:
 
 
 def _write(found: Scan, path: Path, limit: int | None) -> int:
-    """Under another name until it is whole; returns the number of rows."""
+    """Write the file under a temporary name, rename it, and return the number of rows."""
     from firnline.read.duckdb import write_file
 
     part = path.with_name(f".{path.stem}.part{path.suffix}")

@@ -1,4 +1,4 @@
-"""``firnline rebuild``: a lost log, from parts and transactions."""
+"""``firnline rebuild``: rebuild a lost log from parts and transactions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 SHOWN = 20
-"""Objects of one pile that are printed; ``--json`` has all."""
+"""Maximum objects of one list that are printed; ``--json`` has all."""
 
 
 @command(
@@ -68,7 +68,7 @@ def rebuild(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Write a table's log anew, from its parts and its transactions.
+    """Rebuild a table's log from its parts and its transactions.
 
     For a table whose _log/ was lost, wholly or in part; refuses otherwise. Stop the table's
     writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
@@ -84,7 +84,7 @@ def rebuild(
         force=force,
     )
     if not dry_run and not yes:
-        refuse_silence(f"to write the log of {opened.settings.name} anew", as_json)
+        refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
         _plan(opened, options, as_json)
         if not agreed("Write this log?"):
             output.line("Nothing was written.")

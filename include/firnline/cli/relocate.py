@@ -1,4 +1,4 @@
-"""``firnline relocate``: the log of a table that was copied or renamed, for its new place."""
+"""``firnline relocate``: rewrite the log of a copied or renamed table for its new place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands that drop partitions print."""
+"""Output of commands that drop partitions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from firnline.cli import output
 from firnline.cli.output import requests_text
 
 SHOWN = 20
-"""Partitions that are printed one by one; ``--json`` has all."""
+"""Maximum partitions that are printed; ``--json`` has all."""
 
 
 def sentence(data: dict[str, Any]) -> str:
-    """``3 parts with 1,200 rows (1.1 MiB)``."""
+    """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
     from firnline.units import about_size
 
     number, parts, unknown = output.number, data["parts"], data["parts_without_rows"]
@@ -24,7 +24,7 @@ def sentence(data: dict[str, Any]) -> str:
 
 
 def render_report(data: dict[str, Any]) -> None:
-    """What a drop or a TTL did."""
+    """Print the report of a drop or a TTL run."""
     from firnline.units import about_duration, about_size
 
     number = output.number

@@ -1,4 +1,4 @@
-"""What ``firnline schema`` prints for people."""
+"""Output of ``firnline schema`` for people."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from firnline.cli import output
 from firnline.cli.output import requests_text
 
 _SHOWN = 20
-"""Log files that are printed; ``--json`` has them all."""
+"""Maximum log files that are printed; ``--json`` has all."""
 
 
 def schema(data: dict[str, Any]) -> None:
-    """Columns, and the conflicts with what stands behind each type."""
+    """Print the columns, and for conflicts the log files and parts behind each type."""
     columns = [output.Column("column"), output.Column("type", wrap=True), output.Column("used for")]
     rows = [[c["column"], c["type"], ", ".join(c["used_for"])] for c in data["columns"]]
     for found in data["conflicts"]:
@@ -26,7 +26,7 @@ def schema(data: dict[str, Any]) -> None:
         output.line(
             f"Transaction {output.number(change['transaction'])}: {evolution(change, 'is')}; "
             f"{output.number(change['parts'])} of {output.number(change['of_parts'])} parts have "
-            "it otherwise, until a merge writes them anew."
+            "it otherwise, until a merge rewrites them."
         )
     if not data["conflicts"]:
         return
@@ -71,7 +71,7 @@ def _statements(conflicts: list[dict[str, Any]]) -> None:
 
 
 def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Log files that state anything but the type of most bytes of its column, each once."""
+    """Return each log file once that states another type than most bytes of its column have."""
     found: dict[str, dict[str, Any]] = {}
     for conflict in conflicts:
         most = max(conflict["types"], key=lambda said: said["bytes"])
@@ -85,7 +85,7 @@ def _minority(conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
-    """Log files with their writers, the first few."""
+    """Print the first log files with their writers."""
     count = len(files) if count is None else count
     if not files:
         return
@@ -111,14 +111,14 @@ def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
 
 
 def plan(data: dict[str, Any]) -> None:
-    """What a repair would do."""
+    """Print the plan of a repair."""
     from firnline.units import about_size
 
     number = output.number
     if not data["log_file_count"] and not data["parts_to_rewrite"]:
         seen = f" and {number(data['parts_checked'])} footers" if data["parts_checked"] else ""
         output.line(
-            f"Nothing to mend in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
+            f"Nothing to repair in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
             f"files{seen} say."
         )
         return
@@ -134,7 +134,7 @@ def plan(data: dict[str, Any]) -> None:
 
 
 def evolution(plan: dict[str, Any], verb: str) -> str:
-    """A change of columns in a few words."""
+    """Return a short description of a change of columns."""
     from firnline.log.schema_changes import Evolved
 
     what = Evolved(widen=plan["widen"], rename=plan["rename"], drop=tuple(plan["drop"]))
@@ -163,14 +163,14 @@ def _unreadable(parts: Iterable[tuple[str, str]]) -> None:
 
 
 def failures(data: dict[str, Any]) -> None:
-    """Why nothing was changed."""
+    """Print the reasons why nothing was changed."""
     columns = [output.Column("partition"), output.Column("not rewritten because", wrap=True)]
     output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
     output.line()
 
 
 def report(data: dict[str, Any]) -> None:
-    """What a repair did."""
+    """Print the report of a repair."""
     from firnline.units import about_duration, about_size
 
     number, counts = output.number, defaultdict(int, data["counts"])
@@ -198,4 +198,4 @@ def report(data: dict[str, Any]) -> None:
     )
     if data["conflict"] is not None:
         output.line()
-        output.line(f"There is more to mend: {data['conflict']}.")
+        output.line(f"There is more to repair: {data['conflict']}.")

@@ -25,7 +25,7 @@ def mend(
     from firnline.operations.schema_fix.run import SchemaFixFailedError, run_schema_fix
 
     name = table.settings.name
-    stopped = f"stopped; {name} is mended as a whole or as it was"
+    stopped = f"stopped; {name} is repaired as a whole or as it was"
     try:
         with (
             when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
@@ -38,6 +38,6 @@ def mend(
             raise
         raise RunFailedError(
             f"nothing was changed in {name}, for the reasons above",
-            next_step="mend what is named, or ask for another type or for --rename",
+            next_step="repair what is named, or ask for another type or for --rename",
         ) from error
     output.show(report.to_json(), as_json, schema_output.report)

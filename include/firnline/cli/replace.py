@@ -1,4 +1,4 @@
-"""``firnline replace``: the rows of an interval go, and new ones take their place."""
+"""``firnline replace``: replace the rows of an interval by new ones."""
 
 from __future__ import annotations
 
@@ -138,13 +138,13 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
 
 
 def parse_equal(pairs: Sequence[str]) -> dict[str, str | int | float | bool]:
-    """``client=1234`` -> column and text. Raises UsageError."""
+    """Parse ``client=1234`` to column and text. Raises UsageError."""
     found: dict[str, str | int | float | bool] = {}
     for pair in pairs:
         column, separator, value = pair.partition("=")
         if not separator or not column:
             raise UsageError(
-                f"--where-equal {pair!r} is no COLUMN=VALUE",
+                f"--where-equal {pair!r} is not COLUMN=VALUE",
                 next_step="write it as --where-equal client=1234",
             )
         if column in found:
@@ -157,7 +157,7 @@ def parse_equal(pairs: Sequence[str]) -> dict[str, str | int | float | bool]:
 
 
 def _is_there(table: Table) -> bool:
-    """A table that is not has no row to ask about."""
+    """Return True if the table exists; otherwise no rows would go and nobody is asked."""
     return next(iter(table.store.list(table.paths.log_dir)), None) is not None
 
 
@@ -184,7 +184,7 @@ def _replace(
             raise
         raise RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",
-            next_step="mend or drop the parts that are named, or leave them to merges with --lazy",
+            next_step="repair or drop the named parts, or leave them to merges with --lazy",
         ) from error
     output.show(report.to_json(), as_json, _render)
 

@@ -1,4 +1,4 @@
-"""``firnline restore``: undo what transactions did to some partitions."""
+"""``firnline restore``: undo transactions in some partitions."""
 
 from __future__ import annotations
 

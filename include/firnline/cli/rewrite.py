@@ -1,4 +1,4 @@
-"""``firnline rewrite``: rows stay by a condition, or a query makes them anew, by partition."""
+"""``firnline rewrite``: rewrite partitions by a filter or a query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 SHOWN = 20
-"""Partitions that are printed one by one; ``--json`` has up to 1,000."""
+"""Maximum partitions that are printed; ``--json`` has up to 1,000."""
 
 
 @command(
@@ -125,7 +125,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
 
 
 def _moment(text: str | None) -> int | None:
-    """Unix milliseconds; without a zone it is UTC, as partitions by time are. Raises UsageError."""
+    """Parse a time to unix milliseconds, in UTC without a zone. Raises UsageError."""
     if text is None:
         return None
     try:
@@ -140,7 +140,7 @@ def _moment(text: str | None) -> int | None:
 def _rewrite(
     table: Table, engine: Callable[[], Engine], options: RewriteOptions, as_json: bool
 ) -> None:
-    """Run it and print the report, of a run with failed partitions too."""
+    """Run the rewrite and print the report, even with failed partitions."""
     from firnline.operations.rewrite.run import RewriteFailedError, RewriteRefusedError, run_rewrite
 
     name = table.settings.name
@@ -162,7 +162,7 @@ def _rewrite(
 def _again(
     name: str, report: RewriteReport, *, refused: bool
 ) -> RunFailedError | TooMuchRemovedError:
-    """The same error in a sentence: the report has just said why, partition by partition."""
+    """Return a short form of the error: the printed report has the reasons by partition."""
     failed = len({failure.partition for failure in report.failures})
     what = f"{failed} of {report.partition_count} partitions of {name} are as they were"
     if refused:
@@ -172,7 +172,7 @@ def _again(
         )
     return RunFailedError(
         f"{what}, for the reasons above",
-        next_step="mend what is named and run it again for those partitions",
+        next_step="repair what is named and run it again for those partitions",
     )
 
 

@@ -1,4 +1,4 @@
-"""What commands that rewrite parts print: what they would read, and what could not be read."""
+"""Output of commands that rewrite parts: the parts to read, and those that failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from firnline.cli import output
 
 
 def show_failures(data: dict[str, Any], as_json: bool) -> None:
-    """Which partitions could not be read, and why."""
+    """Print the partitions that could not be read, with reasons."""
     output.show(data, as_json, _render_failures)
 
 
@@ -20,12 +20,12 @@ def _render_failures(data: dict[str, Any]) -> None:
 
 
 def parts(count: int) -> str:
-    """``1 part``, ``2 parts``."""
+    """Return a count of parts: ``1 part``, ``2 parts``."""
     return f"{output.number(count)} part{'' if count == 1 else 's'}"
 
 
 def groups_table(data: dict[str, Any]) -> None:
-    """Parts to read by partition, and what is left alone."""
+    """Print the parts to read by partition, and the parts left alone."""
     from firnline.units import about_size
 
     number = output.number

@@ -1,4 +1,4 @@
-"""``firnline schema``: a table's columns, who states what of them, and the end of a conflict."""
+"""``firnline schema``: show a table's columns, and repair a schema conflict."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def show(
 
 
 def _changes(state: Snapshot) -> list[dict[str, Any]]:
-    """Lazy changes of the columns, and how many parts merges have still to write anew."""
+    """Return lazy changes of the columns, and the number of parts that merges have to rewrite."""
     waiting = Counter(c.id for marker in state.live.values() for c in state.pending_changes(marker))
     return [
         {
@@ -98,7 +98,7 @@ def _changes(state: Snapshot) -> list[dict[str, Any]]:
 
 
 def uses(settings: TableSettings, column: str) -> list[str]:
-    """What the settings use a column for (names ignore letter case, as DuckDB's do)."""
+    """Return the settings that use a column (names ignore letter case, as in DuckDB)."""
     roles = {
         "partition": [field.column for field in settings.partition_by],
         "sort": [field.column for field in settings.sort_by],

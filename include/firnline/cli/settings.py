@@ -1,4 +1,4 @@
-"""``firnline settings`` and ``firnline pools``: what the settings file says; no store is asked."""
+"""``firnline settings`` and ``firnline pools``: the settings file; sends no request to a store."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def show(
 
 
 def _flat(data: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    """``{"merge": {"order": "oldest"}}`` -> ``[("merge.order", "oldest")]``."""
+    """Flatten ``{"merge": {"order": "oldest"}}`` to ``[("merge.order", "oldest")]``."""
     rows: list[tuple[str, Any]] = []
     for key, value in data.items():
         nested = isinstance(value, dict) and value and key != "conf"
@@ -99,7 +99,7 @@ def _flat(data: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
 
 
 def _said(model: BaseModel, above: str = "") -> set[str]:
-    """Paths of the settings that the file gives."""
+    """Return the dotted names of the settings that the file gives."""
     from pydantic import BaseModel
 
     found: set[str] = set()

@@ -51,7 +51,7 @@ def snapshot(
 
 
 def describe(table: Table, state: Snapshot) -> dict[str, Any]:
-    """The state as JSON holds it; times in unix milliseconds, sizes in bytes."""
+    """Return the state as plain data; times in unix milliseconds, sizes in bytes."""
     from firnline.log.parts_view import dead, totals
 
     found = totals(state.live)

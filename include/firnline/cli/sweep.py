@@ -1,4 +1,4 @@
-"""``firnline sweep``: lists the objects that no log file names; with --delete deletes them."""
+"""``firnline sweep``: list objects that no log file names; delete them with --delete."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def sweep(
 
 
 def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
-    """Run it and print the report, of a run with failures too. Raises RunFailedError."""
+    """Run the sweep and print the report, even after failures. Raises RunFailedError."""
     from firnline.operations.sweep.run import SweepFailedError, run_sweep
 
     name = table.settings.name
@@ -179,5 +179,5 @@ def _render(data: dict[str, Any]) -> None:
             ]
         )
     if data["gone"]:
-        output.line(f"{counted(data['gone'], 'key')} given that is no orphan (any more).")
+        output.line(f"{counted(data['gone'], 'key')} given that is not an orphan (any more).")
     _render_young(data, "orphan_grace")

@@ -1,4 +1,4 @@
-"""``firnline timeline``: what of a table is visible where, as a picture."""
+"""``firnline timeline``: draw the visible parts of a table by time and sequence."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ commands = typer.Typer()
 
 _PIPE_WIDTH, _MOST_WIDTH, _LEAST_WIDTH = 100, 160, 48
 _BESIDE = 4
-"""Columns of a line that are neither label nor cells."""
+"""Characters of a line besides the label and the cells."""
 _TOLD = 12
-"""Records that are listed below the picture."""
+"""Maximum records that are listed below the picture."""
 
 
 @command(
@@ -107,13 +107,13 @@ def _plan(
 
 
 def _label_width(snapshot: Snapshot) -> int:
-    """At most what stands before the picture: a sequence, or two, and how many parts it has."""
+    """Return the maximum width of a label: one or two sequences and the number of parts."""
     number = len(str(snapshot.seq))
     return max(len("visible rows"), 2 * number + 1 + len(f"  {len(snapshot.live):,} parts"))
 
 
 def _ops(table: Table, snapshot: Snapshot) -> dict[int, str]:
-    """Sequence -> operation, for the records; the history is asked where the log has forgotten."""
+    """Return operations by sequence, for the records; from the history if not in the log."""
     from firnline.state.history import history
 
     known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
@@ -169,7 +169,7 @@ def _tell_records(records: Sequence[Record]) -> None:
 
 
 def _where(text: str) -> str:
-    """A predicate in one line of SQL's words, cut where it is long."""
+    """Format a predicate as one line of SQL, shortened if it is long."""
     import msgspec
 
     shown = _words(msgspec.json.decode(text)).replace(".000000", "")

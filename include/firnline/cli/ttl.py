@@ -1,4 +1,4 @@
-"""``firnline ttl``: what is wholly past goes."""
+"""``firnline ttl``: drop partitions and parts that are past their time to live."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _render_report(data: dict[str, Any]) -> None:
 
 
 def _render_kept(data: dict[str, Any]) -> None:
-    """Reasons with their counts, and the partitions that nobody can date."""
+    """Print the reasons with their counts, and the partitions that cannot be dated."""
     if data["undecided"]:
         columns = [
             output.Column("stays, not dated"),

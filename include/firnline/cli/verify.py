@@ -1,4 +1,4 @@
-"""``firnline verify``: whether a table is what its log says."""
+"""``firnline verify``: check a table against its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 SHOWN = 20
-"""Findings of one kind that are printed; ``--json`` has up to a hundred."""
+"""Maximum findings of one kind that are printed; ``--json`` has up to 100."""
 
 
 @command(
@@ -65,7 +65,7 @@ def verify(
     except FindingsError as error:
         if as_json:
             raise
-        # The table above has just said everything.
+        # The table above has all details.
         raise FindingsError(
             f"{opened.settings.name} is not in order", next_step="see the findings above"
         ) from error

@@ -30,7 +30,7 @@ def accepted(param: Param, value: object) -> bool:
 
 @pytest.mark.parametrize("value", ["day=a", [1], {"day": "a"}])
 def test_what_is_no_list_of_globs_is_refused(value: object) -> None:
-    with pytest.raises(UsageError, match="partitions is no list of globs"):
+    with pytest.raises(UsageError, match="partitions is not a list of globs"):
         partition_globs(value)
 
 
