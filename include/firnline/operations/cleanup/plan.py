@@ -156,7 +156,7 @@ def plan_cleanup(
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
     # A committer that published late, or dated it years ahead, wrote the transaction before both.
     staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
-    # The transaction that this run commits counts too: else the next run would delete one more.
+    # The one that this run commits counts too: else the next run would delete one more.
     newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
