@@ -105,7 +105,7 @@ class KeyColumn:
                 self.ordered[first] > key(canonical(self.sql_type, high))
             )
         except (ValueError, TypeError):
-            return False  # bounds of another type, as a writer other than firnline may leave them
+            return False  # bounds of another type, as other writers may leave them
 
 
 def plan_delete(
