@@ -91,7 +91,7 @@ class Axis:
         return int(self._from_low(number) * self.cells // width)
 
     def cells_of(self, low: Number, high: Number | None) -> tuple[int, int] | None:
-        """Return first and last cell for these bounds of a part (None: unbounded); None: outside."""
+        """Return first and last cell between a part's bounds (None: unbounded); None: outside."""
         return self._clipped(self.cell(low), self.cells - 1 if high is None else self.cell(high))
 
     def cells_between(self, found: Extent) -> tuple[int, int] | None:
