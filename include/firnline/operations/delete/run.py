@@ -87,7 +87,7 @@ class DeleteFailedError(RunFailedError):
             f"nothing was deleted from table {report.table}: {len(report.failures)} groups of "
             f"parts could not be rewritten; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names, or hide the rows from "
+            next_step="repair or drop the parts that the report names, or hide the rows from "
             "readers at once with mode lazy",
         )
         self.report = report

@@ -160,7 +160,7 @@ class _Run:
             raise RunFailedError(
                 f"{len(self.failures)} parts of table {table.settings.name} could not be "
                 f"rewritten, the first in partition {first.partition or '(none)'}: {first.message}",
-                next_step="mend or drop them and run it again; no log file was folded",
+                next_step="repair or drop them and run it again; no log file was folded",
             )
         return _base(table)
 

@@ -113,7 +113,7 @@ def _others(
             "unread part",
             holders["unread part"],
             "could not be read by the erase; readers of firnline hide its rows",
-            "mend or drop it, and erase again",
+            "repair or drop it, and erase again",
         ),
         *remaining(
             "late part",

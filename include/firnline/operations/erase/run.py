@@ -96,7 +96,7 @@ class EraseFailedError(RunFailedError):
             f"{report.parts_failed} parts of table {report.table} may hold keys still, "
             f"{report.parts_rewritten} are erased; the first failure, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names and erase again",
+            next_step="repair or drop the parts that the report names and erase again",
         )
         self.report = report
 

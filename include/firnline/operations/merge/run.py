@@ -134,7 +134,7 @@ class MergeFailedError(RunFailedError):
             f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
             f"be merged, {report.groups_done} were; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names and run it again",
+            next_step="repair or drop the parts that the report names and run it again",
             causes=(failure.error for failure in report.failures),
         )
         self.report = report

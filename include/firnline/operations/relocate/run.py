@@ -183,7 +183,7 @@ def _read(
         if data is None:
             raise SnapshotUnstableError(
                 f"{key} was deleted while the table was read",
-                next_step="stop whoever maintains it, and run it again",
+                next_step="stop the runs that maintain it, and run it again",
             )
         seen.take(key, named(key, data), parts=parts)
 
@@ -240,7 +240,7 @@ def _rewrite(
     except ObjectNotFoundError as error:
         raise SnapshotUnstableError(
             f"{key} was deleted while the table was relocated",
-            next_step="stop whoever maintains the table, and run it again",
+            next_step="stop the runs that maintain the table, and run it again",
         ) from error
     if named is not None and not is_of(named(key, data), old, table.paths):
         return

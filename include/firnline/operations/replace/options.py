@@ -91,7 +91,7 @@ class ReplaceFailedError(RunFailedError):
             f"nothing was replaced in table {report.table}: {len(report.failures)} groups of "
             f"parts could not be rewritten; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names, or leave the rewriting to "
+            next_step="repair or drop the parts that the report names, or leave the rewriting to "
             "merges with mode lazy",
         )
         self.report = report

@@ -36,7 +36,7 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Also rewrite where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
     first_try: int = 0
     """Number of the first try of this execution of the run: partitions that it has committed since
-    are done, so that a retry does not apply a query twice. 0: every partition anew."""
+    are done, so that a retry does not apply a query twice. 0: every partition again."""
     dry_run: bool = False
 
 
