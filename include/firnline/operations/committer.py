@@ -1,4 +1,4 @@
-"""Commits groups as they complete: those of the last seconds in one transaction."""
+"""Commits completed groups: those of the last seconds in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Done = tuple[PlannedGroup, KernelResult]
 class Committer:
     """Holds back completed groups for ``commit_every`` and commits them together.
 
-    Used as a context manager: what ends it decides what becomes of the outputs that wait.
+    Used as a context manager: the exception that ends it, or none, decides whether the outputs
+    that wait are committed or deleted.
     """
 
     table: Table
@@ -71,7 +72,7 @@ class Committer:
             self.commit_all()
 
     def commit_all(self) -> None:
-        """Commit what waits. Raises what ``transaction.commit`` raises, but for conflicts."""
+        """Commit what waits. Raises what ``transaction.commit`` raises, except conflicts."""
         batch, self._waiting = self._waiting, []
         if not batch:
             return
@@ -96,7 +97,7 @@ class Committer:
             raise
         self.new.committed(outputs_of(batch))
         self.on_commit(committed.header.seq, committed.header.counts, len(batch))
-        # Not published by us: whoever takes the next base does it first.
+        # Not published by this run: the run that takes the next base publishes it first.
         self._base = committed.base or take_base(self.table, began_ms=base.began_ms)
 
     def _conflict(self, done: Done) -> None:
@@ -106,5 +107,5 @@ class Committer:
 
 
 def outputs_of(batch: Iterable[Done]) -> list[str]:
-    """Keys of what the groups have made."""
+    """Return the keys of the objects that the groups have written."""
     return [part.key for _, result in batch for part in result.parts]

@@ -1,4 +1,4 @@
-"""Deletes objects in batches, at a bounded rate, and believes nothing without an answer."""
+"""Deletes objects in batches, at a bounded rate, and counts only what the store confirms."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from firnline.table import Table
 BATCH = 1_000
 """Keys of one request, as S3 bounds it."""
 _AT_ONCE = 8
-"""Batches handed to the store at once, at most, and only as many as the rate has for a second."""
+"""Batches sent to the store at once, at most, and only as many as the rate allows per second."""
 _SHOWN = 100
 
 
 class DeleteProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is, for whoever shows it."""
+    """Progress of a run, for display."""
 
     objects: int
-    """That the run is to delete."""
+    """Objects that the run is to delete."""
     deleted: int
     failed: int
 
@@ -35,18 +35,18 @@ class NotDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Deleter:
-    """Deletes for one run."""
+    """Deletes objects for one run."""
 
     table: Table
     objects: int
-    """That the run is to delete, for the progress."""
+    """Objects that the run is to delete, for the progress."""
     on_progress: Callable[[DeleteProgress], None] | None = None
     confirmed: set[str] = field(default_factory=set)
     failures: list[NotDeleted] = field(default_factory=list)
-    """The first of them; ``failed`` counts all."""
+    """The first failures; ``failed`` counts all."""
     failed: int = 0
     gave_up: bool = False
-    """A whole batch was refused: the rest was not sent."""
+    """Set when a whole batch was refused: the rest was not sent."""
     _began_ms: int | None = None
     _sent: int = 0
 
@@ -70,7 +70,7 @@ class Deleter:
         return (keys[start : start + size] for start in range(0, len(keys), size))
 
     def answered(self, key: str, error: StoreError | None) -> None:
-        """Take in the answer to a request that the caller sent itself."""
+        """Count the answer to a request that the caller sent itself."""
         if error is None:
             self.confirmed.add(key)
         else:
@@ -106,7 +106,7 @@ class Deleter:
             self.on_progress(DeleteProgress(objects=self.objects, deleted=done, failed=self.failed))
 
     def _wait(self) -> None:
-        """Before a batch: as long as the rate asks for what was sent so far."""
+        """Wait before a batch as long as the rate asks for after what was sent so far."""
         now = self.table.clock.elapsed_ms()
         if self._began_ms is None:
             self._began_ms = now

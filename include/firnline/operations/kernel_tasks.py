@@ -1,4 +1,4 @@
-"""From planned groups to kernel tasks, and from kernel results to a change of the table."""
+"""Turns planned groups into kernel tasks, and kernel results into a change of the table."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from firnline.table import Table
 _LOG = logging.getLogger(__name__)
 
 MERGE_SOURCE = "source_files"
-"""What ``merge.sql`` calls the rows of a group."""
+"""Name of the rows of a group in ``merge.sql``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operation does with the rows of a group, beyond putting its parts together."""
+    """The work of an operation on the rows of a group, beyond putting its parts together."""
 
     op: str = "merge"
     """The operation; also the ``writer`` in the metadata of the new parts."""
@@ -53,7 +53,7 @@ class Work:
 
 
 def merge_work(settings: TableSettings) -> Work:
-    """What a merge does: ``merge.sql``, when the table has one."""
+    """Return the work of a merge: ``merge.sql``, when the table has one."""
     if settings.merge.sql is None:
         return Work()
     limit = settings.rewrite.time_limit
@@ -63,7 +63,7 @@ def merge_work(settings: TableSettings) -> Work:
 def kernel_task(
     table: Table, snapshot: Snapshot, number: int, group: PlannedGroup, work: Work | None = None
 ) -> KernelTask:
-    """One group as a kernel takes it.
+    """Return the kernel task of one group.
 
     Args:
         table: the table.
@@ -115,7 +115,7 @@ def kernel_task(
 
 
 def bloom_filters(policy: MergeSettings) -> BloomFilters | None:
-    """Those of the parts that a kernel writes."""
+    """Return the Bloom filters of the parts that a kernel writes."""
     wanted = policy.bloom_filters
     if wanted is None:
         return None
@@ -145,13 +145,13 @@ def _input(
 
 
 def sources_of(snapshot: Snapshot, marker: Marker) -> tuple[Source, ...]:
-    """The columns of a part that the table has under other names, or not at all."""
+    """Return a part's columns that the table has under other names, or not at all."""
     made = snapshot.columns_of(marker).made_of
     return tuple(Source(column=column, names=names) for _, (column, names) in sorted(made.items()))
 
 
 def hidden_condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str | None:
-    """DuckDB condition that is true for the rows which any of the deletes hides."""
+    """Return the DuckDB condition that is true for the rows which any of the deletes hides."""
     if not deletes:
         return None
     return " OR ".join(f"({to_sql(parse_json(d.where), schema)})" for d in deletes)
@@ -169,7 +169,7 @@ def change_of(
     op: str = "merge",
     deletes: Sequence[Delete] = (),
 ) -> Change:
-    """One transaction for several completed groups.
+    """Return one transaction for several completed groups.
 
     Inputs that a kernel left as they are (``untouched``) are not replaced.
 
@@ -212,13 +212,13 @@ def change_of(
 
 
 def unread(group: PlannedGroup) -> KernelResult:
-    """What becomes of parts of which deletes hide every row: nothing, and nobody reads them."""
+    """Return the result for parts whose rows are all hidden by deletes: no output, nothing read."""
     rows = sum(m.n or 0 for m in group.parts)
     return KernelResult(group=-1, rows_in=rows, rows_deleted=rows)
 
 
 def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
-    """The parts of a group that its output replaces."""
+    """Return the parts of a group that its output replaces."""
     left = frozenset(result.untouched)
     return [m for m in group.parts if m.p not in left]
 
@@ -240,7 +240,7 @@ def _counts(
 
 
 def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
-    """The clustered run of the outputs: that of all inputs, or a new one, or none.
+    """Return the clustered run of the outputs: that of all inputs, or a new one, or None.
 
     Fewer rows of a run are still apart from the rest of it.
     """

@@ -1,7 +1,7 @@
-"""What an operation is, as plain data: its names, its lock, what it destroys, how it is loaded.
+"""The description of an operation as plain data: names, lock, what it destroys, how it is loaded.
 
 ``operations.registry`` has one of each. DAGs, Spark jobs and pools take from it what they need to
-know; what an operation plans, does and says stays in its own package.
+know; its planning, work and reports stay in its own package.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ OptionsT = TypeVar("OptionsT")
 """An operation's options: a msgspec.Struct."""
 
 Lock = Literal["merge", "cleanup"]
-"""Which Airflow pool of the table its runs hold: of what replaces parts, or of what deletes objects
-(``operations.pools``)."""
+"""The Airflow pool of the table that its runs hold: of operations that replace parts, or of those
+that delete objects (``operations.pools``)."""
 
 Progress = Callable[[Any], None]
-"""Takes how far a run is, in whatever the operation counts."""
+"""Callback for the progress of a run, in whatever units the operation counts."""
 
 
 class Figures(Protocol):
-    """What every plan and every report can do."""
+    """The interface of every plan and report."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -63,7 +63,7 @@ def without_engine(
 def without_progress(
     run: Callable[[Table, OptionsT, RunIdentity], Figures],
 ) -> Run[OptionsT]:
-    """Adapt an operation that is one transaction, with nothing to tell between plan and commit."""
+    """Adapt an operation that is one transaction, with no progress between plan and commit."""
 
     def call(
         table: Table,
@@ -79,14 +79,14 @@ def without_progress(
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Generic[OptionsT]):
-    """The code of an operation, imported: that costs time, and is done when it is needed."""
+    """The code of an operation, imported on demand because the import takes time."""
 
     options: type[OptionsT]
     """With a field ``dry_run`` where there is a plan."""
     preview: Callable[[Table, OptionsT], Figures] | None
-    """Plans, and does nothing; None for what only looks."""
+    """Plans, and does nothing; None for an operation that only reads."""
     run: Run[OptionsT]
-    """An error with a ``report`` has that reported before it is told."""
+    """Runs the operation. An error with a ``report`` has the report logged before the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,21 +94,21 @@ class Operation(Generic[OptionsT]):
     """One operation."""
 
     name: str
-    """Its package in ``firnline.operations``, and its job in ``spark_jobs/``."""
+    """Name of its package in ``firnline.operations``, and of its job in ``spark_jobs/``."""
     command: str
-    """What follows ``firnline`` on the command line."""
+    """Subcommand of ``firnline``."""
     dag: DagName
-    """The ids of its DAGs before ``__``."""
+    """Prefix of the ids of its DAGs, before ``__``."""
     noun: str
-    """For sentences: ``a merge``."""
+    """Noun for sentences: ``a merge``."""
     title: str
-    """What it does to one table, as a sentence without its full stop."""
+    """Its effect on one table, as a sentence without its full stop."""
     lock: Lock
     load: Callable[[], Loaded[OptionsT]]
     job: bool = False
     """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""
     destroys: bool = False
-    """What it does cannot be taken back, so a person's run starts as a dry run."""
+    """Its effect cannot be taken back, so a person's run starts as a dry run."""
     once: bool = False
     """A run that has completed is done again only when it is told so: of work that does what the
     run's params say. What follows from the table as it is may run at any time."""
@@ -121,4 +121,4 @@ class Operation(Generic[OptionsT]):
     """Its plan first makes the table say what the settings say, where that is harmless, and refuses
     to go on where it is not. Not of work that looks, deletes garbage or repairs."""
     changes_table: bool = True
-    """What it does stands in the table's history, and is news for the table's asset."""
+    """Its effect is part of the table's history, and is an event of the table's asset."""

@@ -1,6 +1,6 @@
 """The Airflow pools that tables need: one slot each, so that work on a table queues.
 
-Plain data, for whoever has no Airflow at hand. Pools keep runs from doing work twice; what keeps
+Plain data, usable without Airflow. Pools keep runs from doing work twice; what keeps
 them from harming each other is the commit (``firnline.commit.transaction``).
 """
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 SLOTS = 1
 MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
-"""The command that creates what is missing and narrows what was widened."""
+"""Command that creates missing pools and sets pools to one slot."""
 
 _DESCRIPTIONS: Mapping[Lock, str] = {
     "merge": "whatever replaces parts of table {table}: one at a time",
     "cleanup": "whatever deletes objects of table {table}: one at a time",
 }
 _LOCKS: Mapping[str, Lock] = {each.dag: each.lock for each in OPERATIONS}
-"""DAG id before ``__`` -> which pool of the table its runs hold."""
+"""DAG id before ``__`` -> the table's pool that its runs hold."""
 
 
 def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Pools by name, as ``airflow pools import`` reads them."""
+    """Return pools by name, as ``airflow pools import`` reads them."""
     return {
         f"{table}.{kind}": {
             "slots": SLOTS,
             "description": text.format(table=table),
-            # A task that waits outside its worker must not give the lock away.
+            # A deferred task has to keep its slot.
             "include_deferred": True,
         }
         for table in settings.tables
@@ -43,14 +43,14 @@ def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def pool_of_dag(dag_id: str) -> str | None:
-    """The pool that runs of a DAG of ours hold; None for any other DAG."""
+    """Return the pool that runs of a DAG of ours hold; None for any other DAG."""
     operation, separator, table = dag_id.partition("__")
     kind = _LOCKS.get(operation) if separator and table else None
     return None if kind is None else f"{table}.{kind}"
 
 
 def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
-    """One sentence for each pool that is missing or has not exactly one slot.
+    """Return one sentence for each pool that is missing or has not exactly one slot.
 
     Args:
         wanted: names of pools.

@@ -32,7 +32,7 @@ class RunMetrics:
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a run: its plan and what was done."""
 
     def to_json(self) -> dict[str, object]:
         """Plain data for XCom and ``--json``."""
@@ -41,15 +41,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionReport(Report, frozen=True, kw_only=True):
-    """Of a run that is one transaction, or none."""
+    """Report of a run that is one transaction, or none."""
 
     table: str
     dry_run: bool
     plan: dict[str, object]
-    """The last one, as its ``to_json``."""
+    """The last plan, as its ``to_json``."""
     transaction: int | None
-    """None when nothing was committed."""
+    """Sequence number of the transaction; None when nothing was committed."""
     replans: int
-    """How often a rival changed what the plan was made on."""
+    """Times that the run planned again because another run changed the base of the plan."""
     requests: dict[str, int]
     seconds: float

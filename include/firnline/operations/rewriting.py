@@ -48,21 +48,21 @@ from firnline.table import Table
 
 @dataclass
 class RewriteResult:
-    """What the kernels made of a plan."""
+    """The result of the kernels for a plan."""
 
     done: list[Done] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    """Parts that stay as they are because they could not be read, or one beside them could not."""
+    """Parts that stay as they are because they, or others in their group, could not be read."""
 
     @property
     def untouched(self) -> list[str]:
-        """Parts that were read and hold no matching row."""
+        """Return the parts that were read and hold no matching row."""
         return [key for _, result in self.done for key in result.untouched]
 
     @property
     def touched(self) -> list[tuple[str, Marker, int]]:
-        """(partition, part, rows that went) of the parts that are replaced."""
+        """Return (partition, part, rows removed) of the parts that are replaced."""
         return [
             (group.partition, marker, result.rows_hidden.get(marker.p, 0))
             for group, result in self.done
@@ -84,7 +84,7 @@ def execute(
     *,
     go_on: bool,
 ) -> RewriteResult:
-    """Read all groups; a part without a matching row stays, the rows of the others move.
+    """Read all groups; a part without a matching row stays, the others are rewritten.
 
     Nothing is committed.
 
@@ -113,7 +113,7 @@ def execute(
 def change(
     snapshot: Snapshot, found: RewriteResult, selected: Selected, deletes: Sequence[Delete], op: str
 ) -> Change:
-    """The one transaction: new parts, tombstones of replaced and of dropped ones, records."""
+    """Return the transaction: new parts, tombstones of replaced and dropped parts, records."""
     made = change_of(snapshot, found.done, op=op, deletes=deletes)
     dropped = [marker for _, marker in selected.dropped]
     rows, counts = sum(m.n or 0 for m in dropped), made.counts
@@ -170,7 +170,7 @@ def _pass(
     *,
     go_on: bool,
 ) -> list[PlannedGroup]:
-    """Run groups once; returns those to run again without the parts at fault."""
+    """Run groups once; return those to run again without the parts at fault."""
     tasks = [
         (group, kernel_task(table, snapshot, number, group, work))
         for number, group in enumerate(groups)
@@ -196,7 +196,7 @@ def _pass(
 
 
 def _without(groups: Sequence[PlannedGroup], failures: Sequence[Failure]) -> list[PlannedGroup]:
-    """The groups without the parts at fault; none when a failure names no part."""
+    """Return the groups without the parts at fault; none when a failure names no part."""
     bad = {failure.key for failure in failures}
     if None in bad:
         return []
@@ -214,7 +214,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """All groups of one partition: either every one is done, or some failed."""
+    """The result of one partition: every group is done, or some failed."""
 
     partition: str
     done: tuple[Done, ...]
@@ -280,7 +280,7 @@ def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
 
 
 def is_nothing(change: Change) -> bool:
-    """Whether a change replaces nothing and adds nothing: no input was touched."""
+    """Return True if a change replaces nothing and adds nothing: no input was rewritten."""
     return not (change.replaces or change.adds or change.deletes)
 
 

@@ -1,4 +1,4 @@
-"""What says that a run of Airflow completed: objects under ``_runs/``, one for each time.
+"""Records of completed runs of Airflow: objects under ``_runs/``, one for each completion.
 
 A transaction's header names the run that committed it, but not whether the run had more to commit;
 a run that completed without a transaction leaves none; and transactions are kept for days, runs of
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One time that a run completed."""
+    """One completion of a run."""
 
     version: int = VERSION
     id: str
@@ -31,9 +31,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Unix milliseconds."""
     run: RunIdentity
     again: str = ""
-    """Word that the run was told with ``again``; empty for a run that was told nothing."""
+    """The ``again`` parameter of the run; empty for a run without it."""
     transactions: tuple[int, ...] = ()
-    """What it committed, over all its tries; empty where there was nothing to do."""
+    """Transactions committed over all tries; empty where there was nothing to do."""
 
 
 def completed(table: Table, run: RunIdentity) -> tuple[RunRecord, ...]:
@@ -78,7 +78,7 @@ def record_completed(
         other = create(table.store, key, data)
         if other is None:
             return record
-        # Another try of the run, which somebody had given up, has ended at the same time.
+        # Another try of the run, which had been given up, has ended at the same time.
         theirs = _decode(key, other)
         if theirs.again == again:
             return theirs

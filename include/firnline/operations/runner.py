@@ -1,7 +1,7 @@
 """Run an operation: take the base, plan, probe the store, act, and plan again after a conflict.
 
 Every operation that commits goes through here, so that each of these steps has one rule. What an
-operation plans and what it does with the plan stay its own.
+operation plans and how it carries out the plan stays in its package.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Runner(RunMetrics):
         super().__init__(table)
         self.identity = identity
         self.replans = 0
-        """How often a rival took away what a plan was made on."""
+        """Times that the run planned again because another run changed the base of the plan."""
         self._locking = locking
         self._open_engine = engine
         self._engine: Engine | None = None
@@ -66,7 +66,7 @@ class Runner(RunMetrics):
     def take_base(
         self, *, began_ms: int | None = None, tolerant: bool = False, everything: bool = False
     ) -> Base:
-        """Take a base, and go by the properties that it states. See ``commit.base.take_base``."""
+        """Take a base, and use the properties that it states. See ``commit.base.take_base``."""
         base = take_base(self.table, began_ms=began_ms, tolerant=tolerant, everything=everything)
         self.table = base.table
         return base

@@ -1,4 +1,4 @@
-"""Which parts a delete reads, which it drops unread, and which it leaves alone, with reasons."""
+"""Selects the parts that a delete reads, drops unread or leaves alone, with reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 
 Verdict = Literal["none", "some", "all"]
-"""Rows of a part that match, as far as its statistics tell."""
+"""Number of a part's rows that match, as far as its statistics tell."""
 
 NO_ROW = "its statistics prove that no row matches"
 HIDDEN = "may hold matching rows: readers hide them at once, the next merge removes them"
@@ -29,9 +29,9 @@ class Selected:
     seq: int
     """Transaction of the snapshot it was made from."""
     groups: tuple[PlannedGroup, ...]
-    """Read; what holds a matching row is rewritten, the rest of the group stays."""
+    """Groups to read: a part with a matching row is rewritten, the rest of the group stays."""
     dropped: tuple[tuple[str, Marker], ...]
-    """(partition, part): every row matches, so they go without being read."""
+    """(partition, part) to drop without being read: every row matches."""
     left_alone: tuple[LeftAlone, ...]
 
     @property
@@ -102,7 +102,7 @@ def select(
     judge: Callable[[Marker], Verdict],
     excluded: frozenset[str],
 ) -> Selected:
-    """Judge every live part of the partitions; groups hold what has to be read."""
+    """Judge every live part of the partitions; the groups hold the parts to read."""
     groups: list[PlannedGroup] = []
     dropped: list[tuple[str, Marker]] = []
     left: list[LeftAlone] = []
@@ -122,7 +122,7 @@ def select(
             else:
                 ready.append(marker)
         if settings.primary_key:
-            # What is made of a part has another name: those inserted with it go with it.
+            # The new part has another name: parts inserted together are rewritten together.
             orders = {m.order() for m in ready}
             ready += [m for m in none if m.order() in orders]
             none = [m for m in none if m.order() not in orders]
@@ -136,7 +136,7 @@ def select(
 def select_whole(
     snapshot: Snapshot, partitions: Sequence[str], judge: Callable[[Marker], Verdict]
 ) -> Selected:
-    """Every partition in which a row may match, as one group with all of its parts.
+    """Return every partition in which a row may match, as one group with all of its parts.
 
     For conditions on the rows that win a primary key: which row that is, all parts together say.
     """
@@ -155,7 +155,7 @@ def select_whole(
 def _group(
     snapshot: Snapshot, settings: TableSettings, partition: str, ready: list[Marker]
 ) -> list[PlannedGroup]:
-    """Parts that are read together; the rows of those that are touched become one part.
+    """Group parts that are read together; the rows of those rewritten become one part.
 
     With a primary key every part stays by itself, but for those inserted at one time: an untouched
     part between two that became one would have to come both before and after it in insertion order.
@@ -172,7 +172,7 @@ def _group(
 
 
 def group_of(snapshot: Snapshot, partition: str, parts: Sequence[Marker]) -> PlannedGroup:
-    """Parts, in order of insertion, with the deletes that are pending on them."""
+    """Return a group of parts, in insertion order, with the deletes that are pending on them."""
     pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
     return PlannedGroup(partition, tuple(parts), tuple(pending.values()))
 
@@ -180,7 +180,7 @@ def group_of(snapshot: Snapshot, partition: str, parts: Sequence[Marker]) -> Pla
 def untouched(
     snapshot: Snapshot, partitions: Sequence[str], judge: Callable[[Marker], Verdict]
 ) -> Selected:
-    """All parts of the partitions, those with such rows too, left to readers and the next merge."""
+    """Select nothing: all parts, matching ones too, stay for readers and the next merge."""
     left = (
         LeftAlone(m.p, partition, m.b, NO_ROW if judge(m) == "none" else HIDDEN)
         for partition in partitions

@@ -1,4 +1,4 @@
-"""Which folded log files may be deleted without anything being lost (docs/format.md, "Clean-up").
+"""Select the folded log files whose deletion loses nothing (docs/format.md, "Clean-up").
 
 Whoever folds a log file carries all of it, so its tombstone alone would do for our own folds. But
 clients of version 1 drop extension records when they fold, and a mistake here loses rows: every
@@ -20,7 +20,7 @@ from firnline.types.sql import fold_name
 
 
 def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozenset[str]:
-    """Those of ``due`` whose every record stands in a log file that stays.
+    """Return those of ``due`` whose every record stands in a log file that stays.
 
     Args:
         snapshot: read with ``everything=True``.
@@ -34,13 +34,13 @@ def deletable(snapshot: Snapshot, due: Set[str], delete_cutoff: int) -> frozense
         lost = {key for key in going if _lacks(snapshot, rest, key, delete_cutoff)}
         if not lost:
             break
-        # What stays now may list a part alive that only another one of these lists dead.
+        # Else the log files that stay could list a part alive that only a deleted one lists dead.
         going -= lost
     return frozenset(going)
 
 
 def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
-    """The newest transaction, and those that it says stand; only a v1 client has folded them.
+    """Return the newest transaction and those it says stand that only a v1 client has folded.
 
     Without its log file the next base would take an older transaction for the newest and publish
     this one again, with parts alive that are dead by then. Without one of the others the log would
@@ -52,7 +52,7 @@ def _newest_and_standing(snapshot: Snapshot) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What the log files that stay say."""
+    """The contents of the log files that stay."""
 
     parts: Mapping[str, Marker]
     columns: Set[str]
@@ -91,7 +91,7 @@ def _lacks(snapshot: Snapshot, rest: _Rest, key: str, delete_cutoff: int) -> boo
 
 
 def _properties_lost(rest: _Rest, content: LogContent) -> bool:
-    """What no other log file says, and what none of them has superseded.
+    """Return True if only this log file states a property that nothing has superseded.
 
     The log file of each transaction says all that somebody may still go by.
     """
@@ -112,7 +112,7 @@ def _date_lost(snapshot: Snapshot, rest: _Rest, key: str) -> bool:
 
 
 def _others_lost(snapshot: Snapshot, rest: _Rest, lines: Sequence[bytes]) -> bool:
-    """Return True when an extension record stands nowhere else, and somebody may need it."""
+    """Return True if an extension record stands nowhere else and may still be needed."""
     missing = {line for line in lines if line not in rest.other}
     if missing:
         used, best = snapshot.dates_used(), dated.recorded(rest.other)
@@ -127,7 +127,7 @@ def _stated(snapshot: Snapshot, key: str) -> set[str]:
 
 
 def _columns(snapshot: Snapshot, key: str) -> set[str]:
-    """Those of the table that a log file states; one that was dropped is not lost with it."""
+    """Return the table's columns that a log file states; a dropped column is not lost with it."""
     stated = _stated(snapshot, key)
     return stated if snapshot.conflict else stated & {fold_name(name) for name in snapshot.schema}
 

@@ -1,4 +1,4 @@
-"""What a clean-up would delete: pure, printable, with the time until which the rest waits.
+"""The plan of a clean-up: pure, printable, with the time until which the rest waits.
 
 A record counts as visible since the oldest last-modified time among the existing log files that
 carry it. A tombstone's own time is not enough: its committer may have died before publishing it,
@@ -27,7 +27,7 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 
 TXN_KEPT = 100
-"""Newest transactions that always stay: also those of a machine whose clock is days ahead."""
+"""Newest transactions that are never deleted: protects a machine whose clock is days ahead."""
 TXN_AGE_MS = 7 * 86_400_000
 """Younger ones stay too: seven times the longest ``commit_ttl``, so that no committer, however
 slow, finds the number that it wants to take free again."""
@@ -44,7 +44,7 @@ class Doomed:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Objects that stay this time, and why."""
+    """Objects that stay in this run, and why."""
 
     what: str
     """``parts`` or ``log files``."""
@@ -52,14 +52,14 @@ class Waiting:
     bytes: int
     reason: str
     first_ms: int | None = None
-    """When the first of them may go, unix ms; None when that is not a matter of time."""
+    """Earliest time at which one may be deleted, unix ms; None when time does not decide."""
     last_ms: int | None = None
-    """When the last of them may go."""
+    """Latest time at which one of them may be deleted, unix ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """What to delete, in this order."""
+    """The objects to delete, in this order."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
@@ -69,17 +69,17 @@ class CleanupPlan:
     """Oldest tombstone first, so that whatever is done moves the horizon."""
     logs: tuple[Doomed, ...]
     transactions: tuple[Doomed, ...]
-    """Past their retention, oldest first."""
+    """Transactions past their retention, oldest first."""
     waiting: tuple[Waiting, ...]
     gone: tuple[str, ...] = ()
-    """Parts that may go and are gone already, as a listing showed."""
+    """Parts that may be deleted and have no object any more, as a listing showed."""
     cut: bool = False
-    """The bound cuts through what one transaction replaced, before any other: the horizon cannot
+    """``max_deletes`` cuts through the parts that one transaction replaced, before any other: the
     say how far this run came, and the next would delete the same parts again."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when no object may go, and none that is gone waits to be forgotten."""
+        """Return True if no object may be deleted, and no missing one waits to be forgotten."""
         return not (self.parts or self.logs or self.transactions or self.gone)
 
     @property
@@ -114,9 +114,9 @@ class _Buried:
     bytes: int
     tmb: int
     since: int
-    """When readers could begin to see the tombstone, unix ms (``log.dated.since``)."""
+    """Time since which readers can see the tombstone, unix ms (``log.dated.since``)."""
     due: int
-    """When that is as long ago as the grace, unix ms."""
+    """Time at which ``since`` is as long ago as the grace, unix ms."""
 
 
 def plan_cleanup(
@@ -154,9 +154,9 @@ def plan_cleanup(
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
-    # Whoever was late to publish, or dated it years ahead, wrote the transaction before both.
+    # A committer that published late, or dated it years ahead, wrote the transaction before both.
     staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
-    # The one that this run commits counts: else the next run would find one more to delete.
+    # The one that this run commits counts too: else the next run would delete one more.
     newest = snapshot.seq + bool(all_ripe)
     old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
@@ -214,7 +214,7 @@ def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = 
 
 
 def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
-    """Parts that are dead and not confirmed deleted, oldest tombstone first."""
+    """Return parts that are dead and not confirmed deleted, oldest tombstone first."""
     dead = {
         p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
     }
@@ -233,7 +233,7 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
 
 
 def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Buried]:
-    """Log files that others carry, oldest tombstone first."""
+    """Return log files that others carry, oldest tombstone first."""
     early = stating_old_types(snapshot) if old_types else frozenset[str]()
     seen: dict[str, int] = {}
     for key, content in snapshot.contents.items():
@@ -279,7 +279,7 @@ def _old_transactions(
     grace: int,
     now_ms: int,
 ) -> list[ObjectMeta]:
-    """Transactions that may go; ``staying``: since when parts that wait are dead."""
+    """Return transactions that may be deleted; ``staying``: since when parts that wait are dead."""
     oldest_staying = min(staying, default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
@@ -292,7 +292,7 @@ def _old_transactions(
 def old_transactions(
     listing: Iterable[ObjectMeta], paths: TablePaths, newest: int, cutoff_ms: int
 ) -> list[ObjectMeta]:
-    """Transactions past their retention, oldest first.
+    """Return transactions past their retention, oldest first.
 
     Args:
         listing: of ``_txn/``, in order.
@@ -306,7 +306,7 @@ def old_transactions(
 
 
 def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
-    """The time up to which every tombstoned part is confirmed deleted, unix ms.
+    """Return the time up to which every tombstoned part is confirmed deleted, unix ms.
 
     The newest tombstone below the oldest one whose part is not confirmed. No later, although that
     would do as well: the states behind it can still be read in full.

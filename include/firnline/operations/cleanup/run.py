@@ -1,10 +1,10 @@
-"""Tombstone clean-up: deletes what was replaced and whose grace is over.
+"""Tombstone clean-up: deletes replaced objects whose grace is over.
 
 Data parts, log files that others carry, transactions past their retention. Then one transaction
 moves the purge horizon and leaves the markers of what is gone out of the log; of a large table a
 new checkpoint is written, since the last may cover log files that are gone.
 
-Whatever call it dies at, the table reads as before: nothing that is deleted is needed by anybody,
+A crash at any call leaves the table readable as before: nothing that is deleted is needed,
 and nothing is forgotten before its deletion was confirmed. The next run deletes the same objects
 again (not found counts as done) and commits.
 """
@@ -45,19 +45,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a clean-up."""
 
     max_deletes: int | None = None
     """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
     dry_run: bool = False
     old_types: bool = False
-    """Folded log files that state another type than the table's go at once, without the grace: for
+    """Delete without waiting for the grace folded log files that state an old type of a column: for
     clients of version 1, who refuse the table as long as they are there. A stream that has not
     read the appends in them is behind then."""
 
 
 class CleanupReport(Report, frozen=True, kw_only=True):
-    """What a run deleted (a dry run: would delete), and what waits until when."""
+    """Result of a clean-up: what it deleted (dry run: would delete), and what waits until when."""
 
     table: str
     dry_run: bool
@@ -65,23 +65,23 @@ class CleanupReport(Report, frozen=True, kw_only=True):
     log_files: int
     txn_files: int
     bytes: int
-    """Of all objects that were deleted."""
+    """Size of all objects that were deleted."""
     purged: int
     """Purge horizon, unix ms: states at or before it cannot be read any more."""
     transactions: tuple[int, ...]
-    """Sequence number of what was committed, if anything was."""
+    """Sequence number of the transaction that was committed, if any."""
     waiting: tuple[Waiting, ...]
     failed: int
     """Objects whose deletion was not confirmed."""
     failures: tuple[NotDeleted, ...]
-    """The first of them."""
+    """The first of these objects."""
     checkpoint: str | None = None
     """Key of the checkpoint that was written; None for tables of at most
     ``checkpoint.min_parts`` parts."""
     checkpoints_deleted: int = 0
-    """Checkpoints that nobody can use any more, or that newer ones have replaced."""
+    """Checkpoints deleted because they are unusable, or replaced by newer ones."""
     warnings: tuple[str, ...] = ()
-    """What went wrong besides, and costs time only."""
+    """Other failures, which cost time only."""
     requests: dict[str, int]
     seconds: float
 
@@ -149,7 +149,7 @@ def run_cleanup(
     deleter.delete([d.key for d in (*plan.parts, *plan.logs)])
     purged, transactions, state = _commit(table, plan, deleter.confirmed, run)
     # Old transactions go last: only a horizon that is certainly committed says that the parts
-    # which they buried are gone, and a rebuild of a lost log needs the others. A commit of
+    # which they marked dead are gone, and a rebuild of a lost log needs the others. A commit of
     # unknown outcome ends the run above, with all of them in place. For exclusion any order would
     # do: nobody can still want the number of a transaction that is older than commit_ttl.
     if not deleter.failed:
@@ -178,7 +178,7 @@ def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
 
 
 def _gone(table: Table, snapshot: Snapshot) -> set[str]:
-    """Dead parts without an object: only the store knows how far bounded runs have come."""
+    """Return dead parts without an object: only the store tells how far bounded runs have come."""
     gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged}
     for meta in table.store.list(table.paths.data_dir):
         gone.discard(meta.key)
@@ -198,7 +198,7 @@ def _renew(table: Table, snapshot: Snapshot) -> Written | None:
 
 
 def _without(snapshot: Snapshot, gone: Iterable[str]) -> Snapshot:
-    """The state without log files that were deleted since: others carry all of them."""
+    """Return the state without log files deleted since: other log files carry all their records."""
     lost = frozenset(gone)
     listing = {key: item for key, item in snapshot.listing.items() if key not in lost}
     contents = {key: content for key, content in snapshot.contents.items() if key not in lost}
@@ -220,13 +220,13 @@ def _commit(
     known = frozenset((*confirmed, *plan.gone))
     done = [d for d in plan.parts if d.key in known]
     if not done and not plan.gone:
-        # Log files alone: their tombstones are forgotten by the next fold. A commit here would
-        # fold something, which has to be deleted one grace later, and so on for ever.
+        # Log files alone need no commit: the next fold forgets their tombstones. A commit would
+        # fold something, which has to be deleted one grace later, and so on forever.
         return plan.purged, (), None
     base = take_base(table, everything=True)
     purge = partial(purge_horizon, confirmed=known)
     if purge(base.snapshot) <= base.snapshot.purged:
-        # Somebody else's clean-up said it, or the oldest is stuck.
+        # Another clean-up has moved the horizon already, or the oldest part could not be deleted.
         return base.snapshot.horizon, (), base.snapshot
     change = Change(
         op="cleanup",
@@ -244,7 +244,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a run began with."""
+    """The inputs of one run."""
 
     runner: Runner
     options: CleanupOptions

@@ -1,7 +1,7 @@
-"""What a clone brings to its target: pure, and written down there before anything is copied.
+"""The plan of a clone: pure, and stored at the target before anything is copied.
 
 A run that died is completed by the next one from what is written there, and not from the source,
-which may have changed since: parts of one state and log files of another are no table.
+which may have changed since: parts of one state and log files of another do not make a table.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Sized(msgspec.Struct, frozen=True, array_like=True):
     """An object to copy."""
 
     key: str
-    """Behind the table's prefix: ``_data/…``."""
+    """Key relative to the table's prefix: ``_data/…``."""
     bytes: int
 
 
 class ClonePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is copied, and in the end committed."""
+    """The objects to copy, and the transaction to commit in the end."""
 
     v: int = VERSION
     source: str
@@ -45,15 +45,15 @@ class ClonePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Newest transaction of the source."""
     parts: list[Sized]
     logs: list[str] = []
-    """With the history: log files, the one that every reader reads first."""
+    """With the history: log files; the one that every reader reads first comes first."""
     others: list[str] = []
     """With the history: transactions and certificates."""
     rows: int | None = None
-    """Of the live parts."""
+    """Rows of the live parts; None when a part does not state them."""
     transaction: bytes = b""
     """Without the history: the file to create under ``_txn/``."""
     grace: int | None = None
-    """The least ``cleanup.grace`` that the source's log names, ms; None: it names none."""
+    """The least ``cleanup.grace`` that the source's log names, ms; None if it names none."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals."""
@@ -73,12 +73,12 @@ _PLAN = msgspec.json.Decoder(ClonePlan)
 
 
 def encode(plan: ClonePlan) -> bytes:
-    """The plan as its object holds it, sealed as log files are."""
+    """Return the bytes of the plan's object, sealed like a log file."""
     return codec.seal(b"clone", msgspec.json.encode(plan))
 
 
 def decode(key: str, data: bytes) -> ClonePlan:
-    """Raises LogCorruptError."""
+    """Return the plan that ``encode`` made. Raises LogCorruptError."""
     pieces = data.split(b"\n", 2)
     try:
         if len(pieces) < 3 or pieces[0] != b"clone":
@@ -118,7 +118,7 @@ def without_history(
     run: RunIdentity,
     properties: Properties,
 ) -> ClonePlan:
-    """The live parts in one transaction, whose number comes after the source's.
+    """Plan a clone of the live parts in one transaction, numbered after the source's.
 
     Sequences stay, so that exactly the deletes and changes of the schema that are pending on a part
     are pending on its copy, and none on what is appended to the clone.
@@ -144,7 +144,7 @@ def without_history(
         deletes=records,
         properties=[PropertiesRecord(seq, t, properties)],
         other=list(folded.other),
-        # Of the states before it the clone has nothing: asking for one is an error.
+        # The clone has none of the states before it: asking for one is an error.
         x=TxnMark(seq, txn, OP, t - 1, ()),
     )
     header = TxnHeader(
@@ -183,13 +183,13 @@ def _counts(live: Sequence[Marker]) -> Counts:
 
 
 def _rows(live: Iterable[Marker]) -> int | None:
-    """None when one does not say."""
+    """Return the rows of the parts; None when a part does not state them."""
     rows = [marker.n for marker in live]
     return None if None in rows else sum(n for n in rows if n is not None)
 
 
 def _folded(source: Snapshot) -> fold.Folded:
-    """Everything that log files say which count, in its state of the snapshot."""
+    """Return the union of all log files that count, in its state of the snapshot."""
     keys = tuple(standing(LogRead(source.listing, source.contents)))
     return fold.fold(
         source,
@@ -197,13 +197,13 @@ def _folded(source: Snapshot) -> fold.Folded:
         0,
         own=frozenset(),
         purged=source.purged,
-        delete_cutoff=-1,  # every record is carried: whether it is over, the clone finds out
+        delete_cutoff=-1,  # every record is carried: the clone itself finds out which are over
         stone_cutoff=0,
     )
 
 
 def _copied(marker: Marker, source: TablePaths, target: TablePaths) -> Marker:
-    """Of the copy: under the same name, with its place in the order of insertion."""
+    """Return the marker of the copy: same name, same place in the order of insertion."""
     return msgspec.structs.replace(
         marker,
         p=target.data_dir + marker.p.removeprefix(source.data_dir),
@@ -218,7 +218,7 @@ def with_history(
     transactions: Iterable[str],
     certificates: Iterable[str],
 ) -> ClonePlan:
-    """Everything that log files name and that is there, and the log files themselves.
+    """Plan a clone of every existing object that log files name, and of the log files themselves.
 
     Args:
         source: read with ``everything``.
@@ -239,7 +239,7 @@ def with_history(
         seq=source.seq,
         parts=[Sized(p[start:], m.b) for p, m in source.parts.items() if p in objects],
         logs=[key[start:] for key in logs],
-        # One that was committed since is in no part of the state.
+        # A transaction committed since then is in no part of the state.
         others=[k[start:] for k in (*(t for t in transactions if t <= upto), *certificates)],
         rows=_rows(source.live.values()),
         grace=min((record.values.grace for record in source.properties), default=None),

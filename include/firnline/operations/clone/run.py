@@ -1,7 +1,7 @@
-"""Clone: a new table over copies of another one's parts, made by the store itself.
+"""Clone: a new table made of copies of another table's parts, copied by the store itself.
 
-What is going to be copied is written down at the target first (``ClonePlan``), and a run that died
-is completed from that. Nothing is ever deleted but that plan, and nothing written to the source.
+The plan is written to the target first (``ClonePlan``), and a run that died
+is completed from it. Only that plan is ever deleted, and nothing is written to the source.
 """
 
 from __future__ import annotations
@@ -52,21 +52,22 @@ from firnline.table import Table
 _LOG = logging.getLogger(__name__)
 _TELL_EVERY = 100
 _NEVER = 2**63
-"""Bytes of log files above which a checkpoint is read: it does not tell which of them said what."""
+"""Bytes of log files above which a checkpoint is read: never, as it does not tell which log file
+said what."""
 
 Tell = Callable[[RelocateProgress], None]
 
 
 class CloneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a clone."""
 
     history: bool = False
-    """Also dead parts, the log and the transactions: states of the past, restore, certificates."""
+    """Copy dead parts, the log and the transactions too: past states, restore, certificates."""
     dry_run: bool = False
 
 
 class CloneReport(Report, frozen=True, kw_only=True):
-    """What a run did."""
+    """Result of a clone."""
 
     table: str
     target: str
@@ -110,7 +111,8 @@ def run_clone(
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``commit_whole``.
         StoreError: the store failed; run it again.
 
-    After any error the target is no table yet, or all of it; the error says how to go on.
+    After any error the target is either not a table yet or a complete one; the error says how to
+    go on.
     """
     metrics = [RunMetrics(table) for table in {id(t.store): t for t in (source, target)}.values()]
     refuse_place(Root.parse(source.settings.root), Root.parse(target.settings.root))
@@ -133,7 +135,7 @@ def run_clone(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What lies at the target."""
+    """The objects that exist at the target."""
 
     logs: frozenset[str]
     transactions: frozenset[int]
@@ -153,7 +155,7 @@ class _Run:
     total: int = 0
 
     def plan(self, found: _Target) -> ClonePlan:
-        """The plan of a run that died, or a new one, which is written down at the target."""
+        """Return the plan of a run that died, or make a new one and write it to the target."""
         known = self._begun()
         if known is not None:
             return self._same(known)
@@ -214,7 +216,7 @@ class _Run:
         live = {path: marker.b for path, marker in snapshot.live.items()}
         refuse_missing(live, objects, source.paths, "run `firnline verify` on it")
         properties = stated(source, snapshot, born=True) or from_settings(source.settings)
-        target.under(properties)  # whose settings name another key could do nothing with the clone
+        target.under(properties)  # a clone whose settings name another key would be unusable
         if history:
             return self._with_history(snapshot, objects)
         now = target.clock.now_ms()
@@ -233,7 +235,7 @@ class _Run:
         return with_history(snapshot, root, objects, transactions, erased)
 
     def carry_out(self, plan: ClonePlan, found: _Target) -> None:
-        """Copy what is missing, and make it a table."""
+        """Copy the missing objects and commit the table."""
         self._refuse_strangers(plan, found)
         if plan.history:
             self._with_log(plan, found)
@@ -241,7 +243,7 @@ class _Run:
             self._in_one_transaction(plan, found)
 
     def _refuse_strangers(self, plan: ClonePlan, found: _Target) -> None:
-        """Whoever writes to the target meanwhile has rows there that the plan knows nothing of."""
+        """Refuse objects that the plan does not know: another writer has put rows at the target."""
         if self._is_complete(plan, found):
             return
         start = self._start(self.target)
@@ -266,7 +268,7 @@ class _Run:
         )
 
     def _transaction(self, plan: ClonePlan) -> tuple[txn_file.TxnHeader, bytes]:
-        """Raises LogCorruptError for a plan that was made for another place."""
+        """Return the transaction. Raises LogCorruptError for a plan made for another place."""
         seq = msgspec.json.decode(plan.transaction.split(b"\n", 1)[0])["seq"]
         paths = self.target.paths
         return txn_file.decode(paths.txn(seq), plan.transaction, paths)
@@ -328,7 +330,7 @@ class _Run:
             )
 
     def _with_log(self, plan: ClonePlan, found: _Target) -> None:
-        """Log files as they are, so that nobody takes it for a table, and then relocate."""
+        """Write the log files as they are: no reader takes that for a table. Then relocate."""
         self._copy_parts(plan, found)
         clock, half = self.target.clock, put_within(self.target.settings, plan.grace)
         checked = clock.elapsed_ms()

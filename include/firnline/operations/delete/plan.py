@@ -1,4 +1,4 @@
-"""What a delete or an erase would read, rewrite and drop: pure, printable, with reasons."""
+"""The plans of a delete and of an erase: pure, printable, with reasons."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Mode = Literal["eager", "lazy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePlan(Selected):
-    """What a delete by predicate would do."""
+    """The plan of a delete by predicate."""
 
     mode: Mode
     where: bytes
     """The bound predicate as JSON."""
     partitions: tuple[str, ...]
-    """Globs; empty for all."""
+    """Globs over partition paths; empty for all."""
     by_winners: bool = False
     """It is carried out on the rows that readers see, with all older ones of their keys, and
     commits no record: the condition names columns in which versions of a key differ."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when there is no record to commit and no part to read."""
+        """Return True if there is no record to commit and no part to read."""
         return self.by_winners and self.only_record
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class DeletePlan(Selected):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasePlan(Selected):
-    """What an erase would do. Holds no key."""
+    """The plan of an erase. Holds no key."""
 
     columns: tuple[str, ...]
     keys: int
@@ -76,7 +76,7 @@ class KeyColumn:
 
     @classmethod
     def of(cls, name: str, sql_type: str, values: Sequence[Scalar]) -> KeyColumn:
-        """From values in canonical form, in any order. Raises UsageError for other types."""
+        """Make it from canonical values in any order. Raises UsageError for other types."""
         kind = normalise(sql_type)
         key = bound_key(kind)
         if key is None:
@@ -87,7 +87,7 @@ class KeyColumn:
         return cls(name, kind, sorted({key(value) for value in values}))
 
     def misses(self, stats: Stats) -> bool:
-        """Whether a part with these statistics cannot hold any of the values."""
+        """Return True if a part with these statistics cannot hold any of the values."""
         known = stats.get(self.name)
         if known is None:
             return False
@@ -105,7 +105,7 @@ class KeyColumn:
                 self.ordered[first] > key(canonical(self.sql_type, high))
             )
         except (ValueError, TypeError):
-            return False  # bounds of another type, as a foreign writer may leave them
+            return False  # bounds of another type, as other writers may leave them
 
 
 def plan_delete(
@@ -159,7 +159,7 @@ def plan_delete(
 def judge_by(
     snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]
 ) -> Callable[[Marker], Verdict]:
-    """How many rows of a part a bound predicate is true for, as far as its statistics tell."""
+    """Return a function that tells from a part's statistics how many of its rows match."""
     pruner = Pruner(tree, columns)
 
     def judge(marker: Marker) -> Verdict:
@@ -167,7 +167,7 @@ def judge_by(
         if not found.true:
             return "none"
         whole = not found.false and not found.unknown
-        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        # Without a row count (other writers give none) the deleted rows could not be counted.
         return "all" if whole and marker.n is not None else "some"
 
     return judge

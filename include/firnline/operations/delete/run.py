@@ -1,4 +1,4 @@
-"""Delete where: rows that a predicate is true for go, in one transaction.
+"""Delete by predicate: all rows that match it are removed in one transaction.
 
 Every delete commits a record that hides the rows from then on, also those of appends that began
 before it and land later. ``eager`` rewrites in the same transaction the parts that hold such rows;
@@ -38,7 +38,7 @@ OP = "delete"
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a delete."""
 
     where: str
     """Rows to delete: SQL text, or a predicate as JSON (docs/format.md)."""
@@ -50,7 +50,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeleteReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a delete: its plan and what was done."""
 
     table: str
     dry_run: bool
@@ -62,9 +62,9 @@ class DeleteReport(Report, frozen=True, kw_only=True):
     transaction: int | None
     parts_read: int
     parts_rewritten: int
-    """Of those that were read: they held matching rows."""
+    """Parts that were read and held matching rows."""
     parts_dropped: int
-    """Without being read: every row matched."""
+    """Parts dropped without being read: every row matched."""
     parts_excluded: int
     """Statistics prove that they hold no matching row."""
     parts_hidden: int
@@ -73,7 +73,7 @@ class DeleteReport(Report, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]
     """With any of them nothing is committed."""
     replans: int
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
 
@@ -87,14 +87,14 @@ class DeleteFailedError(RunFailedError):
             f"nothing was deleted from table {report.table}: {len(report.failures)} groups of "
             f"parts could not be rewritten; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names, or hide the rows from "
+            next_step="repair or drop the parts that the report names, or hide the rows from "
             "readers at once with mode lazy",
         )
         self.report = report
 
 
 def preview(table: Table, options: DeleteOptions) -> DeletePlan:
-    """What ``run_delete`` would do; requests and errors of ``take_base`` and ``plan_delete``."""
+    """Plan as ``run_delete`` would; requests and errors of ``take_base`` and ``plan_delete``."""
     return _plan(take_base(table), options)
 
 
@@ -141,7 +141,7 @@ def run_delete(
 
 
 def parse_where(text: str, snapshot: Snapshot) -> Predicate:
-    """Bound predicate of SQL text or JSON. Raises UsageError."""
+    """Return the bound predicate of SQL text or JSON. Raises UsageError."""
     if not text.strip():
         raise UsageError("the condition is empty", next_step="say which rows to delete")
     if text.lstrip().startswith("{"):
@@ -162,7 +162,7 @@ def _plan(base: Base, options: DeleteOptions) -> DeletePlan:
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     options: DeleteOptions
@@ -172,7 +172,7 @@ class _Run:
     counts: Counts = field(default_factory=Counts)
 
     def act(self, base: Base, plan: DeletePlan) -> RewriteResult | None:
-        """Rewrite and commit; None when a rival took parts of the plan away."""
+        """Rewrite and commit; None when another run replaced parts of the plan."""
         found = self.execute(base, plan)
         if found.failures:
             found.discard(base.table)
@@ -197,11 +197,11 @@ class _Run:
         )
 
     def record(self, plan: DeletePlan, delete: str = "") -> Delete:
-        """The record; its sequence and time are set when it is committed."""
+        """Return the delete record; its sequence and time are set when it is committed."""
         return Delete(delete, 0, 0, msgspec.Raw(plan.where), plan.partitions or None)
 
     def commit(self, base: Base, plan: DeletePlan, found: RewriteResult) -> bool:
-        """False when a rival took parts of the plan away."""
+        """Commit; return False when another run replaced parts of the plan."""
         table = base.table
         delete = table.ids.uuid7(table.clock.now_ms())
         records = [] if plan.by_winners else [self.record(plan, delete)]

@@ -1,4 +1,4 @@
-"""What a downgrade to a pure version 1 table would do: pure, printable."""
+"""The plan of a downgrade to a pure version 1 table: pure, printable."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class DowngradePlan:
     left_overs: tuple[str, ...]
     """Folded log files that still exist, to be deleted once ``due``."""
     dead: tuple[str, ...]
-    """Dead parts, likewise."""
+    """Dead parts that still exist, to be deleted once ``due``."""
     due: int
-    """When that may be, unix ms; 0 when nothing is left over."""
+    """Time from which the left-overs may be deleted, unix ms; 0 when nothing is left over."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """The table is a v1 table, with nothing of ours left that could be deleted."""
+        """Return True if the table is a v1 table, with no object of ours left to delete."""
         return self.is_v1 and not self.left_overs
 
     @property
@@ -123,11 +123,11 @@ def _groups(
 def _left_overs(
     snapshot: Snapshot, others: Waits, now_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Log files and parts that nobody needs once the new log file was visible for the grace."""
+    """Return log files and parts that are not needed once the grace of the new log file is over."""
     ours = [item for item in snapshot.listing.values() if item.name.seq == snapshot.seq > 0]
     logs = sorted(key for key in snapshot.log_tombstones if key in snapshot.listing)
     if not ours or not logs:
-        # Deleted already, or v1 clients have taken over: their clean-up does it.
+        # Deleted already, or v1 clients have taken over: then their clean-up deletes them.
         return (), (), 0
     dead = {p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None}
     # A run that read the table before the downgrade must not be able to commit any more either.
@@ -138,7 +138,7 @@ def _left_overs(
 
 
 def v1_log(snapshot: Snapshot, t: int) -> tuple[LogContent, bytes]:
-    """The whole table as one log file of version 1: its content and its bytes.
+    """Return the whole table as one log file of version 1: its content and its bytes.
 
     Dead parts and folded log files stand in it as tombstones, so that the clean-up of v1 clients
     deletes them.

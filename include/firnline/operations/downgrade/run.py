@@ -33,25 +33,25 @@ OP = "downgrade"
 
 
 class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a downgrade."""
 
     dry_run: bool = False
 
 
 class DowngradeReport(Report, frozen=True, kw_only=True):
-    """What a run did."""
+    """Result of a downgrade."""
 
     table: str
     dry_run: bool
     plan: dict[str, object]
-    """The last one, as ``DowngradePlan.to_json``."""
+    """The last plan, as ``DowngradePlan.to_json``."""
     transactions: tuple[int, ...]
     parts_rewritten: int
     rows_deleted: int
     objects_deleted: int
     failures: tuple[Failure, ...]
     waits_until: int | None
-    """When another run may delete what is left over, unix ms; None when nothing is."""
+    """Time from which another run may delete what is left over, unix ms; None when nothing is."""
     requests: dict[str, int]
     seconds: float
 
@@ -128,10 +128,10 @@ class _Run:
         return plan_downgrade(base.snapshot, table.settings, table.clock.now_ms(), self.checked)
 
     def apply_deletes(self, base: Base, plan: DowngradePlan) -> Base:
-        """Rewrite the parts in which rows are hidden; the next base."""
+        """Rewrite the parts in which rows are hidden; return the next base."""
         table, snapshot = self.table, base.snapshot
         works = [
-            # A part in another form is written anew, whether rows of it are hidden or not.
+            # A part in another form is rewritten, whether rows of it are hidden or not.
             Work(op=OP, only_touched=not any(map(snapshot.pending_changes, group.parts)))
             for group in plan.groups
         ]
@@ -160,12 +160,12 @@ class _Run:
             raise RunFailedError(
                 f"{len(self.failures)} parts of table {table.settings.name} could not be "
                 f"rewritten, the first in partition {first.partition or '(none)'}: {first.message}",
-                next_step="mend or drop them and run it again; no log file was folded",
+                next_step="repair or drop them and run it again; no log file was folded",
             )
         return _base(table)
 
     def fold(self, base: Base) -> Base:
-        """Everything into one log file; the next base."""
+        """Fold everything into one log file; return the next base."""
         table, snapshot = self.table, base.snapshot
         seq, txn = snapshot.seq + 1, table.ids.uuid7(table.clock.now_ms())
         names = (item.name for item in snapshot.listing.values())
@@ -194,7 +194,7 @@ class _Run:
         return _base(table)
 
     def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
-        """What nobody needs any more. Folded log files last: they say that there is more to do."""
+        """Delete the left-overs. Folded log files last: they show that there is more to do."""
         table = self.table
         paths = table.paths
         history = [meta.key for meta in table.store.list(paths.txn_dir, paths.birth)]
@@ -205,7 +205,7 @@ class _Run:
             self.deleted += len(keys)
 
     def _remember(self, properties: Properties, newest: str) -> None:
-        """A log of version 1 cannot say them, and firnline may come back.
+        """Keep the properties, which a log of version 1 cannot hold, in case firnline comes back.
 
         The birth record alone stays of the history. It is replaced while the newest transaction,
         which says them too, is there.

@@ -1,4 +1,4 @@
-"""What a removal of partitions would take away: pure, printable, bound to what was listed."""
+"""The plan of a removal of partitions: pure, printable, bound to the state that was listed."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ FIXED_REQUESTS = 8
 """Requests of a removal besides the log reads: two listings, the probe of the store (two puts, a
 get, a delete, once a process), and two puts for the transaction."""
 _NAMED = 5
-"""Partitions that an error names."""
+"""Partitions named in an error message."""
 _COMPARED = 2_000
-"""Names that are looked at for a near one: more of them take seconds."""
+"""Names searched for a similar one: more of them take seconds."""
 
 
 class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition as it is listed for a choice."""
+    """Figures of one partition, from which a person chooses."""
 
     partition: str
     parts: int
     rows: int | None
-    """None when some part does not say."""
+    """Rows of its parts; None when some part does not state them."""
     bytes: int
     oldest_ms: int
-    """When its oldest rows were inserted, unix ms."""
+    """Insertion time of its oldest rows, unix ms."""
     newest_ms: int
     version: str
-    """Digest of the names of its live parts: another one means that the partition changed."""
+    """Digest of the names of its live parts: it differs once the partition has changed."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -61,19 +61,19 @@ def describe(partition: str, markers: Sequence[Marker]) -> PartitionInfo:
 
 
 def version_of(markers: Sequence[Marker]) -> str:
-    """Digest of the parts' keys, whatever their order; 16 hexadecimal digits."""
+    """Return the digest of the parts' keys, whatever their order; 16 hexadecimal digits."""
     keys = "\n".join(sorted(m.p for m in markers))
     return hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Live parts of one partition that go."""
+    """Live parts of one partition that are to be dropped."""
 
     partition: str
     parts: tuple[Marker, ...]
     end_ms: int | None = None
-    """Latest time, unix ms, that a row of them can have; None where nobody asked."""
+    """Latest time of a row, unix ms; None where the plan does not go by time."""
 
     @property
     def bytes(self) -> int:
@@ -87,13 +87,13 @@ class Removal:
 
     @property
     def parts_without_rows(self) -> int:
-        """Parts of foreign writers, whose rows nobody counted."""
+        """Parts of other writers that do not state their rows."""
         return sum(m.n is None for m in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Whatever goes in one transaction."""
+    """All parts to drop in one transaction."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
@@ -101,17 +101,17 @@ class Removals:
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when no part goes."""
+        """Return True if no part is to be dropped."""
         return not self.removals
 
     @property
     def parts(self) -> int:
-        """Parts that go."""
+        """Parts to drop."""
         return sum(len(r.parts) for r in self.removals)
 
     @property
     def rows(self) -> int:
-        """Rows that go, as far as the parts state them."""
+        """Rows to drop, as far as the parts state them."""
         return sum(r.rows for r in self.removals)
 
     @property
@@ -143,7 +143,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class DropPlan(Removals):
-    """Partitions that somebody chose, with what they hold now."""
+    """Partitions chosen by a person, with their contents at planning."""
 
     @property
     def versions(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class DropPlan(Removals):
 def plan_drop(
     snapshot: Snapshot, partitions: Sequence[str], expected: Mapping[str, str]
 ) -> DropPlan:
-    """All live parts of the named partitions.
+    """Plan to drop all live parts of the named partitions.
 
     Args:
         snapshot: the state to plan on.
@@ -210,7 +210,7 @@ def _now(markers: Sequence[Marker]) -> str:
 
 
 def _missing(missing: Sequence[str], known: Sequence[str]) -> UsageError:
-    """``known`` is sorted."""
+    """Return the error for partitions that do not exist; ``known`` is sorted."""
     first = missing[0]
     at = max(0, bisect_left(known, first) - _COMPARED // 2)
     near = difflib.get_close_matches(first, known[at : at + _COMPARED], n=3) or known[:3]

@@ -1,6 +1,7 @@
 """Removal of whole partitions: one transaction tombstones the parts, clean-up deletes them later.
 
-Only the parts of the snapshot that is committed on go. What an append adds meanwhile stays.
+Only the parts of the snapshot that is committed on are dropped. What an append adds meanwhile
+stays.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from firnline.table import Table
 _LOG = logging.getLogger(__name__)
 _OP = "drop"
 _HISTORY = 50
-"""Newest transactions among which an earlier try of the same run is looked for."""
+"""Newest transactions that are searched for an earlier try of the same run."""
 _NAMED = 1_000
 """Partitions that a transaction's header names; also keys and partitions of a report."""
 P = TypeVar("P", bound=Removals)
 
 
 class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a removal."""
 
     partitions: tuple[str, ...]
     """Exact names."""
@@ -51,7 +52,7 @@ class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DropReport(Report, frozen=True, kw_only=True):
-    """What a removal or a TTL planned and did."""
+    """Result of a removal or a TTL: its plan and what was done."""
 
     table: str
     dry_run: bool
@@ -60,7 +61,7 @@ class DropReport(Report, frozen=True, kw_only=True):
     partition_count: int
     parts: int
     rows: int
-    """Of the parts that state their rows."""
+    """Rows of the dropped parts that state them."""
     parts_without_rows: int | None
     """Parts whose rows are not in ``rows``; None: an earlier try of this run dropped them."""
     bytes: int
@@ -69,9 +70,9 @@ class DropReport(Report, frozen=True, kw_only=True):
     done_earlier: bool = False
     """An earlier try of the same run had committed it."""
     replans: int = 0
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     keys: tuple[str, ...] = ()
-    """TTL by a column, which goes part by part: the first 1,000 parts that went."""
+    """TTL by a column, which drops part by part: the first 1,000 parts that were dropped."""
     kept: dict[str, int] = {}
     """TTL: reason -> number of partitions (by a column: parts) that stay."""
     undecided: tuple[Undecided, ...] = ()
@@ -81,7 +82,7 @@ class DropReport(Report, frozen=True, kw_only=True):
 
 
 def list_partitions(table: Table) -> list[PartitionInfo]:
-    """Every partition with live parts, by name.
+    """Return every partition with live parts, by name.
 
     Requests: one LIST and the log reads; nothing is written.
     """
@@ -90,7 +91,7 @@ def list_partitions(table: Table) -> list[PartitionInfo]:
 
 
 def preview(table: Table, options: DropOptions) -> DropPlan:
-    """What ``run_drop`` would do. Requests: those of ``take_base``; errors of ``plan_drop``."""
+    """Plan as ``run_drop`` would. Requests: those of ``take_base``; errors of ``plan_drop``."""
     return plan_drop(take_base(table).snapshot, options.partitions, options.expected)
 
 
@@ -148,7 +149,7 @@ def remove(
     dry_run: bool,
     refuse: Callable[[Snapshot], None] | None = None,
 ) -> Removed[P]:
-    """Plan on the newest state and commit, again from the start when a rival took parts away.
+    """Plan on the newest state and commit; start over when another run replaced parts of the plan.
 
     Args:
         runner: of the run, on its table.
@@ -185,7 +186,7 @@ def _change(
 
 
 def report(runner: Runner, removed: Removed[P], *, dry_run: bool, **more: Any) -> DropReport:
-    """Figures of a removal; ``more`` are the fields that only TTL has."""
+    """Return the figures of a removal; ``more`` are the fields that only TTL has."""
     plan = removed.plan
     return _report(
         runner,
@@ -212,7 +213,7 @@ def _report(runner: Runner, **fields: Any) -> DropReport:
 
 
 def _earlier_try(table: Table, options: DropOptions, run: RunIdentity) -> TxnHeader | None:
-    """The transaction in which this very run dropped these very partitions."""
+    """Return the transaction in which an earlier try of this run dropped these partitions."""
     if not run.run_id:
         return None
     wanted = tuple(sorted(set(options.partitions)))[:_NAMED]

@@ -1,4 +1,4 @@
-"""Certificates of erases: what they say, and the objects under ``_erase/`` that hold them.
+"""Certificates of erases: their contents, and the objects under ``_erase/`` that hold them.
 
 Each is created once: ``{id}.plan.json`` before the commit, ``{id}.json`` after it, and
 ``{id}.complete.json`` when nothing but text of the log can hold a key any more.
@@ -22,7 +22,7 @@ from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
 OP = "erase"
-"""What the transaction of an erase is called."""
+"""Name of an erase's transaction in the history."""
 VERSION = 1
 _SHOWN = 20
 
@@ -38,10 +38,10 @@ class ErasedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     partition: str
     rows: int
-    """Rows that went: those of the keys, and those that earlier deletes had hidden already."""
+    """Rows removed: those of the keys, and those that earlier deletes had hidden already."""
     bytes: int
     gone_ms: int | None = None
-    """When its object was deleted by, or first seen missing in, a look at this certificate."""
+    """Time, unix ms, at which a check of the certificate deleted the object or missed it."""
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -53,25 +53,25 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 class Remaining(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects that may hold a key still."""
+    """Objects that may still hold a key."""
 
     kind: Kind
     count: int
     why: str
     next_step: str
     until_ms: int | None = None
-    """When the last of them may go; None when that is not a matter of time."""
+    """Latest time at which one of them may be deleted, unix ms; None when time does not decide."""
     objects: tuple[str, ...] = ()
     """At most 20 of them."""
 
     @property
     def blocks(self) -> bool:
-        """Whether a certificate cannot be complete with it; text of the log goes by itself."""
+        """Return True if it prevents completion; text of the log expires by itself."""
         return self.kind != "log text"
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the rows of a set of keys. Holds no key."""
+    """The record of what became of the rows of a set of keys. Holds no key."""
 
     version: int = VERSION
     id: str
@@ -124,7 +124,7 @@ def remaining(
 
 
 def check_id(table: Table, erase: str) -> None:
-    """Raise UsageError for what is no certificate's id."""
+    """Raise UsageError for text that is not a certificate's id."""
     if UUID7.fullmatch(erase) is None:
         raise UsageError(
             f"{erase!r} is not the id of a certificate of {table.settings.name}",
@@ -134,7 +134,7 @@ def check_id(table: Table, erase: str) -> None:
 
 
 def read(table: Table, key: str) -> Certificate | None:
-    """The certificate under a key, one GET; None when there is none. Raises LogCorruptError."""
+    """Read the certificate under a key, one GET; None if there is none. Raises LogCorruptError."""
     try:
         data = table.store.get(key)
     except ObjectNotFoundError:
@@ -153,13 +153,13 @@ def _decode(key: str, data: bytes) -> Certificate:
 
 
 def write(table: Table, key: str, certificate: Certificate) -> Certificate:
-    """Create it. Returns what stands there: somebody else's, when two did it at once."""
+    """Create the certificate. Returns the one that exists, which may be another run's."""
     other = create(table.store, key, msgspec.json.encode(certificate))
     return certificate if other is None else _decode(key, other)
 
 
 def forget(table: Table, key: str) -> None:
-    """Delete an object under ``_erase/``; the next look does it when it cannot be done now."""
+    """Delete an object under ``_erase/``; on failure the next check deletes it."""
     for answer in table.store.delete_many([key]):
         if answer.error is not None:
             _LOG.warning("%s could not be deleted: %s", answer.key, answer.error)
@@ -173,16 +173,16 @@ _STATUS: dict[str, Status] = {
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """An erase, as the names under ``_erase/`` tell of it."""
+    """An erase, as the names of objects under ``_erase/`` show it."""
 
     id: str
     status: Status
     has_keys: bool
-    """Whether its file of keys is still there."""
+    """True while its file of keys exists."""
 
 
 def list_certificates(table: Table) -> tuple[Listed, ...]:
-    """All erases, oldest first. Requests: one LIST."""
+    """List all erases, oldest first. Requests: one LIST."""
     start = table.paths.erase_dir
     names: dict[str, set[str]] = {}
     for meta in table.store.list(start):

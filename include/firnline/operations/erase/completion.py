@@ -1,4 +1,4 @@
-"""Completes the certificate of an erase: deletes what may go, and looks for what remains."""
+"""Completes the certificate of an erase: deletes expired parts and searches for what remains."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def settle(table: Table, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _commit_ttl(table: Table, snapshot: Snapshot) -> int:
-    """How long after its beginning a run of anybody may still commit, ms."""
+    """Return the longest time after its beginning at which any run may still commit, ms."""
     return waits(snapshot.properties, table.settings, table.clock.now_ms()).commit_ttl
 
 
@@ -103,7 +103,7 @@ def _inventory(table: Table) -> Inventory:
 
 
 def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
-    """What became of an erase that wrote what it was about to commit, and nothing since."""
+    """Resolve an erase that wrote its plan and nothing since: committed, void or still planned."""
     plan = read(table, table.paths.erase_plan(erase))
     if plan is None:
         raise UsageError(
@@ -120,13 +120,13 @@ def _resolve(table: Table, erase: str, snapshot: Snapshot) -> Certificate:
 
 
 def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced | None:
-    """The transaction of a planned erase, if there is one."""
+    """Return the transaction of a planned erase, if there is one."""
     record = next((snapshot.deletes[d] for d in plan.deletes if d in snapshot.deletes), None)
     if record is not None:
         return Replaced(record.seq, record.t)
     if plan.planned_ms + _commit_ttl(table, snapshot) >= table.clock.now_ms():
         return None
-    # So long ago that the record may have done its work and be gone; its transaction may not.
+    # So long ago that the record may have done its work and be deleted; its transaction may not.
     for header in history(table, TXN_KEPT):
         if header.op == OP and header.t >= plan.planned_ms:
             key = table.paths.txn(header.seq)
@@ -138,7 +138,7 @@ def _committed(table: Table, plan: Certificate, snapshot: Snapshot) -> Replaced 
 
 
 def _with_others(table: Table, known: Certificate) -> Certificate:
-    """Also what other erases of the same keys have read and found clean: the way to mend these."""
+    """Add what other erases of the same keys read and found clean: repairs a failed erase."""
     checked = set(known.checked)
     for listed in list_certificates(table):
         if listed.id != known.id and listed.status in {"waiting", "complete"}:
@@ -177,7 +177,7 @@ def _conclude(
 
 
 def _delete(table: Table, keys: tuple[str, ...]) -> _Deletion:
-    """Delete replaced parts and see for oneself that they are gone."""
+    """Delete replaced parts and confirm by a listing that they are gone."""
     if not keys:
         return _Deletion(frozenset(), ())
     deleter = Deleter(table, len(keys))

@@ -1,4 +1,4 @@
-"""What may still hold a key after an erase: looks at every object that the table has.
+"""Evidence after an erase: finds every object of the table that may still hold a key.
 
 By lineage, because the keys themselves are gone: a part is clean when it was written from a state
 that the erase is part of (``q``), when a delete of the erase is applied in it (``d``), when the
@@ -27,19 +27,19 @@ from firnline.types.values import Scalar
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A table as it is found."""
+    """A table's snapshot and listing, as an erase's check finds them."""
 
     table: Table
     snapshot: Snapshot
     """Read with ``everything=True``, after ``objects`` were listed."""
     objects: Mapping[str, ObjectMeta]
-    """What lies under ``_data/``."""
+    """Objects under ``_data/``, by key."""
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found."""
+    """The result of the search."""
 
     deletable: tuple[str, ...]
     """Replaced parts whose grace is over and whose objects exist."""
@@ -61,7 +61,7 @@ def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t
     table, policy = inventory.table, inventory.table.settings
     others = waits(inventory.snapshot.properties, policy, inventory.now_ms)
     visible = _visible(inventory.snapshot, certificate.deletes)
-    # Its records gone, it is long ago, whatever its date.
+    # Its records are forgotten: it is long ago, whatever its date.
     seen = max(
         [dated.since(t, at, inventory.now_ms) for at in visible],
         default=inventory.snapshot.effective(t),
@@ -100,7 +100,7 @@ def collect_evidence(inventory: Inventory, certificate: Certificate, seq: int, t
 def _others(
     name: str, holders: Mapping[str, Sequence[str]], due: Mapping[str, int]
 ) -> tuple[Remaining, ...]:
-    """Parts that the erase did not replace."""
+    """Return the parts that the erase did not replace and that may hold a key."""
     return (
         *remaining(
             "older part",
@@ -113,7 +113,7 @@ def _others(
             "unread part",
             holders["unread part"],
             "could not be read by the erase; readers of firnline hide its rows",
-            "mend or drop it, and erase again",
+            "repair or drop it, and erase again",
         ),
         *remaining(
             "late part",
@@ -144,7 +144,7 @@ def _late_appends(now_ms: int, until: int) -> tuple[Remaining, ...]:
 
 
 def _holders(inventory: Inventory, certificate: Certificate, seq: int) -> dict[str, list[str]]:
-    """Existing parts that may hold a key, by kind."""
+    """Return existing parts that may hold a key, by kind."""
     own = {part.key for part in certificate.parts}
     checked, failed = set(certificate.checked), set(certificate.failed)
     records = _records(inventory.snapshot, certificate)
@@ -169,7 +169,7 @@ def _holders(inventory: Inventory, certificate: Certificate, seq: int) -> dict[s
 def _records(
     snapshot: Snapshot, certificate: Certificate
 ) -> dict[str, tuple[KeyColumn, ...] | None]:
-    """Delete record -> its key columns; None when the record is no longer in the log."""
+    """Return delete record -> its key columns; None when the record is no longer in the log."""
     return {
         delete: _key_columns(parse_json(snapshot.deletes[delete].where), snapshot.schema)
         if delete in snapshot.deletes
@@ -181,7 +181,7 @@ def _records(
 def _excluded(
     snapshot: Snapshot, marker: Marker, records: Mapping[str, tuple[KeyColumn, ...] | None]
 ) -> bool:
-    """Whether no row of any record's keys can be in the part."""
+    """Return True if no row of any record's keys can be in the part."""
     applied, stats = marker.d or (), snapshot.stats_of(marker)
     return all(
         delete in applied
@@ -198,7 +198,7 @@ def _key_columns(tree: Predicate, schema: Mapping[str, str]) -> tuple[KeyColumn,
 
 
 def _leaves(tree: Predicate) -> Iterator[tuple[str, tuple[Scalar, ...]]]:
-    """Columns and values of a predicate as ``KeySet.predicates`` makes them."""
+    """Yield columns and values of a predicate as ``KeySet.predicates`` makes them."""
     if isinstance(tree, And | Or):
         for arg in tree.args:
             yield from _leaves(arg)
@@ -209,7 +209,7 @@ def _leaves(tree: Predicate) -> Iterator[tuple[str, tuple[Scalar, ...]]]:
 
 
 def _due(inventory: Inventory, parts: Collection[str]) -> dict[str, int]:
-    """Part -> when its tombstone and the sight of it are as old as the grace, unix ms."""
+    """Return part -> time, unix ms, at which tombstone and sighting are both a grace old."""
     wanted = dict.fromkeys(parts)
     seen: dict[str, int] = {}
     for key, content in inventory.snapshot.contents.items():
@@ -237,7 +237,7 @@ def _orphans(inventory: Inventory, before_ms: int) -> list[str]:
 
 
 def _text(table: Table, inventory: Inventory, certificate: Certificate) -> tuple[Remaining, ...]:
-    """Log files and transactions whose text has keys, or bounds of parts that held keys."""
+    """Return log files and transactions whose text has keys, or bounds of parts that held keys."""
     deletes, parts = set(certificate.deletes), {part.key for part in certificate.parts}
     logs = [
         key
@@ -291,7 +291,7 @@ def _speaking_checkpoints(
         try:
             held = None if data is None else checkpoint_file.decode(key, data, table.paths)
         except CheckpointError:
-            found.append(key)  # nobody can say what is in it
+            found.append(key)  # its contents are unknown
             continue
         if held is not None and held.speaks_of(deletes, parts):
             found.append(key)

@@ -1,4 +1,4 @@
-"""The keys of an erase: read from a file, checked, counted, and put where kernels read them."""
+"""The keys of an erase: read from a file, checked, counted, and written where kernels read them."""
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
@@ -30,8 +30,8 @@ from firnline.types.sql import fold_name
 from firnline.types.values import Scalar, canonical
 
 MAX_KEYS = 5_000_000
-"""Of one erase: every key stands in the log until its delete record has done its work, and every
-reader fetches it until then (8 to 40 bytes each)."""
+"""Maximum keys of one erase: the log holds each until its delete record has done its work, and
+every reader fetches it until then (8 to 40 bytes each)."""
 _INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
 _ENDINGS = (".parquet", ".csv")
 
@@ -61,7 +61,7 @@ class KeySet:
         )
 
     def predicates(self) -> Iterator[msgspec.Raw]:
-        """Predicates of delete records that together are true for exactly the rows of the keys."""
+        """Yield predicates of delete records that together match exactly the rows of the keys."""
         size = len(self.columns)
         most = predicate.MAX_NODES - 1 if size == 1 else (predicate.MAX_NODES - 1) // (1 + size)
         for start in range(0, len(self.keys), most):
@@ -83,7 +83,7 @@ class KeySet:
     def upload(self, table: Table, key: str) -> KeyFile:
         """Write the keys as one Parquet object with the table's column names and types.
 
-        One PUT (more above 16 MiB). Whoever calls it deletes the object again.
+        One PUT (more above 16 MiB). The caller deletes the object again.
         """
         with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
             path = Path(folder) / "keys.parquet"
@@ -126,7 +126,7 @@ def key_set(
 
 
 def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], file: str) -> KeySet:
-    """Keys of a Parquet or CSV file (with a head line); other columns of it are passed over.
+    """Read keys from a Parquet or CSV file (with a head line); its other columns are ignored.
 
     Args:
         table: its store is where a URL is read from, with one GET.
@@ -260,7 +260,7 @@ def _value(kind: str, value: object) -> Scalar:
 
 
 def _array(kind: str, values: list[Scalar]) -> pa.Array:
-    """Canonical values in the Arrow type that parts have."""
+    """Return canonical values in the Arrow type that parts have."""
     target = parse_type(kind)
     if kind == "UUID":
         return target.wrap_array(pa.array([UUID(str(v)).bytes for v in values], pa.binary(16)))

@@ -1,4 +1,4 @@
-"""Erase: the rows of a set of keys go from every part, with a certificate of what became of them.
+"""Erase: removes the rows of a set of keys from every part, with a certificate of the result.
 
 The keys travel as an object that kernels join with, never as SQL. One transaction replaces every
 part that held a key and commits delete records for appends that are under way. Parts that cannot
@@ -46,10 +46,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of an erase."""
 
     columns: tuple[str, ...]
-    """Key columns; a row goes when all of them equal those of one key."""
+    """Key columns; a row is erased when all of them equal those of one key."""
     keys: tuple[tuple[Scalar, ...], ...] = ()
     """A few keys, one value per column each."""
     keys_file: str | None = None
@@ -58,7 +58,7 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EraseReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did. Holds no key."""
+    """Result of an erase: its plan and what was done. Holds no key."""
 
     table: str
     dry_run: bool
@@ -76,13 +76,13 @@ class EraseReport(Report, frozen=True, kw_only=True):
     parts_excluded: int
     """Statistics prove that they hold no key."""
     parts_failed: int
-    """They may hold keys still."""
+    """Parts that may still hold keys."""
     counts: Counts
     failures: tuple[Failure, ...]
     settled: tuple[str, ...]
     """Certificates of earlier runs that had died before they wrote them."""
     replans: int
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
 
@@ -96,13 +96,13 @@ class EraseFailedError(RunFailedError):
             f"{report.parts_failed} parts of table {report.table} may hold keys still, "
             f"{report.parts_rewritten} are erased; the first failure, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names and erase again",
+            next_step="repair or drop the parts that the report names and erase again",
         )
         self.report = report
 
 
 def preview(table: Table, options: EraseOptions) -> ErasePlan:
-    """What ``run_erase`` would do; requests of ``take_base``, and a GET for a file of keys.
+    """Plan as ``run_erase`` would; requests of ``take_base``, and a GET for a file of keys.
 
     Raises UsageError as ``run_erase`` does.
     """
@@ -112,7 +112,7 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
 
 
 def load_keys(table: Table, snapshot: Snapshot, options: EraseOptions) -> KeySet:
-    """The keys of the options, inline or from their file. Raises UsageError."""
+    """Return the keys of the options, inline or from their file. Raises UsageError."""
     if (options.keys_file is None) == (not options.keys):
         raise UsageError(
             "an erase takes keys or a file of keys, one of them", next_step="give exactly one"
@@ -161,7 +161,7 @@ def run_erase(
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     options: EraseOptions
@@ -178,7 +178,7 @@ class _Run:
         return self.runner.table
 
     def plan(self, base: Base) -> ErasePlan:
-        """Raises UsageError: keys that cannot be."""
+        """Plan the erase. Raises UsageError for invalid keys."""
         if not self.runner.replans:
             self.keys = load_keys(self.table, base.snapshot, self.options)
         return plan_erase(
@@ -186,7 +186,7 @@ class _Run:
         )
 
     def attempt(self, base: Base, plan: ErasePlan) -> RewriteResult | None:
-        """One try; None when a rival took parts of the plan away."""
+        """Try once; None when another run replaced parts of the plan."""
         table = self.table
         if self.settled is None:
             self.settled = settle(table, base.snapshot)
@@ -210,7 +210,7 @@ class _Run:
         try:
             write(table, table.paths.certificate(erase), self.certificate)
         except FirnlineError as error:
-            # Committed it is: `firnline certificate` and the next erase write it from the plan.
+            # It is committed: `firnline certificate` and the next erase write it from the plan.
             _LOG.warning("certificate %s is not written yet: %s", erase, error)
         return found
 

@@ -24,14 +24,14 @@ from firnline.table import Table
 
 
 class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a change of columns."""
 
     evolution: Evolution
     dry_run: bool = False
 
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
-    """What ``run_lazily`` would do; its errors. Requests: those of ``take_base``."""
+    """Plan as ``run_lazily`` would; its errors. Requests: those of ``take_base``."""
     base = take_base(table)
     return plan_lazily(base.snapshot, base.table.settings, options.evolution)
 

@@ -1,4 +1,4 @@
-"""A change of the schema that nothing contradicts: wider types, other names, columns that go."""
+"""A change of the schema without contradictions: wider types, new names, dropped columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firnline.types.sql import fold_name
 
 
 class Evolution(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to become of which columns."""
+    """The requested changes of columns."""
 
     widen: dict[str, str] = {}
     """Column -> its wider type."""
@@ -31,7 +31,7 @@ class Evolution(msgspec.Struct, frozen=True, kw_only=True):
 def evolved(
     snapshot: Snapshot, settings: TableSettings, evolution: Evolution
 ) -> tuple[Target, ...]:
-    """The columns as they are to be.
+    """Return the columns as they are to be.
 
     Raises:
         UsageError: nothing is asked for; a column that the table does not have, that is named
@@ -74,7 +74,7 @@ def _targets(
 
 
 def _known(column: str, schema: Mapping[str, str]) -> str:
-    """The column in the table's letters. Raises UsageError."""
+    """Return the column in the table's spelling. Raises UsageError."""
     if fold_name(column) not in schema:
         raise UsageError(
             f"the table has no column {column!r}",
@@ -97,7 +97,7 @@ def _check_wider(column: str, kind: str, wanted: str) -> None:
 
 
 def _check_place(settings: TableSettings, column: str, wanted: str) -> None:
-    """Equal values must go on lying in equal directories."""
+    """Refuse a change that puts equal values into different directories. Raises UsageError."""
     laid_out = fold_name(column) in (fold_name(f.column) for f in settings.partition_by)
     if laid_out and not wanted.endswith("INT") and wanted != "INTEGER":
         raise UsageError(
@@ -150,21 +150,21 @@ def _refuse_needed(settings: TableSettings, column: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LazyPlan:
-    """What a change would do."""
+    """The plan of a change."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
     what: Evolved
-    """Without what the table says already."""
+    """The changes, without those that are in force already."""
     schema: Mapping[str, str]
     """The columns afterwards, column -> SQL type."""
     parts: int
-    """Live parts, which merges write in the new form one after the other."""
+    """Live parts, which merges eventually write in the new form."""
     bytes: int
 
     @property
     def nothing_to_do(self) -> bool:
-        """Every column has the type that it is to get."""
+        """Return True if every column has its requested type already."""
         return self.what == Evolved()
 
     def to_json(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class LazyPlan:
 
 
 def plan_lazily(snapshot: Snapshot, settings: TableSettings, evolution: Evolution) -> LazyPlan:
-    """Decide what the record says.
+    """Decide the contents of the record.
 
     Raises:
         UsageError: as ``evolve.evolved``; a new name that a column has, even one of the same type,

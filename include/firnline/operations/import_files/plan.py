@@ -1,4 +1,4 @@
-"""Which files of a folder become which parts of a table: pure, all refusals before any copy."""
+"""Plans an import of a folder's files into partitions: pure, refuses before any copy."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _FIXED_REQUESTS = 6
 
 
 class ImportedFrom(msgspec.Struct, frozen=True):
-    """What an import leaves in the log, so that nobody imports the same folder twice unawares."""
+    """The record of an import in the log, which prevents a second import by mistake."""
 
     id: str
     """Append id."""
     source: str
     """Key prefix of the folder, ending in ``/``."""
     t: int
-    """When, unix ms."""
+    """Time of the import, unix ms."""
     files: int
 
 
@@ -50,7 +50,7 @@ def record_line(record: ImportedFrom) -> bytes:
 
 
 def records_of(lines: Iterable[bytes]) -> list[ImportedFrom]:
-    """The imports among a table's extension records."""
+    """Return the imports among a table's extension records."""
     decode = msgspec.json.Decoder(_Record).decode
     return [decode(line).imported for line in lines if line.startswith(b'{"imported":')]
 
@@ -69,29 +69,29 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What an import would do."""
+    """The plan of an import."""
 
     files: tuple[PlannedFile, ...]
     columns: dict[str, str]
-    """Of the table and of all files, column -> SQL type."""
+    """Columns of the table and of all files, column -> SQL type."""
     own: dict[str, str]
-    """Of the files."""
+    """Columns of the files, column -> SQL type."""
     empty: tuple[str, ...]
     """Files without a row."""
     ignored: tuple[str, ...]
-    """Objects that are no Parquet files, by their names."""
+    """Names of objects that are not Parquet files."""
     known: int
     """Files in place that are parts already."""
     footers: int
 
     @property
     def nothing_to_do(self) -> bool:
-        """There is no file to import."""
+        """Return True if there is no file to import."""
         return not self.files
 
     @property
     def requests(self) -> int:
-        """Estimate: a GET per footer, a copy per file that does not lie in place, a few more."""
+        """Estimate: a GET per footer, a copy per file that is not in place, a few more."""
         copies = sum(not f.in_place for f in self.files)
         return self.footers + copies + _FIXED_REQUESTS
 
@@ -128,7 +128,7 @@ class ImportPlan:
 
 
 def sort_out(objects: Iterable[ObjectMeta], source: str) -> tuple[list[ObjectMeta], list[str]]:
-    """Parquet files of a folder, and everything else.
+    """Return the Parquet files of a folder, and everything else.
 
     Names (also of folders) that begin with ``_`` or ``.`` are not data, as for Spark and Hive.
 
@@ -171,7 +171,7 @@ def plan_import(
         source: key prefix of the folder, ending in ``/``.
         footers: of its Parquet files, with statistics of the partition columns.
         known: the table's columns; grows by those of the files.
-        ignored: what is no Parquet file.
+        ignored: objects that are not Parquet files.
         already: files in place that are parts already.
 
     Raises:
@@ -236,7 +236,7 @@ _SPLIT = "split it by partition, append its rows with `firnline append`, or give
 def partition_of(
     settings: TableSettings, paths: TablePaths, source: str, facts: FooterFacts, in_place: bool
 ) -> str:
-    """Partition path of a file.
+    """Return the partition path of a file.
 
     Args:
         settings: of the table. With ``partition_by`` the statistics have to prove it.
@@ -273,7 +273,7 @@ def partition_of(
 
 
 def _segment(field: PartitionField, facts: FooterFacts) -> str:
-    """One level of the directory, proven by the file's statistics."""
+    """Return one level of the directory, proven by the file's statistics."""
     if field.column not in facts.columns:
         raise UsageError(
             f"{facts.key} has no column {field.column!r}, which {field} needs: a column that "
@@ -305,7 +305,7 @@ def _segment(field: PartitionField, facts: FooterFacts) -> str:
 
 
 def _names(field: PartitionField, kind: str, low: Scalar, high: Scalar) -> list[str]:
-    """Segments of the smallest and the largest value. Transforms of time keep the order."""
+    """Return the segments of the smallest and largest value. Time transforms keep the order."""
     from firnline.parquet.partition import partition_batches
 
     if high is None or (low != high and field.transform in {"identity", "bucket"}):
@@ -315,7 +315,7 @@ def _names(field: PartitionField, kind: str, low: Scalar, high: Scalar) -> list[
 
 
 def _table(columns: Mapping[str, str], values: Sequence[Scalar]) -> pa.Table:
-    """Bounds as the column's own values."""
+    """Return the bounds as the column's own values."""
     import pyarrow as pa
 
     from firnline.types.arrow import to_arrow

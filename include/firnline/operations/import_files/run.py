@@ -1,4 +1,4 @@
-"""Import: a folder of Parquet files becomes a table, or more of one. An append without rows.
+"""Import: a folder of Parquet files becomes a table or a part of it. An append without rows.
 
 Files are copied by the store itself, those that lie under ``_data/`` already are taken where they
 are, and the folder is never written to. One log file at the end makes all of it visible.
@@ -41,24 +41,24 @@ _TELL_EVERY = 100
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of an import."""
 
     source: str
     """URL of the folder, in the table's bucket (``file://``: below the table's parent folder)."""
     dry_run: bool = False
     again: bool = False
-    """Also a folder that was imported before: its rows are then there twice."""
+    """Import a folder that was imported before, too: its rows are then in the table twice."""
 
 
 class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """Progress of an import."""
 
     files: int
     files_done: int
 
 
 class ImportReport(Report, frozen=True, kw_only=True):
-    """What a run did."""
+    """Result of an import."""
 
     table: str
     source: str
@@ -73,7 +73,7 @@ class ImportReport(Report, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Began:
-    """Where it began: as an append."""
+    """The state in which an import begins, as for an append."""
 
     id: str
     snapshot: Snapshot
@@ -87,12 +87,12 @@ class _Began:
 
     @property
     def q(self) -> int:
-        """Newest transaction, of the snapshot and of the history."""
+        """Newest transaction of the snapshot and of the history."""
         return self.snapshot.seq
 
 
 def preview(table: Table, options: ImportOptions) -> ImportPlan:
-    """Look at every footer and decide; nothing is written but an unpublished transaction.
+    """Look at every footer and plan; nothing is written but an unpublished transaction.
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
@@ -153,7 +153,7 @@ def _begin(table: Table) -> _Began:
 
 
 def _prefix(table: Table, source: str) -> str:
-    """Key prefix of the folder in the table's store, ending in ``/``. Raises UsageError."""
+    """Return the folder's key prefix in the table's store, ending in ``/``. Raises UsageError."""
     here, there = Root.parse(table.settings.root), Root.parse(source)
     if here.scheme == "file":
         # Keys are relative to the table's parent folder.
@@ -220,7 +220,7 @@ def _footers(table: Table, files: Sequence[ObjectMeta], known: SchemaUnion) -> l
 
 def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
     if prefix.startswith(snapshot.paths.data_dir):
-        return  # what lies in place is known by its key
+        return  # files in place are known by their keys
     for record in records_of(snapshot.other):
         if record.source.startswith(prefix) or prefix.startswith(record.source):
             raise UsageError(

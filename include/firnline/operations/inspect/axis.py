@@ -1,4 +1,4 @@
-"""A column as an axis: which cells values fall in, and which values a predicate speaks of."""
+"""A column as an axis: maps values to cells, and predicates to intervals of values."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Number = int | float | Decimal
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Between which values of a column a predicate can be true."""
+    """The interval of a column's values in which a predicate can be true."""
 
     low: Any = None
     high: Any = None
     """None: unbounded."""
     open_high: bool = False
-    """Whether ``high`` itself is not in it."""
+    """True if ``high`` itself is not part of it."""
     whole: bool = False
-    """Whether it is true for every row between."""
+    """True if the predicate is true for every row in the interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Axis:
     def over(
         cls, column: str, kind: str, ends: tuple[Any, Any], cells: int, given: tuple[Any, Any]
     ) -> Axis:
-        """As far as parts reach, or as ``given`` says.
+        """Make an axis that reaches as far as the parts, or as ``given`` says.
 
         Args:
             column: its name.
@@ -78,11 +78,11 @@ class Axis:
 
     @property
     def is_time(self) -> bool:
-        """Whether its numbers are nanoseconds."""
+        """True if its numbers are nanoseconds."""
         return self.kind.startswith(("TIMESTAMP", "DATE"))
 
     def cell(self, number: Number) -> int:
-        """The cell of a number, without regard to the ends of the axis."""
+        """Return the cell of a number, without regard to the ends of the axis."""
         width: Any = self._from_low(self.high)
         if not width:
             return 0 if number == self.low else (-1 if number < self.low else self.cells)
@@ -91,11 +91,11 @@ class Axis:
         return int(self._from_low(number) * self.cells // width)
 
     def cells_of(self, low: Number, high: Number | None) -> tuple[int, int] | None:
-        """First and last cell of a part with these bounds (None: unbounded); None: outside."""
+        """Return first and last cell between a part's bounds (None: unbounded); None: outside."""
         return self._clipped(self.cell(low), self.cells - 1 if high is None else self.cell(high))
 
     def cells_between(self, found: Extent) -> tuple[int, int] | None:
-        """First and last cell that an extent touches; None: outside."""
+        """Return first and last cell that an extent touches; None: outside."""
         first = 0 if found.low is None else self.cell(found.low)
         last = self.cells - 1 if found.high is None else self.cell(found.high)
         if found.open_high and last > first:
@@ -112,7 +112,7 @@ class Axis:
         return max(first, 0), min(last, self.cells - 1)
 
     def text(self, number: Number) -> str:
-        """A number as a value of the column."""
+        """Return a number as text of a value of the column."""
         if self.kind == "DATE":
             return date_text(int(number) // DAY_NS)
         if self.is_time:
@@ -121,7 +121,7 @@ class Axis:
 
 
 def extent(tree: Predicate, column: str, key: Callable[[Scalar], Any]) -> Extent:
-    """Between which values of a column a bound predicate can be true."""
+    """Return the interval of a column's values in which a bound predicate can be true."""
     if isinstance(tree, And):
         found = Extent(whole=True)
         for arg in tree.args:
@@ -166,7 +166,7 @@ def _either(a: Extent, b: Extent) -> Extent:
 
 
 def reader(column: str, sql_type: str) -> Callable[[Scalar], Any]:
-    """How a bound or literal becomes a number; what is none of the type becomes None.
+    """Return a function from bound or literal to number; None for a value of another type.
 
     Raises UsageError for a column of texts or the like.
     """

@@ -1,4 +1,4 @@
-"""What became of a table between two states: parts that came and went. Pure."""
+"""The difference between two states of a table: parts that were added and removed. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firnline.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class PartitionDiff:
-    """One partition that is not the same in both states."""
+    """A partition that differs between the two states."""
 
     partition: str
     came: tuple[Marker, ...]
@@ -47,7 +47,7 @@ class Diff:
 
     @property
     def nothing_changed(self) -> bool:
-        """True when both states read the same."""
+        """Return True if both states read the same."""
         return not self.partitions and not self.deletes
 
     def to_json(self) -> dict[str, Any]:

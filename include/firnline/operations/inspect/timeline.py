@@ -1,6 +1,6 @@
-"""What of a table is visible where: parts and delete records over one column, layer by layer.
+"""The timeline of a table: parts and delete records over one column, layer by layer.
 
-A layer is a data sequence: whatever stands higher hides what it covers below. Pure, and bounded: a
+A layer is a data sequence: each layer hides what it covers in the lower ones. Pure, and bounded: a
 table of a million parts gives no more than ``lanes`` x ``layers`` x ``cells``.
 """
 
@@ -46,14 +46,14 @@ class Record:
     id: str
     seq: int
     op: str
-    """Of the transaction that brought it; ``delete`` where nobody knows any more."""
+    """Operation of the transaction that brought it; ``delete`` where it is no longer known."""
     t: int
     where: str
     """The predicate as JSON."""
     first: int
     last: int
     whole: bool
-    """Whether it hides every row between; else only some of them."""
+    """True if it hides every row in between; else it hides only some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class Layer:
     lanes: tuple[tuple[Bar, ...], ...] = ()
     """Bars that do not touch each other; empty where there are too many of them."""
     density: tuple[int, ...] = ()
-    """Then: how many parts touch each cell."""
+    """Parts that touch each cell, in that case."""
     records: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The picture, before it is drawn."""
+    """The contents of the picture."""
 
     column: str
     seq: int
@@ -86,10 +86,10 @@ class Timeline:
     """Rows in each cell that no record hides as a whole, if rows were even within parts."""
     parts: int
     unknown_parts: int
-    """Without bounds of the column: they may lie anywhere and are not drawn."""
+    """Parts without bounds of the column: they may lie anywhere and are not drawn."""
     unknown_rows: int
     outside: int
-    """Parts that lie outside of the interval that was asked for."""
+    """Parts outside of the requested interval."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -111,11 +111,11 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much may be drawn."""
+    """Limits of the picture."""
 
     cells: int = 72
     lanes: int = 4
-    """Of one layer."""
+    """Lanes of one layer."""
     layers: int = 16
 
 
@@ -189,7 +189,7 @@ def plan_timeline(
 def _spans(
     snapshot: Snapshot, column: str, read: Callable[[Scalar], Any]
 ) -> tuple[list[tuple[Marker, Any, Any]], list[Marker]]:
-    """(part, smallest, largest or None) of those that say so, and the other parts."""
+    """Return (part, smallest, largest or None) of parts with bounds, and the other parts."""
     spans: list[tuple[Marker, Any, Any]] = []
     unknown: list[Marker] = []
     for marker in snapshot.live.values():
@@ -256,7 +256,7 @@ class _Drawn:
         return tuple(found)
 
     def _groups(self, sequences: Sequence[int]) -> Iterable[Sequence[int]]:
-        """The newest sequences by themselves, the older ones in equal groups."""
+        """Return the newest sequences each by itself, the older ones in equal groups."""
         most = self.bounds.layers
         alone = len(sequences) if len(sequences) <= most else most // 2
         yield from ([seq] for seq in sequences[:alone])
@@ -314,7 +314,7 @@ class _Drawn:
 
 
 def _packed(ordered: Sequence[_Placed], most: int) -> list[list[_Placed]] | None:
-    """Parts in lanes in which none touches another; None where that takes more than ``most``."""
+    """Place parts in lanes without overlap; None where that takes more than ``most`` lanes."""
     lanes: list[list[_Placed]] = []
     for one in ordered:
         lane = next((lane for lane in lanes if lane[-1].last < one.first), None)
@@ -328,4 +328,4 @@ def _packed(ordered: Sequence[_Placed], most: int) -> list[list[_Placed]] | None
 
 
 SEEN, PARTLY, HIDDEN = 0, 1, 2
-"""How much of a part records hide in one cell: nothing, some rows, all."""
+"""Share of a part that records hide in one cell: nothing, some rows, all."""

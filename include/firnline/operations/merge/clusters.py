@@ -1,11 +1,11 @@
-"""Which parts of a clustered table are merged: runs by size, only where they overlap.
+"""Selects the parts of a clustered table to merge: runs by size, only where they overlap.
 
 The outputs of one merge are a *run*: they do not overlap in the order of ``cluster_by``. A part
 that was never clustered is a run by itself. Runs are merged as parts are (``plan.tiers``): from
 the smallest on, as long as the next is no larger than twice what is gathered, at least
 ``min_inputs`` of them. So a row that is rewritten comes into a run at least 1.5 times as large, is
 rewritten at most log1.5(run_size / floor) times above the floor (1/64 of ``target_size``; about
-log4 when runs are alike), and whoever looks for one value finds it in one part of each of
+log4 when runs are alike), and a query for one value finds it in one part of each of
 O(log) runs and of those that reached ``run_size``.
 
 With ``range``, statistics spare what is in order already: a part of at least half the target that
@@ -66,7 +66,7 @@ def plan_clusters(
     partition: str,
     ready: Sequence[Marker],
 ) -> tuple[list[PlannedGroup], list[LeftAlone]]:
-    """Groups of overlapping runs of a partition, and why the other parts are left alone.
+    """Return groups of overlapping runs of a partition, and the other parts with reasons.
 
     Args:
         snapshot: the state to plan on.
@@ -102,7 +102,7 @@ def plan_clusters(
 
 
 def outputs_of(size: int, target: int) -> int:
-    """Into how many parts a group of ``size`` bytes is cut: each 2/3 to 3/2 of the target."""
+    """Return the number of outputs for ``size`` bytes: each has 2/3 to 3/2 of the target."""
     return max(1, (size + target // 2) // target)
 
 
@@ -117,14 +117,14 @@ def _group(
         d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
     }
     ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
-    # One part alone is only rid of its deleted rows, or gets its columns as they are now: it stays
-    # what it is in its run.
+    # One part alone only loses its deleted rows, or gets the current columns: its run stays the
+    # same.
     outputs = 1 if len(parts) == 1 else outputs_of(sum(m.b for m in parts), target)
     return PlannedGroup(partition, ordered, tuple(deletes.values()), outputs, cluster.mark)
 
 
 def _runs(parts: Sequence[Marker], cluster: ClusterSettings) -> list[_Run]:
-    """Smallest first. What was clustered by something else is not clustered."""
+    """Return the runs, smallest first. A part clustered by other columns is not clustered."""
     found: dict[str, list[Marker]] = defaultdict(list)
     for marker in parts:
         ours = marker.c is not None and marker.c.startswith(f"{cluster.mark}-")
@@ -134,7 +134,7 @@ def _runs(parts: Sequence[Marker], cluster: ClusterSettings) -> list[_Run]:
 
 
 def _tiers(runs: Sequence[_Run], tier: tiers.Tier) -> Iterator[list[_Run]]:
-    """As ``tiers.group_by_size``, with the bound on inputs in parts."""
+    """Yield groups as ``tiers.group_by_size``, with the bound on inputs in parts."""
     gathered: list[_Run] = []
     total = count = 0
     for run in runs:
@@ -153,7 +153,7 @@ def _tiers(runs: Sequence[_Run], tier: tiers.Tier) -> Iterator[list[_Run]]:
 def _pieces(
     runs: Sequence[_Run], snapshot: Snapshot, cluster: ClusterSettings, target: int
 ) -> list[list[Marker]]:
-    """The parts to merge, cut where a part stays that is in order already."""
+    """Return the parts to merge, cut where a part stays that is in order already."""
     placed = _placed(runs, snapshot, cluster.columns[0]) if cluster.method == "range" else None
     if placed is None:
         return [[m for run in runs for m in run.parts]]
@@ -168,7 +168,7 @@ def _pieces(
 
 
 def _placed(runs: Sequence[_Run], snapshot: Snapshot, column: str) -> list[_Placed] | None:
-    """In the order of their intervals; None when one of them is not known."""
+    """Return the parts in the order of their intervals; None when an interval is not known."""
     kind = normalise(snapshot.schema.get(column, ""))
     key = bound_key(kind)
     found: list[_Placed] = []
@@ -183,13 +183,13 @@ def _placed(runs: Sequence[_Run], snapshot: Snapshot, column: str) -> list[_Plac
                 open_end = nulls or high is None
                 last = _END if open_end else (0, key(canonical(kind, high)))
             except (ValueError, TypeError):
-                return None  # bounds of another type, as a foreign writer may leave them
+                return None  # bounds of another type, as other writers may leave them
             found.append(_Placed(first, last, run.name, part))
     return sorted(found, key=lambda place: (place.low, place.high, place.part.p))
 
 
 def _overlapping(placed: Sequence[_Placed], *, points: bool) -> Iterator[list[_Placed]]:
-    """Parts that hang together by more than a common end.
+    """Yield parts that overlap by more than a common end.
 
     Neighbours of a run share a value where the next column goes on. ``points``: parts that hold
     one and the same value only may differ in the next column, so they count as overlapping.

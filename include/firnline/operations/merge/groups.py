@@ -1,4 +1,4 @@
-"""What a merge is about to do, as plain data that can be printed."""
+"""The plan of a merge, as plain data that can be printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PUT_BYTES = 16 * 1024 * 1024
 
 
 class LeftAlone(msgspec.Struct, frozen=True, gc=False):
-    """A live part that the plan does not touch, and why; there may be a million of them."""
+    """A live part that the plan leaves unchanged, and why; there may be a million of them."""
 
     key: str
     partition: str
@@ -27,7 +27,7 @@ class LeftAlone(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Parts of one partition that become one, or a clustered few."""
+    """Parts of one partition that become one part, or a few clustered ones."""
 
     partition: str
     parts: tuple[Marker, ...]
@@ -37,7 +37,7 @@ class PlannedGroup:
     outputs: int = 1
     """Parts to write; more than one only where they are clustered."""
     cluster: str | None = None
-    """``ClusterSettings.mark`` of what the outputs are clustered by; None: by nothing."""
+    """``ClusterSettings.mark`` of the clustering of the outputs; None if they are not clustered."""
 
     @property
     def bytes(self) -> int:
@@ -52,18 +52,18 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Groups in the order in which they are worked on."""
+    """The groups of a merge in the order in which they are worked on."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
     groups: tuple[PlannedGroup, ...]
     left_alone: tuple[LeftAlone, ...]
     hidden: tuple[PlannedGroup, ...] = ()
-    """Per partition the parts that go without being read: deletes hide every row of each."""
+    """Per partition, the parts dropped unread: deletes hide every row of each."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when no group is worth merging and no part is hidden as a whole."""
+        """Return True if no group is worth merging and no part is hidden as a whole."""
         return not self.groups and not self.hidden
 
     @property

@@ -1,4 +1,4 @@
-"""What a merge would do: pure, printable, with a reason for every part left alone."""
+"""Plans a merge: pure, printable, with a reason for every part left alone."""
 
 from __future__ import annotations
 
@@ -94,16 +94,16 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
 def _hidden(
     snapshot: Snapshot, settings: TableSettings, partition: str, excluded: frozenset[str]
 ) -> tuple[list[PlannedGroup], list[Marker]]:
-    """The parts of a partition that deletes hide as a whole, and all others."""
+    """Return the parts of a partition that deletes hide as a whole, and all others."""
     parts = snapshot.partitions[partition]
     if not snapshot.deletes or settings.primary_key:
-        # With a primary key a kernel says which rows count, and nothing goes past it.
+        # With a primary key a kernel decides which rows win, so no part is dropped unread.
         return [], parts
     whole: list[Marker] = []
     rest: list[Marker] = []
     applied: dict[str, Delete] = {}
     for marker in parts:
-        # Without a row count (foreign writers give none) what goes could not be accounted for.
+        # Without a row count (other writers give none) the dropped rows could not be counted.
         counted = marker.n is not None and marker.p not in excluded
         pending = snapshot.pending_deletes(marker, partition) if counted else []
         if not snapshot.hidden_whole(marker, pending):
@@ -129,7 +129,7 @@ def _candidates(
     unsettled = {m.p for m in parts if policy.settle and snapshot.effective(m.t) > latest}
     if len(unsettled) > policy.settle_max_parts:
         unsettled = set()
-    # Of clustered tables it is runs that are large enough.
+    # Of clustered tables, runs are large enough or not, not parts.
     full = policy.target_size * 3 // 4 if settings.cluster_by is None else None
     left: list[LeftAlone] = []
     ready: list[Marker] = []
@@ -167,7 +167,7 @@ def _group(
 
 
 def _old_form(snapshot: Snapshot, parts: Sequence[Marker]) -> bool:
-    """Whether a part has columns of before a change of the schema: its record waits for it."""
+    """Return True if a part has columns from before a schema change, whose record waits for it."""
     return any(snapshot.pending_changes(marker) for marker in parts)
 
 
@@ -192,7 +192,7 @@ def _runs(
 
 
 def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:
-    """Sort key: the smallest comes first."""
+    """Return the sort key of a group: the smallest comes first."""
     if policy.order == "recent":
         return (-group.newest, group.partition)
     if policy.order == "oldest":

@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a merge."""
 
     partitions: tuple[str, ...] = ()
     """Globs over partition paths; empty for all."""
@@ -41,42 +41,42 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that was left as it is."""
+    """A group that failed and stays as it is."""
 
     partition: str
     error: str
     message: str
     key: str | None
-    """The part at fault, when one is."""
+    """Key of the part at fault, when there is one."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is, for whoever shows it."""
+    """Progress of a run, for display."""
 
     groups: int
     groups_done: int
     parts_in: int
     parts_merged: int
-    """Of groups that are complete, committed or about to be."""
+    """Parts of groups that are complete, committed or about to be."""
     parts_done: int
-    """Of groups that are committed."""
+    """Parts of groups that are committed."""
     transactions: int
 
 
 class MergeReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a merge: its plan and what was done."""
 
     table: str
     dry_run: bool
     groups: int
-    """Groups of the plan; the parts of a partition that go unread count as one."""
+    """Groups of the plan; parts of a partition that are dropped unread count as one."""
     groups_done: int
     transactions: tuple[int, ...]
     """Sequence numbers of what was committed."""
     counts: Counts
     failures: tuple[Failure, ...]
     replans: int
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
 
@@ -134,7 +134,7 @@ class MergeFailedError(RunFailedError):
             f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
             f"be merged, {report.groups_done} were; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names and run it again",
+            next_step="repair or drop the parts that the report names and run it again",
             causes=(failure.error for failure in report.failures),
         )
         self.report = report
@@ -153,14 +153,14 @@ def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergeP
     if table.settings.merge.sql is not None and plan.groups:
         from firnline.kernel.query.process import check_query
 
-        # Now, and not in each group after all of its parts were read.
+        # Before the start, instead of in each group after all of its parts were read.
         check_query(table.settings.merge.sql, MERGE_SOURCE, base.snapshot.schema)
     return plan
 
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     on_progress: Callable[[Progress], None]
@@ -182,7 +182,7 @@ class _Run:
         return plan
 
     def execute(self, base: Base, plan: MergePlan) -> Literal[True] | None:
-        """Run a plan to its end; None when a rival took some of its parts away."""
+        """Run a plan to its end; None when another run replaced some of its parts."""
         engine = self.runner.engine if plan.groups else None
         with Committer(base.table, self.runner.identity, base, self._committed) as committer:
             for group in plan.hidden:

@@ -1,4 +1,4 @@
-"""Which small parts go together: size tiers up to a target.
+"""Groups small parts for a merge: size tiers up to a target.
 
 Parts are taken smallest first. A group grows while the next part is no larger than twice what has
 been gathered, so that a full-size part is never rewritten for a tiny one, and every byte is
@@ -66,7 +66,7 @@ def _too_large(tier: Tier, size: int, total: int) -> bool:
 
 
 def too_large(size: int, total: int, tier: Tier) -> bool:
-    """Whether ``size`` bytes are too many to be rewritten for ``total`` smaller ones."""
+    """Return True if ``size`` bytes are too many to rewrite for ``total`` smaller ones."""
     return size > max(FACTOR * total, tier.floor)
 
 
@@ -95,5 +95,5 @@ def _cut(sizes: Sequence[int], tier: Tier, too_large: Callable[[int, int], bool]
 
 
 def worthwhile(count: int, total: int, tier: Tier) -> bool:
-    """Whether merging ``count`` parts of ``total`` bytes pays: enough of them, or a full part."""
+    """Return True if merging ``count`` parts of ``total`` bytes pays: enough, or a full part."""
     return count >= tier.min_inputs or (count >= 2 and total >= tier.full)

@@ -1,7 +1,7 @@
-"""What a table says of itself beside what the settings say, and how it is changed.
+"""The properties that a table states, compared with its settings, and how they are changed.
 
-A change is a transaction of its own that touches no part. Whoever began by the properties of before
-may go on by them: see ``properties.needed``.
+A change is a transaction of its own that rewrites no part. Runs that began with the earlier
+properties may go on with them: see ``properties.needed``.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ OP = "properties"
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of what ``firnline properties`` shows."""
+    """One property, a line of the output of ``firnline properties``."""
 
     name: str
     table: str | None
-    """What is in force, as the settings file would spell it; None: the table says nothing yet."""
+    """The value in force, spelled as in the settings file; None if the table states none yet."""
     settings: str | None
-    """What the settings say; None: nothing."""
+    """The value in the settings; None if they state none."""
     differs: bool = False
 
 
@@ -53,18 +53,18 @@ class PropertiesView(Report, frozen=True, kw_only=True):
 
     table: str
     said: bool
-    """False: the table says nothing of itself; its first commit takes what the settings say."""
+    """False if the table states no properties; its first commit takes those of the settings."""
     seq: int
     """Newest transaction."""
     since: int | None
     """Transaction that set what is in force; 0: the first append did."""
     properties: tuple[Property, ...]
     waits: dict[str, int]
-    """Times that clean-up and sweep go by, ms: the longest that anybody under way may go by."""
+    """Times that clean-up and sweep wait, ms: the longest that any run in progress may use."""
 
 
 class AppliedReport(Report, frozen=True, kw_only=True):
-    """What a run changed."""
+    """Result of a change of properties."""
 
     table: str
     dry_run: bool
@@ -77,14 +77,14 @@ class AppliedReport(Report, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What is to be applied: the differences, and all properties afterwards."""
+    """The changes to apply: the differences, and all properties afterwards."""
 
     changes: tuple[Difference, ...]
     after: Properties
 
 
 def show(table: Table) -> PropertiesView:
-    """Read what a table says of itself. Requests: those of ``take_base``."""
+    """Read the properties of a table. Requests: those of ``take_base``."""
     base = take_base(_neutral(table))
     has = None if base.properties is None else _plain(base.properties)
     named = stated(_wanted(table)) if has is not None else _plain(from_settings(_wanted(table)))
@@ -115,7 +115,7 @@ def show(table: Table) -> PropertiesView:
 
 
 def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied:
-    """Return what the settings want otherwise than the table.
+    """Return the properties in which the settings differ from the table.
 
     Args:
         table: with the settings.
@@ -144,7 +144,7 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
 
 
 def _statistics(table: Table, after: Properties) -> tuple[str, ...]:
-    """Columns of the layout, the key and what the settings name besides."""
+    """Return columns of the layout, the key and those that the settings name besides."""
     bare = msgspec.structs.replace(after, statistics=())
     derived = in_force(_neutral(table).settings, bare).statistics_columns
     wanted = _wanted(table)
@@ -155,7 +155,7 @@ def _statistics(table: Table, after: Properties) -> tuple[str, ...]:
 def run_apply(
     table: Table, run: RunIdentity, *, dry_run: bool = False, harmless: bool = False
 ) -> AppliedReport:
-    """Make the table say what the settings say, in one transaction.
+    """Make the table's properties those of the settings, in one transaction.
 
     Requests: those of ``take_base``; four for the probe of the store and two PUT.
 
@@ -216,7 +216,7 @@ def _change(table: Table, base: Base, plan: Applied) -> Change:
 
 
 def reconcile(table: Table, run: RunIdentity, *, dry_run: bool) -> AppliedReport | None:
-    """Apply what is harmless; refuse to go on with other differences. Of a scheduled run.
+    """For a scheduled run: apply harmless differences; refuse to go on with others.
 
     Requests: 1 LIST and 1 ranged GET; where something is applied those of ``run_apply``.
 
@@ -249,7 +249,7 @@ def _wanted(table: Table) -> Any:  # noqa: ANN401 - TableSettings
 
 
 def _neutral(table: Table) -> Table:
-    """The table with settings that say nothing: whatever it says itself is in force."""
+    """Return the table with settings that state nothing: its own properties are in force."""
     named = _wanted(table)
     bare = settings_for_root(named.root).model_copy(update={"name": named.name})
     return replace(table, settings=bare, wanted=None)
@@ -261,7 +261,7 @@ def _plain(values: Properties) -> dict[str, Any]:
 
 
 def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties) -> None:
-    """Raise UsageError for what would make parts that are there mean something else."""
+    """Raise UsageError for changes that would give existing parts another meaning."""
     if not snapshot.live:
         return
     name = table.settings.name
@@ -284,7 +284,7 @@ def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties
 
 
 def _named(after: Properties) -> dict[str, list[str]]:
-    """Property -> columns that it names."""
+    """Return property -> columns that it names."""
     made = in_force(TableSettings.model_validate({"name": "t", "root": "memory://t"}), after)
     return {
         "primary_key": list(made.primary_key),

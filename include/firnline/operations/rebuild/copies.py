@@ -1,4 +1,4 @@
-"""Copies that a restore has left which died before its commit.
+"""Copies left by a restore that died before its commit.
 
 A copy is the part that it was made of, byte for byte, its footer included: an append's, and so it
 looks like a part that was appended.
@@ -19,7 +19,7 @@ _Look = tuple[str, int, int | None, int | None]
 
 
 def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[str, str]:
-    """Objects that may be copies -> what of.
+    """Return objects that may be copies -> their possible original.
 
     An original was named after its append began, by the same clock, and a copy whenever another
     machine's clock says so. Two appends at once may write parts that look alike, too: somebody has
@@ -45,13 +45,13 @@ def copies_of(named: Iterable[Marker], footers: Sequence[FooterFacts]) -> dict[s
         if original is not None:
             found[facts.key] = original
         for twin in twins:
-            found.setdefault(twin, facts.key)  # of two that nobody names either may be the copy
+            found.setdefault(twin, facts.key)  # either of two unnamed ones may be the copy
         same[part.append, look].append(facts.key)
     return found
 
 
 def _differ(stats: Stats, others: Stats) -> bool:
-    """Whether bounds that are exact wherever they come from, whole numbers, are not the same."""
+    """Return True if bounds that are exact in any statistics, whole numbers, differ."""
     return any(
         isinstance(one, int) and isinstance(other, int) and one != other
         for column in stats.keys() & others.keys()

@@ -1,4 +1,4 @@
-"""What is left of a table whose log was lost, read once; refuses what cannot be rebuilt from."""
+"""The remains of a table whose log was lost, read once; refuses those that cannot be rebuilt."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with 
 
 
 class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a rebuild."""
 
     dry_run: bool = False
     include: tuple[str, ...] = ()
     """Globs over keys or file names: undecided objects that are parts of the table."""
     exclude: tuple[str, ...] = ()
-    """Globs likewise: objects that nobody names and that are not."""
+    """Globs likewise: objects that nothing names and that are not parts of the table."""
     force: bool = False
-    """Also where the log reads and lacks nothing that a transaction names."""
+    """Rebuild also where the log reads and lacks nothing that a transaction names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is left of a table, and what a rebuild makes of it."""
+    """The remains of a table, and the plan of its rebuild."""
 
     log: LogSurvey
     history: History
@@ -59,7 +59,7 @@ class Inventory:
     deletes: dict[str, Delete]
     other: frozenset[bytes]
     properties: tuple[PropertiesRecord, ...]
-    """What log and transactions say of the table, oldest first."""
+    """Properties of the table in log and transactions, oldest first."""
     plan: RebuildPlan
 
 
@@ -89,11 +89,11 @@ def read_inventory(
     wanted = FooterWanted(columns=state.types_in_parts(), stats=settings.statistics_columns)
     footers = _footers(table, unnamed, wanted, on_progress)
     choice = Choice(options.include, options.exclude)
-    # An object may have been written whenever, by properties that nobody goes by any more.
+    # An object may have been written at any time, under properties that are no longer in use.
     settings = lengthened(settings, waits(said, settings, now_ms=0))
     plan = plan_rebuild(history, objects, footers, table.paths, settings, choice)
     live = {marker.p: marker for marker in plan.live}
-    # Parts of ours first: by them it is told what of other clients' parts only their path has.
+    # Parts of ours first: they tell which columns of other clients' parts only their path has.
     for facts in sorted(footers, key=lambda facts: facts.part is None):
         if facts.key in live:
             stated = state.shown(live[facts.key], _data_columns(facts, table.paths, columns))
@@ -110,7 +110,7 @@ def read_inventory(
 
 
 def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:
-    """All that is said of the table; where appends that began it disagree its birth record."""
+    """Return all properties of the table; its birth record decides where first appends disagree."""
     found = [*txns.properties, *(r for c in log.contents.values() for r in c.properties)]
     born = [r for r in txns.properties if not r.seq]
     return union(r for r in found if r.seq or not born or r.values == born[0].values)
@@ -119,7 +119,7 @@ def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]
 def _data_columns(
     facts: FooterFacts, paths: TablePaths, known: schemas.SchemaUnion
 ) -> dict[str, str]:
-    """Without what only a client of version 1 has written into the part: columns of its path.
+    """Return a part's columns without those of its path that a version 1 client wrote into it.
 
     Where nobody else says which columns the table has, all of them count.
     """
@@ -132,7 +132,7 @@ def _data_columns(
 
 @dataclass
 class _State(StateColumns):
-    """What log and transactions say of the columns that parts hold."""
+    """The columns that parts hold, by log and transactions."""
 
     listing: Mapping[str, LogObject]
     contents: Mapping[str, LogContent]
@@ -151,7 +151,7 @@ class _State(StateColumns):
         records: Mapping[str, Delete],
         other: frozenset[bytes],
     ) -> Self:
-        """Without the columns, which follow from it."""
+        """Make it without the columns, which follow from it."""
         names = (item.name for item in log.listing.values())
         times = {(name.t, name.seq) for name in names if name.seq}
         times |= {(header.t, header.seq) for header in txns.headers.values()}
@@ -162,7 +162,7 @@ class _State(StateColumns):
         return cls(log.listing, log.contents, {}, rows, changes, tuple(sorted(times)), ahead)
 
     def shown(self, marker: Marker, columns: Mapping[str, str]) -> dict[str, str]:
-        """The columns of a footer as the table has them."""
+        """Return the columns of a footer as the table has them."""
         held = self.columns_of(marker)
         named = {held.column(name): kind for name, kind in columns.items()}
         return as_known({n: kind for n, kind in named.items() if n is not None}, self.schema)
@@ -171,7 +171,7 @@ class _State(StateColumns):
 def _columns(
     log: LogSurvey, txns: TxnSurvey, state: _State, paths: TablePaths
 ) -> schemas.SchemaUnion:
-    """The columns that are known. Raises SchemaConflictError.
+    """Return the columns that are known. Raises SchemaConflictError.
 
     Of two transactions the newer one counts, and a log file that any has folded does not: a repair
     of the schema may have corrected what they say.

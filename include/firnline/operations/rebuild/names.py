@@ -1,4 +1,4 @@
-"""What a part's footer says of itself, believed where a writer of this very table wrote it.
+"""The facts in a part's footer, believed where a writer of this very table wrote it.
 
 A footer names the table by its key prefix of then. A table that was renamed or copied since has
 parts under a former name, and what those say of sequences and inputs counts as much. Parts of a
@@ -18,13 +18,13 @@ from firnline.paths import TablePaths
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Under which names this table has been written."""
+    """The names under which this table has been written."""
 
     paths: TablePaths
     former: frozenset[str] = frozenset()
 
     def own(self, facts: FooterFacts) -> PartMetadata | None:
-        """What the footer says, when a writer of this table wrote it, by whatever name."""
+        """Return the footer's facts, if a writer of this table wrote it, under any of its names."""
         part = facts.part
         if part is None or part.table == self.paths.prefix:
             return part
@@ -58,6 +58,6 @@ def names_of(
 
 
 def inputs_of(facts: FooterFacts) -> list[str]:
-    """Keys of the parts that a part was made from, by its footer: they lay in its folder."""
+    """Return keys of the parts that a part was made from, by its footer: they lay in its folder."""
     folder = facts.key.rpartition("/")[0]
     return [f"{folder}/{name}" for name in facts.part.replaces] if facts.part is not None else []

@@ -1,4 +1,4 @@
-"""Which parts a rebuilt log names: pure; docs/format.md, "Rebuild", has the rules and the reasons.
+"""Plans the log of a rebuild: pure; docs/format.md, "Rebuild", has the rules and the reasons.
 
 What a transaction or a log file names is certain. Of an object that none of them names only its
 footer, its age and the history say whether it was ever in the table.
@@ -26,17 +26,17 @@ from firnline.store.base import ObjectMeta
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user decides of objects that nobody names: globs over keys or file names."""
+    """The user's decisions on objects that nothing names: globs over keys or file names."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     def includes(self, key: str) -> bool:
-        """Whether an undecided object goes in."""
+        """Return True if an undecided object goes in."""
         return _matches(key, self.include)
 
     def excludes(self, key: str) -> bool:
-        """Whether it stays out."""
+        """Return True if it stays out."""
         return _matches(key, self.exclude)
 
 
@@ -46,32 +46,32 @@ def _matches(key: str, globs: Iterable[str]) -> bool:
 
 
 SLACK_MS = 3_600_000
-"""How far the clocks of writers may be apart, on top of the times to live."""
+"""Allowed difference between the clocks of writers, on top of the times to live."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is left of the log and of ``_txn/``."""
+    """The remains of the log and of ``_txn/``."""
 
     parts: Mapping[str, Marker]
-    """Every part that they name, in its final state."""
+    """Every part that log and transactions name, in its final state."""
     newest: int
     """Newest transaction; 0 without one."""
     newest_t: int
+    """Time of the newest transaction, unix ms."""
     newest_at: int
-    """When the newest transaction took effect; not its date, where that is far ahead."""
-    """Its time, unix ms."""
+    """Time at which the newest transaction took effect; not its date, where that is far ahead."""
     first: int | None
-    """From this transaction to the newest none is missing; None without one."""
+    """The first of the transactions up to the newest of which none is missing; None without one."""
     first_t: int
     purged: int
     listed_alive: frozenset[str] = frozenset()
-    """Parts that some log file which is left lists alive, folded or not."""
+    """Parts that an existing log file lists alive, folded or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An object that nobody names, and what is made of it."""
+    """An object that nothing names, and the decision on it."""
 
     key: str
     rows: int
@@ -85,7 +85,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """The markers of the log file to write, and everything that was decided."""
+    """The markers of the log file to write, and all decisions."""
 
     live: tuple[Marker, ...]
     dead: tuple[Marker, ...]
@@ -94,20 +94,20 @@ class RebuildPlan:
     found: tuple[Judged, ...]
     """Live parts known from their footers alone."""
     undecided: tuple[Judged, ...]
-    """What somebody has to decide; nothing is written while there is any."""
+    """Objects that a person has to decide on; nothing is written while there is any."""
     left_out: tuple[Judged, ...]
     missing: tuple[str, ...]
-    """Live by the transactions, and their objects are gone: those rows are lost."""
+    """Live parts by the transactions whose objects are gone: those rows are lost."""
     purged: int
 
     @property
     def nothing_to_do(self) -> bool:
-        """There is no part to name."""
+        """Return True if there is no part to name."""
         return not self.live and not self.dead
 
     @property
     def rows(self) -> int | None:
-        """Of the live parts; None when one does not say."""
+        """Rows of the live parts; None when a part does not state them."""
         rows = [m.n for m in self.live]
         return None if None in rows else sum(n for n in rows if n is not None)
 
@@ -134,7 +134,7 @@ def plan_rebuild(
     settings: TableSettings,
     choice: Choice,
 ) -> RebuildPlan:
-    """Decide what the log file names.
+    """Decide on the contents of the log file.
 
     Args:
         history: what is left of log and transactions.
@@ -175,17 +175,17 @@ def plan_rebuild(
 
 
 def _is_kept(marker: Marker, history: History, objects: Mapping[str, ObjectMeta]) -> bool:
-    """A dead part's marker goes only once its object is confirmed deleted, and gone.
+    """Return True unless a dead part's object is confirmed deleted, and gone.
 
-    And no log file lists it alive: for who reads all of them, as clients of version 1 do, it would
-    come back.
+    Also True while a log file lists the part alive: for clients that read all log files, as those
+    of version 1 do, it would come back.
     """
     kept = marker.p in objects or (marker.tmb or 0) > history.purged
     return kept or marker.p in history.listed_alive
 
 
 def _horizon(history: History, dead: Sequence[Marker], objects: Mapping[str, ObjectMeta]) -> int:
-    # Before the oldest transaction that is left, parts may have died that nobody knows of: states
+    # Before the oldest transaction that is left, parts unknown today may have died: states
     # of that time cannot be told any more. But nothing that still exists may count as deleted.
     if history.first in (1, None):
         return history.purged
@@ -204,7 +204,7 @@ class _Judge:
     names: Names
 
     def verdict(self, facts: FooterFacts, meta: ObjectMeta) -> tuple[str, str]:
-        """(live, ask or out; the reason)."""
+        """Return (live, ask or out; the reason)."""
         if facts.error is not None:
             return "out", facts.error
         if self.choice.excludes(facts.key):
@@ -222,7 +222,7 @@ class _Judge:
         return verdict, reason
 
     def _asked_elsewhere(self, facts: FooterFacts) -> str | None:
-        """Why somebody has to decide on a merge's part for a table of another name.
+        """Return why a person has to decide on a merge's part for a table of another name.
 
         Nothing that it was made from is here. Of a table that was renamed it may be what a run
         has left that never committed.
@@ -236,7 +236,7 @@ class _Judge:
         )
 
     def _replacement(self, part: PartMetadata, facts: FooterFacts) -> tuple[str, str]:
-        """A part that a merge, rewrite or delete wrote, and that no transaction names."""
+        """Judge a part that a merge, rewrite or delete wrote, and that no transaction names."""
         history = self.history
         sources = [history.parts.get(key) for key in inputs_of(facts)]
         alive = [m for m in sources if m is not None and m.tmb is None]
@@ -256,7 +256,7 @@ class _Judge:
         )
 
     def _addition(self, part: PartMetadata | None, meta: ObjectMeta) -> tuple[str, str]:
-        """A part of an append, or of a client that writes no footer of ours."""
+        """Judge a part of an append, or of a client that writes no footer of ours."""
         if self.paths.may_be_another_tables(meta.key):
             return "ask", "lies where somebody may keep another table"
         if meta.key in self.copies:
@@ -276,7 +276,7 @@ class _Judge:
 def _replaced_by_included(
     verdicts: Iterable[tuple[FooterFacts, str, str]],
 ) -> dict[str, str]:
-    """Key of a part -> the included part that was made from it, whatever the table was called."""
+    """Return part -> the included part made from it, whatever the table was called."""
     return {
         key: facts.key
         for facts, verdict, _ in verdicts
@@ -286,7 +286,7 @@ def _replaced_by_included(
 
 
 def time_of(meta: ObjectMeta) -> int:
-    """When an object was written by its own name, else by the store, unix ms."""
+    """Return when an object was written, by its own name, else by the store, unix ms."""
     try:
         return uuid7_time_ms(meta.key.rpartition("/")[2].removesuffix(".parquet"))
     except ValueError:
@@ -308,7 +308,7 @@ def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta) -> 
 
 
 def _whole_appends(markers: Sequence[Marker], footers: Sequence[FooterFacts]) -> list[Marker]:
-    """One time for all parts of an append: it became visible at once."""
+    """Give all parts of an append one time: it became visible at once."""
     appends = {f.key: f.part.append for f in footers if f.part is not None and f.part.append}
     latest: dict[str, int] = {}
     for marker in markers:
@@ -318,7 +318,7 @@ def _whole_appends(markers: Sequence[Marker], footers: Sequence[FooterFacts]) ->
 
 
 def first_of_run(numbers: Iterable[int]) -> int | None:
-    """From which number to the highest none is missing."""
+    """Return the number from which to the highest none is missing."""
     found: int | None = None
     for number in sorted(numbers, reverse=True):
         if found is not None and number != found - 1:

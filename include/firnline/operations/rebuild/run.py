@@ -1,6 +1,6 @@
 """Rebuild: a table's log from its parts and its transactions, when the log was lost.
 
-It is itself a transaction: fenced by ``_txn/``, and a crash at any call is mended by running it
+It is itself a transaction: fenced by ``_txn/``, and a crash at any call is repaired by running it
 again. Writers should be stopped: an append under way may give up and take its parts back.
 """
 
@@ -30,7 +30,7 @@ OP = "rebuild"
 
 
 class RebuildReport(Report, frozen=True, kw_only=True):
-    """What a run did."""
+    """Result of a rebuild."""
 
     table: str
     dry_run: bool
@@ -42,7 +42,7 @@ class RebuildReport(Report, frozen=True, kw_only=True):
 
 
 def preview(table: Table, options: RebuildOptions) -> RebuildPlan:
-    """Read what is left and decide; nothing is written.
+    """Read the remains and plan; nothing is written.
 
     Requests: those of ``run_rebuild`` but the puts.
     """
@@ -55,7 +55,7 @@ def run_rebuild(
     run: RunIdentity,
     on_progress: Callable[[int], None] | None = None,
 ) -> RebuildReport:
-    """Write the log of a table anew.
+    """Write a new log of a table.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/`` and ``_data/``, a GET per log file,
     per transaction and per object that none of them names, four for the probe of the store and two
@@ -122,7 +122,7 @@ def _landed(marker: Marker, t: int) -> Marker:
 
 
 def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
-    """Return when the rebuild took effect, and what it brings, where that is dated far ahead.
+    """Return records of when the rebuild and what it brings took effect, where dated far ahead.
 
     What nobody says any more when it took effect had done so by now.
     """
@@ -180,7 +180,7 @@ def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> 
 
 
 def _properties(table: Table, inventory: Inventory, seq: int, t: int) -> list[PropertiesRecord]:
-    """What is left of what the table said of itself, the newest last.
+    """Return the remaining properties of the table, the newest last.
 
     Where nothing is, it is what the settings say.
     """
@@ -190,5 +190,5 @@ def _properties(table: Table, inventory: Inventory, seq: int, t: int) -> list[Pr
 
 
 def _lost(marker: Marker, t: int) -> Marker:
-    """Its object is gone: no reader shall look for it."""
+    """Return a tombstone for a part whose object is gone: no reader shall look for it."""
     return msgspec.structs.replace(marker, tmb=t)

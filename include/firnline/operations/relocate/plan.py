@@ -1,8 +1,8 @@
-"""What a relocation would write: which objects name another place, and in which order. Pure.
+"""Plans a relocation: the objects that name another place, in the order to write them. Pure.
 
 The order is the argument. Every reader of a log fetches the newest transaction's log file, or all
 log files where there is no transaction. That one is written last, so that until everything else is
-done whoever reads the table meets the old place's keys and refuses it.
+done readers meet the old place's keys and refuse the table.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class RelocationPlan:
     new: str
     erases: tuple[str, ...]
     transactions: tuple[str, ...]
-    """The birth record among them."""
+    """Transactions, with the birth record."""
     logs: tuple[str, ...]
     """The last one is what readers read."""
     checkpoints: tuple[str, ...]
-    """To delete: a cache, which the next commit or clean-up writes anew."""
+    """Checkpoints to delete: a cache, which the next commit or clean-up writes again."""
     parts: int
     """Live parts; all are there."""
     bytes: int
@@ -62,16 +62,16 @@ def is_of(named: Named, old: TablePaths, new: TablePaths) -> bool:
 
 @dataclass
 class Seen:
-    """What log files and transactions name, gathered one by one."""
+    """The keys that log files and transactions name, gathered one by one."""
 
     paths: TablePaths
-    """Of the new place."""
+    """Paths of the new place."""
     asked: str | None = None
-    """The old prefix, when somebody has said it."""
+    """The old prefix, if an operator has stated it."""
     foreign: list[str] = field(default_factory=list)
     """Objects that name another place."""
     prefixes: frozenset[str] | None = None
-    """Which that may be."""
+    """Possible prefixes of the other place."""
     first: tuple[str, frozenset[str]] = ("", frozenset())
     newest: int = 0
     """Newest transaction whose log file says so; 0 in a table of version 1."""
@@ -163,7 +163,7 @@ def _name(key: str) -> str:
 
 
 def in_order(logs: Mapping[str, LogName], seen: Seen) -> tuple[str, ...]:
-    """Log files that name another place: what nobody reads first, what everybody reads last.
+    """Order log files that name another place: first those nobody reads first, last that all read.
 
     Args:
         logs: all log files, by key.

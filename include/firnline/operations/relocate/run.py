@@ -1,7 +1,7 @@
-"""Relocate: the log of a table that was copied or renamed, for the place where it lies now.
+"""Relocate: rewrites the log of a table that was copied or renamed, for its present place.
 
 Log files, transactions and certificates name the objects of the table by whole keys, those of the
-place where they were written. Each is written anew with the keys of this place, under its name,
+place where they were written. Each is rewritten with the keys of this place, under its name,
 everything else as it was. A run that dies is run again: what names this place already stays.
 """
 
@@ -37,7 +37,7 @@ Move = Callable[[str, bytes, TablePaths, TablePaths], bytes]
 
 
 class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a relocation."""
 
     old: str | None = None
     """Key prefix, or root URL, of the place that the log names; None: it says so itself."""
@@ -45,14 +45,14 @@ class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelocateProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """Progress of a relocation."""
 
     objects: int
     objects_done: int
 
 
 class RelocateReport(Report, frozen=True, kw_only=True):
-    """What a run did."""
+    """Result of a relocation."""
 
     table: str
     dry_run: bool
@@ -67,7 +67,7 @@ def run_relocate(
     options: RelocateOptions,
     on_progress: Callable[[RelocateProgress], None] | None = None,
 ) -> RelocateReport:
-    """Write the log of a table for the place where it lies.
+    """Rewrite the log of a table for the place where it lies.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_erase/``, ``_ckpt/`` and
     ``_data/``, a GET that asks for an unfinished clone, a GET per log file and transaction; for
@@ -134,7 +134,7 @@ def plan_relocation(table: Table, options: RelocateOptions) -> RelocationPlan | 
     newest = [txns[seq] for seq in (max(txns, default=0),) if seq > published]
     _read(table, newest, seen, relocation.named_by_txn)
     older = [key for key in txns.values() if key not in newest]
-    # What was live right after an older transaction may be gone by now: nobody looks for it.
+    # Parts live right after an older transaction may be deleted by now: no reader needs them.
     _read(table, older, seen, relocation.named_by_txn, parts=False)
     if not seen.foreign:
         return None
@@ -183,7 +183,7 @@ def _read(
         if data is None:
             raise SnapshotUnstableError(
                 f"{key} was deleted while the table was read",
-                next_step="stop whoever maintains it, and run it again",
+                next_step="stop the runs that maintain it, and run it again",
             )
         seen.take(key, named(key, data), parts=parts)
 
@@ -230,7 +230,7 @@ def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress
 def _rewrite(
     table: Table, move: Move, old: TablePaths, within: int, key: str, *, named: Named | None = None
 ) -> None:
-    """One object: fetched, and written for the new place unless somebody was quicker.
+    """Fetch one object, and write it for the new place unless another run was quicker.
 
     Raises SnapshotUnstableError: it would be written later than ``within`` ms after it was fetched.
     """
@@ -240,7 +240,7 @@ def _rewrite(
     except ObjectNotFoundError as error:
         raise SnapshotUnstableError(
             f"{key} was deleted while the table was relocated",
-            next_step="stop whoever maintains the table, and run it again",
+            next_step="stop the runs that maintain the table, and run it again",
         ) from error
     if named is not None and not is_of(named(key, data), old, table.paths):
         return
@@ -248,7 +248,7 @@ def _rewrite(
     if moved == data:
         return
     if table.clock.elapsed_ms() - read_at > within:
-        # Somebody else may have done all of it since, and clean-up deleted the object.
+        # Another run may have done all of it since, and clean-up deleted the object.
         raise SnapshotUnstableError(
             f"this run stood still for longer than half the grace before it could write {key}",
             next_step="run it again",

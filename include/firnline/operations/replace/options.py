@@ -1,4 +1,4 @@
-"""What a replace is asked to do, and what it reports."""
+"""Options and report of a replace."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from firnline.types.values import Scalar
 
 
 class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a replace."""
 
     column: str | None = None
     """Of times, dates or numbers; a row with a null there is never replaced. None: the column that
     the settings say time by (``plan.replace.time_column``)."""
     start: str | int | float
-    """First value that is replaced, in the form of docs/format.md, or as a text."""
+    """First value that is replaced, in the form of docs/format.md, or as text."""
     end: str | int | float
-    """First value that is not."""
+    """First value after the interval."""
     equal: dict[str, str | int | float | bool] = {}
-    """Column -> value: only rows that have all of them."""
+    """Column -> value: only rows that equal all of them are replaced."""
     files: tuple[str, ...] = ()
     """Parquet files and folders with the new rows: local paths, or URLs in the table's bucket."""
     nothing: bool = False
@@ -33,11 +33,11 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     partition: str | None = None
     """Path of all new rows, only for a table without ``partition_by``."""
     mode: Mode | None = None
-    """What becomes of parts that the interval cuts; None: the table's ``deletes``."""
+    """``eager`` or ``lazy`` for parts that the interval cuts; None: the table's ``deletes``."""
     dry_run: bool = False
 
     def span(self, settings: TableSettings) -> Span:
-        """Which rows are replaced. Raises UsageError where nobody names a column."""
+        """Return the rows that are replaced. Raises UsageError where no column is named."""
         column = self.column or time_column(settings)
         if column is None:
             raise UsageError(
@@ -48,7 +48,7 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplaceReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a replace: its plan and what was done."""
 
     table: str
     dry_run: bool
@@ -64,11 +64,11 @@ class ReplaceReport(Report, frozen=True, kw_only=True):
     parts_new: int
     bytes_new: int
     parts_read: int
-    """Of those that the interval cuts."""
+    """Parts that were read, of those that the interval cuts."""
     parts_rewritten: int
-    """Of those that were read: they held rows of the interval."""
+    """Parts that were read and held rows of the interval."""
     parts_dropped: int
-    """Without being read: they lay wholly inside."""
+    """Parts dropped without being read: they lay wholly inside."""
     parts_excluded: int
     """Statistics prove that they hold no such row."""
     parts_hidden: int
@@ -77,7 +77,7 @@ class ReplaceReport(Report, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]
     """With any of them nothing is committed."""
     replans: int
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
 
@@ -91,7 +91,7 @@ class ReplaceFailedError(RunFailedError):
             f"nothing was replaced in table {report.table}: {len(report.failures)} groups of "
             f"parts could not be rewritten; the first, in partition "
             f"{first.partition or '(none)'}: {first.message}",
-            next_step="mend or drop the parts that the report names, or leave the rewriting to "
+            next_step="repair or drop the parts that the report names, or leave the rewriting to "
             "merges with mode lazy",
         )
         self.report = report

@@ -1,4 +1,4 @@
-"""What a replace of an interval drops, rewrites and hides: pure, printable, with reasons."""
+"""The plan of a replace: drops, rewrites or hides parts; pure, printable, with reasons."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from firnline.types.values import Scalar, bound_key, canonical
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which rows are replaced: ``[start, end)`` of a column, and what other columns equal."""
+    """The rows that are replaced: ``[start, end)`` of a column, and values of other columns."""
 
     column: str
     start: Scalar
     end: Scalar
-    """Not replaced itself."""
+    """End of the interval, exclusive."""
     equal: tuple[tuple[str, Scalar], ...] = ()
 
     def bound(self, columns: Mapping[str, str]) -> Span:
-        """With columns as the table spells them and values in their columns' form.
+        """Return it with columns as the table spells them and values in their columns' form.
 
         Args:
             columns: of the table and of the new rows, column -> SQL type.
@@ -67,14 +67,14 @@ class Span:
         return Span(name, start, end, equal)
 
     def predicate(self, columns: Mapping[str, str]) -> Predicate:
-        """True for the rows that are replaced. Raises UsageError as ``bound``."""
+        """Return the predicate of the rows that are replaced. Raises UsageError as ``bound``."""
         span = self.bound(columns)
         limits = (GreaterEqual(span.column, span.start), Less(span.column, span.end))
         return bind(And((*limits, *(Equal(*pair) for pair in span.equal))), columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it speaks of."""
+        """Columns of the interval and of ``equal``."""
         return (self.column, *(column for column, _ in self.equal))
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacePlan(Selected):
-    """What a replace would do with the parts that are there."""
+    """The plan of a replace for the existing parts."""
 
     mode: Mode
     span: Span
@@ -114,7 +114,7 @@ def plan_replace(
     *,
     mode: Mode,
 ) -> ReplacePlan:
-    """Decide what becomes of the live parts.
+    """Decide which live parts are dropped, rewritten or hidden.
 
     A part of which statistics prove that every row is replaced dies unread, in either mode. One
     that may hold such rows and others is rewritten (eager), or stays until a merge (lazy).
@@ -156,7 +156,7 @@ def plan_replace(
 def _by_side(
     snapshot: Snapshot, groups: Sequence[PlannedGroup], span: Span, columns: Mapping[str, str]
 ) -> tuple[PlannedGroup, ...]:
-    """The groups, but what lies before the interval apart from what lies behind it.
+    """Split the groups: parts before the interval apart from those behind it.
 
     Together they would become a part that spans the whole interval, which the next replace of it
     would have to read.
@@ -174,7 +174,7 @@ def _by_side(
 
 
 def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    """The columns of a table, column -> SQL type, and those that new rows have besides.
+    """Return the columns of a table and those that only new rows have, column -> SQL type.
 
     Raises SchemaConflictError.
     """
@@ -186,7 +186,7 @@ def with_new_columns(schema: Mapping[str, str], new: Mapping[str, str]) -> Mappi
 
 
 def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
-    """For a table without a part, whose columns may be those of the new rows: nothing to touch."""
+    """Return the plan for a table without a part: it rewrites nothing."""
     return ReplacePlan(
         seq=snapshot.seq, mode=mode, span=span, where=b"null", groups=(), dropped=(), left_alone=()
     )
@@ -195,7 +195,7 @@ def plan_nothing(snapshot: Snapshot, span: Span, mode: Mode) -> ReplacePlan:
 def refuse_rivals(
     planned: Snapshot, tree: Predicate, columns: Mapping[str, str]
 ) -> Callable[[Snapshot], None]:
-    """For an eager replace: a check of the base that is committed on.
+    """Return a check of the base to commit on, for an eager replace.
 
     Rows that a rival brought since are hidden by the record in any case. But clients of version 1
     do not know records, and would see them beside the new ones: so plan again, and drop or
@@ -227,7 +227,7 @@ def refuse_rivals(
 
 
 def time_column(settings: TableSettings) -> str | None:
-    """The column that the settings say time by: of the partitions, of the TTL, or sorted by first.
+    """Return the time column of the settings: of the partitions, the TTL, or the first sort column.
 
     None where they name none of these.
     """
@@ -251,7 +251,7 @@ def _equal(name: str, value: Scalar, columns: Mapping[str, str]) -> tuple[str, S
 
 
 def _value(name: str, kind: str, value: Scalar) -> Scalar:
-    """In canonical form; from the command line every value comes as a text."""
+    """Return the value in canonical form; from the command line every value comes as text."""
     if kind == "BOOLEAN" and isinstance(value, str) and value.lower() in {"true", "false"}:
         return value.lower() == "true"
     if value is None:

@@ -45,37 +45,37 @@ OP = "replace"
 class NewRows:
     """Parts with the new rows, uploaded and not visible yet.
 
-    Whoever writes them elsewhere (executors of Spark) answers for it that every row lies in the
+    A caller that writes them elsewhere (executors of Spark) guarantees that every row lies in the
     interval, and that the parts are younger than the replace that is to commit them.
     """
 
     parts: tuple[WrittenPart, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Column -> SQL type, of all of them."""
+    """Columns of all parts, column -> SQL type."""
     delete: str = ""
-    """Id of the delete record that their footers name; empty: nobody has chosen one."""
+    """Id of the delete record that their footers name; empty: none was chosen."""
     since: int = 0
-    """Newest transaction of the table when somebody began to write them."""
+    """Newest transaction of the table when the writing of the parts began."""
 
     @property
     def rows(self) -> int:
-        """Of all parts."""
+        """Rows of all parts."""
         return sum(part.rows for part in self.parts)
 
     @property
     def bytes(self) -> int:
-        """Of all parts."""
+        """Bytes of all parts."""
         return sum(part.bytes for part in self.parts)
 
     def markers(self) -> tuple[Marker, ...]:
-        """Without ``q``: the transaction that brings them puts its own sequence there."""
+        """Markers without ``q``: the transaction that brings them sets its own sequence there."""
         return tuple(
             Marker(p=part.key, b=part.bytes, t=0, n=part.rows, s=stats_json(part.stats))
             for part in self.parts
         )
 
     def added_to(self, change: Change) -> Change:
-        """A replace that also brings them."""
+        """Return the change with these parts added."""
         counts = change.counts
         return replace(
             change,
@@ -92,7 +92,7 @@ class NewRows:
         )
 
     def refuse_old_names(self, snapshot: Snapshot) -> None:
-        """Raise SchemaConflictError where a rival renamed or dropped a column of the rows.
+        """Raise SchemaConflictError where another run renamed or dropped a column of the rows.
 
         They are above every record, so under the old name they would be another column.
         """
@@ -107,13 +107,13 @@ class NewRows:
 
     @property
     def keys(self) -> list[str]:
-        """Of the parts."""
+        """Keys of the parts."""
         return [part.key for part in self.parts]
 
 
 @dataclass(frozen=True, slots=True)
 class NewParts:
-    """Writes parts for one replace.
+    """Writes the new parts of one replace.
 
     Args:
         table: the table.
@@ -163,7 +163,7 @@ class NewParts:
         now = table.clock.now_ms()
         run = AppendRun(
             table,
-            # No append id: who rebuilds the log must not take them for an append's.
+            # No append id: a rebuild of the log must not take them for an append's.
             Origin("", OP, self.base.seq, self.base.began_ms, now),
             known,
             check_partition(table, self.partition),
@@ -204,16 +204,16 @@ class StagedFile:
     """One Parquet file with new rows."""
 
     name: str
-    """For people: path or URL."""
+    """Path or URL, for display."""
     bytes: int
     path: Path | None = None
-    """On this machine."""
+    """Path on this machine."""
     key: str | None = None
-    """In the bucket of the table."""
+    """Key in the bucket of the table."""
 
 
 def staged_files(table: Table, sources: Sequence[str]) -> tuple[StagedFile, ...]:
-    """The Parquet files that paths and URLs mean, in the order of their names.
+    """Return the Parquet files that paths and URLs mean, in the order of their names.
 
     A folder or prefix means all ``.parquet`` below it, but for what begins with ``_`` or ``.``:
     Spark and others leave half-written files there.
@@ -242,7 +242,7 @@ def staged_files(table: Table, sources: Sequence[str]) -> tuple[StagedFile, ...]
 def read_staged(
     files: Sequence[StagedFile], table: Table, known: SchemaUnion, scratch: Path
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the files, one file after the other, a batch at a time.
+    """Yield rows of the files, one file after the other, a batch at a time.
 
     Footers of local files are all looked at first. Of a file in the bucket there is one copy in
     ``scratch`` while it is read: one GET each (more for large ones).
@@ -287,7 +287,7 @@ def _copied(
 
 
 def _renamed(error: FirnlineError, copy: Path, name: str) -> FirnlineError:
-    """The same error, which speaks of the file and not of its copy."""
+    """Return the same error with the name of the file instead of its copy."""
     return type(error)(error.message.replace(str(copy), name), next_step=error.next_step)
 
 
@@ -312,7 +312,7 @@ def _listed(table: Table, source: str) -> list[StagedFile]:
 
 def _local(path: Path) -> list[StagedFile]:
     if not path.is_dir():
-        # A file that is not there is told of, with all others, when its footer is read.
+        # A missing file is reported, with all others, when its footer is read.
         size = path.stat().st_size if path.is_file() else 0
         return [StagedFile(str(path), size, path=path)]
     return [

@@ -1,4 +1,4 @@
-"""Replace an interval: rows of ``[start, end)`` go, new ones take their place, in one transaction.
+"""Replace an interval: new rows replace those of ``[start, end)``, in one transaction.
 
 It commits a delete record for the interval, the new parts above it (their data sequence is the
 transaction's own), and tombstones for the parts that lie wholly inside. Parts that the interval
@@ -49,7 +49,7 @@ OP = "replace"
 
 
 def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
-    """What ``run_replace`` would do to the parts; no new row is looked at.
+    """Plan the parts as ``run_replace`` would; no new row is read.
 
     Requests: those of ``take_base``. Raises UsageError besides, as ``Span.bound``.
     """
@@ -106,7 +106,7 @@ def run_replace(
         state.answer_for(data)
         base = state.runner.take_base()
         if options.span(base.table.settings).column in base.snapshot.schema:
-            _plan(base.table, base, options, {})  # before a row is read: the interval may be none
+            _plan(base.table, base, options, {})  # before a row is read: refuses a bad interval
         state.runner.probe()
         return state.replace(base, state.write(base, data, scratch))
 
@@ -141,7 +141,7 @@ def _mode(table: Table, options: ReplaceOptions) -> Mode:
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     options: ReplaceOptions
@@ -150,7 +150,7 @@ class _Run:
     transaction: int | None = None
     counts: Counts = field(default_factory=Counts)
     new: Outputs = field(init=False)
-    """The parts with the new rows: those of every try."""
+    """The parts with the new rows, of every try."""
 
     def __post_init__(self) -> None:
         self.new = Outputs(self.table)
@@ -161,7 +161,7 @@ class _Run:
         return self.runner.table
 
     def answer_for(self, data: Rows | NewRows | None) -> None:
-        """Parts that somebody has written already go like those of this run."""
+        """Treat parts that the caller has written like those of this run: failures delete them."""
         if data is not None:
             from firnline.operations.replace.rows import NewRows
 
@@ -169,13 +169,13 @@ class _Run:
                 self.new.add(*data.keys)
 
     def write(self, base: Base, data: Rows | NewRows | None, scratch: Path | None) -> NewRows:
-        """Upload the new rows; nothing of them is visible."""
+        """Upload the new rows, not visible yet."""
         from firnline.append.source import tables_of
         from firnline.operations.replace.rows import NewParts, NewRows, read_staged, staged_files
 
         table, options = self.table, self.options
         if isinstance(data, NewRows):
-            self.delete = data.delete or self.delete  # their footers name it
+            self.delete = data.delete or self.delete  # footers of the parts name it
             return data
         if options.nothing:
             return NewRows()
@@ -193,7 +193,7 @@ class _Run:
             return written
 
     def replace(self, base: Base, new: NewRows) -> ReplaceReport:
-        """Plan, execute and commit, again where a rival was quicker."""
+        """Plan, execute and commit; start over where another run was quicker."""
         while True:
             plan = _plan(self.table, base, self.options, new.columns)
             found = self._execute(base, plan)
@@ -222,11 +222,11 @@ class _Run:
         )
 
     def _record(self, plan: ReplacePlan) -> Delete:
-        """The record; its sequence and time are set when it is committed."""
+        """Return the delete record; its sequence and time are set when it is committed."""
         return Delete(self.delete, 0, 0, msgspec.Raw(plan.where))
 
     def _commit(self, base: Base, plan: ReplacePlan, found: RewriteResult, new: NewRows) -> bool:
-        """False when a rival took parts of the plan away, or brought rows of the interval."""
+        """Commit; False when another run replaced parts of the plan, or added such rows."""
         old = change(base.snapshot, found, plan, [self._record(plan)], OP)
         columns = with_new_columns(base.snapshot.schema, new.columns)
         rivals = refuse_rivals(base.snapshot, plan.span.predicate(columns), columns)
@@ -247,7 +247,7 @@ class _Run:
         return True
 
     def report(self, plan: ReplacePlan, found: RewriteResult, new: NewRows | None) -> ReplaceReport:
-        """What was planned, and what became of it."""
+        """Return the report of plan and result."""
         return ReplaceReport(
             table=self.table.settings.name,
             dry_run=self.options.dry_run,

@@ -1,4 +1,4 @@
-"""What a restore would do: undo transactions in some partitions. Pure.
+"""The plan of a restore: undoes transactions in some partitions. Pure.
 
 Dead parts never come back under their names, so parts are copied within the store, under fresh
 ones. A copy is the part as it was: its rows, statistics, insertion order and data sequence ``q``,
@@ -33,7 +33,7 @@ class Copied:
     """Deletes that do not apply to the copy."""
 
     def marker(self, snapshot: Snapshot, key: str) -> Marker:
-        """Of the copy, under its name; what this version does not know stays."""
+        """Return the marker of the copy, under its name; unknown fields stay."""
         old = self.source
         return msgspec.structs.replace(
             old,
@@ -58,21 +58,21 @@ class RestorePlan:
     keeps: frozenset[str]
     """Live parts of the partitions that stay as they are."""
     partitions: tuple[str, ...]
-    """That change."""
+    """Partitions that change."""
     undone: tuple[int, ...]
     """Transactions whose effect on these partitions is undone."""
     globs: tuple[str, ...] = ()
-    """Partitions that were asked for; none: all."""
+    """Requested partitions; empty: all."""
     needs: tuple[Delete, ...] = ()
     """Deletes that hide rows of the copies, forgotten by now or not."""
 
     def concerns(self, partition: str) -> bool:
-        """Whether the partition is to be as it was then, changed by this plan or not."""
+        """Return True if the partition is restored, whether this plan changes it or not."""
         return matches(partition, self.globs)
 
     @property
     def nothing_to_do(self) -> bool:
-        """True when the partitions are as they are to be."""
+        """Return True if the partitions are in the requested state already."""
         return not self.copies and not self.removes
 
     def to_json(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _sort_out(
     *,
     exact: bool,
 ) -> tuple[list[Copied], list[Marker]]:
-    """Wanted parts of a partition: what has to be copied, and what is live and may stay."""
+    """Split wanted parts of a partition into those to copy, and live ones that may stay."""
     copies: list[Copied] = []
     stay: list[Marker] = []
     for m in markers:
@@ -200,7 +200,7 @@ def _sort_out(
 
 
 def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[int]) -> list[str]:
-    """Ids of the deletes since then that would apply to the part; those of an erase stay."""
+    """Return ids of the deletes since then that would apply to the part; those of an erase stay."""
     return [
         d.id
         for d in snapshot.deletes.values()
@@ -209,7 +209,7 @@ def _undone(snapshot: Snapshot, since: Since, marker: Marker, erased: frozenset[
 
 
 def _by_partition(snapshot: Snapshot) -> Mapping[str, list[Marker]]:
-    """All parts, dead ones included."""
+    """Return all parts by partition, dead ones included."""
     found: dict[str, list[Marker]] = {}
     start = len(snapshot.paths.data_dir)
     for path, marker in snapshot.parts.items():

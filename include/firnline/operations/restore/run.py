@@ -31,26 +31,26 @@ _TELL_EVERY = 100
 
 
 class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a restore."""
 
     to: int
-    """Transaction after which the state was right; 0: before the first."""
+    """Number of the transaction after which the state was right; 0: before the first."""
     partitions: tuple[str, ...] = ()
     """Globs; without one the whole table."""
     exact: bool = False
-    """Take away what was appended since, too."""
+    """Remove what was appended since, too."""
     dry_run: bool = False
 
 
 class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """Progress of a restore."""
 
     parts: int
     parts_done: int
 
 
 def preview(table: Table, options: RestoreOptions) -> RestorePlan:
-    """What ``run_restore`` would do; nothing is written. Errors of ``plan_restore``."""
+    """Plan as ``run_restore`` would; nothing is written. Errors of ``plan_restore``."""
     return _plan(take_base(table), options)
 
 
@@ -120,7 +120,7 @@ def _execute(
 
 
 def _markers(table: Table, snapshot: Snapshot, plan: RestorePlan) -> list[Marker]:
-    """Of the copies, in the order of the plan; names are in the order of the old ones.
+    """Return markers of the copies, in plan order; their names are in the order of the old ones.
 
     Where several parts were inserted at one time, only that tells which of them came later.
     """
@@ -167,7 +167,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
     def refuse(snapshot: Snapshot) -> None:
         lost = next((path for path in plan.keeps if path not in snapshot.live), None)
         if lost is not None:
-            # Else the partition would be half as somebody else has just left it.
+            # Else the partition would be a mix of this state and another run's.
             raise CommitConflictError(
                 f"part {lost}, which stays, was replaced by somebody else meanwhile",
                 next_step="run it again when no other run maintains these partitions",
@@ -201,7 +201,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
 
 
 def _brought_since(snapshot: Snapshot, plan: RestorePlan) -> str | None:
-    """A live part that a transaction after the plan's base has brought where it restores."""
+    """Return a live part that a transaction after the base has added to a restored partition."""
     times = snapshot.times_after(plan.seq)
     if not times:
         return None

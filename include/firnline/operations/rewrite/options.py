@@ -1,4 +1,4 @@
-"""What a rewrite is asked to do: options, checked, as a plan and as work for kernels."""
+"""Options of a rewrite, checked, as a plan and as work for kernels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from firnline.table import Table
 
 OP = "rewrite"
 SOURCE = "_rows"
-"""What the query calls the rows of a partition."""
+"""Name of the rows of a partition in the query."""
 
 
 class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do; exactly one of ``where`` and ``sql``."""
+    """Options of a rewrite; exactly one of ``where`` and ``sql``."""
 
     partitions: tuple[str, ...] = ()
     """Globs over partition paths; empty for all."""
@@ -31,19 +31,19 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     where: str | None = None
     """Rows to keep: a condition in SQL. A row for which it is false or null vanishes."""
     sql: str | None = None
-    """A query in DuckDB's dialect over ``_rows`` that makes the rows of each partition anew."""
+    """A query in DuckDB's dialect over ``_rows`` that computes the new rows of each partition."""
     force: bool = False
-    """Also where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
+    """Also rewrite where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
     first_try: int = 0
     """Number of the first try of this execution of the run: partitions that it has committed since
-    are done, so that a retry does not apply a query twice. 0: every partition anew."""
+    are done, so that a retry does not apply a query twice. 0: every partition again."""
     dry_run: bool = False
 
 
 def make_plan(
     table: Table, snapshot: Snapshot, options: RewriteOptions, only: frozenset[str] | None
 ) -> RewritePlan:
-    """Plan of the options. Raises UsageError."""
+    """Return the plan of the options. Raises UsageError."""
     return plan_rewrite(
         snapshot,
         table.settings,
@@ -67,7 +67,7 @@ def _interval(options: RewriteOptions) -> tuple[int, int] | None:
 
 
 def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
-    """The filter, bound; None when there is a query, which is checked. Raises UsageError."""
+    """Return the bound filter; None for a query, which is checked. Raises UsageError."""
     if (options.where is None) == (options.sql is None):
         raise UsageError(
             "a rewrite takes a condition (where) or a query (sql)", next_step="give one of them"
@@ -86,7 +86,7 @@ def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
 
 
 def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
-    """What kernels do for the options. Raises UsageError."""
+    """Return the kernels' work for the options. Raises UsageError."""
     condition = _condition(snapshot, options)
     if condition is None:
         limit = table.settings.rewrite.time_limit

@@ -1,4 +1,4 @@
-"""What a rewrite of partitions would read, drop unread and leave alone: pure, printable."""
+"""The plan of a rewrite of partitions: pure, printable."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class PlannedPartition:
 
     partition: str
     groups: tuple[PlannedGroup, ...]
-    """Read. With a filter, parts of them that lose no row stay as they are."""
+    """Groups to read. With a filter, parts that lose no row stay as they are."""
     dropped: tuple[Marker, ...]
-    """No row stays, as their statistics prove: they go unread."""
+    """Parts dropped unread: statistics prove that none of their rows stays."""
     rows_elsewhere: int
     """Visible rows of the parts that are left alone, of those in which they are known."""
     uncounted: int = 0
@@ -55,7 +55,7 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """Partitions in order of their names."""
+    """The plan of a rewrite: partitions in order of their names."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
@@ -69,7 +69,7 @@ class RewritePlan:
 
     @property
     def groups(self) -> list[PlannedGroup]:
-        """Of all partitions."""
+        """Groups of all partitions."""
         return [group for partition in self.partitions for group in partition.groups]
 
     @property
@@ -178,14 +178,14 @@ def _select(
     *,
     by_winners: bool,
 ) -> Selected:
-    """The parts of a partition by what becomes of the rows that do not stay."""
+    """Sort the parts of a partition by whether they lose no row, some rows or all."""
     pruner = Pruner(keep, snapshot.schema)
 
     def judge(marker: Marker) -> Verdict:
         stays = pruner.outcomes(snapshot.stats_of(marker))
         if not stays.false and not stays.unknown:
             return "none"
-        # Unread only where it is known how many visible rows go.
+        # Dropped unread only where the number of visible rows that it loses is known.
         countable = marker.n is not None and not snapshot.pending_deletes(marker, partition)
         return "all" if countable and not stays.true else "some"
 
@@ -200,7 +200,7 @@ def _within(
     chosen: Sequence[str],
     interval: tuple[int, int] | None,
 ) -> tuple[list[str], list[LeftAlone]]:
-    """Partitions wholly within the interval; parts of those that it cuts, with the reason."""
+    """Return partitions wholly in the interval; parts of those that it cuts, with the reason."""
     if interval is None:
         return list(chosen), []
     fields = settings.partition_by
@@ -225,7 +225,7 @@ def _within(
 
 
 def _whole(snapshot: Snapshot, partition: str) -> PlannedPartition:
-    """All parts of a partition as one group: a query may aggregate over any of its rows."""
+    """Return all parts of a partition as one group: a query may aggregate over any of its rows."""
     parts = sorted(snapshot.partitions[partition], key=lambda m: (*m.order(), m.p))
     pending = {d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)}
     group = PlannedGroup(partition, tuple(parts), tuple(pending.values()))
@@ -242,7 +242,7 @@ def _planned(snapshot: Snapshot, partition: str, selected: Selected) -> PlannedP
 
 
 def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
-    """Rows of a part that readers see; None where only reading it would tell."""
+    """Return the visible rows of a part; None where only reading it would tell."""
     pending = snapshot.pending_deletes(marker, partition)
     if not pending:
         return marker.n

@@ -1,4 +1,4 @@
-"""What a rewrite did to each partition, and when that is too much."""
+"""Reports of a rewrite, and the limit of the rows that a partition may lose."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from firnline.state.snapshot import Snapshot
 
 
 class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """The result of one partition."""
 
     partition: str
     parts_in: int
-    """Replaced or dropped."""
+    """Parts that are replaced or dropped."""
     parts_untouched: int
     parts_out: int
     rows_in: int
@@ -31,9 +31,9 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
     a delete, or not the newest of their key."""
     rows_out: int
     rows_removed: int
-    """Negative where a query made rows."""
+    """Rows removed; negative where a query added rows."""
     transaction: int | None
-    """None when no row vanished and nothing was committed."""
+    """Sequence number; None when no row was removed and nothing was committed."""
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RewriteReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a rewrite: its plan and what was done."""
 
     table: str
     dry_run: bool
@@ -63,16 +63,16 @@ class RewriteReport(Report, frozen=True, kw_only=True):
     """Partitions of the plan."""
     partitions_changed: int
     partitions_earlier: int = 0
-    """Left out because another try of the same run has done them."""
+    """Partitions left out because another try of the same run has done them."""
     transactions: tuple[int, ...]
     counts: Counts
     parts_untouched: int
-    """Read, and left as they are because none of their rows vanishes."""
+    """Parts that were read and stay as they are because they lose no row."""
     failures: tuple[Failure, ...]
     """One per group that failed, or partition that would have lost too much: those partitions are
     as they were."""
     replans: int
-    """How often a rival took parts of the plan away."""
+    """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
     seconds: float
 
@@ -112,7 +112,7 @@ def _failed(report: RewriteReport) -> str:
 
 
 def change(snapshot: Snapshot, planned: PlannedPartition, done: Sequence[Done], op: str) -> Change:
-    """The transaction of one partition: what its groups became, and what goes unread."""
+    """Return the transaction of one partition: new parts, tombstones of the old ones."""
     made = change_of(snapshot, done, op=op)
     dropped = planned.dropped
     if not dropped:
@@ -135,7 +135,7 @@ def change(snapshot: Snapshot, planned: PlannedPartition, done: Sequence[Done], 
 def too_much(
     planned: PlannedPartition, wanted: Change, done: Sequence[Done], most: float
 ) -> Failure | None:
-    """Why a partition may not lose what it would; None when it may.
+    """Return why a partition would lose too many rows; None when it would not.
 
     Measured against its visible rows: those that deletes hide are gone already. Parts that are left
     alone and do not state their rows, or of which a delete may hide some, count as empty, so that
@@ -171,5 +171,5 @@ def too_much(
 
 
 def _visible(counts: Counts) -> int:
-    """Rows of the inputs that readers saw."""
+    """Return the rows of the inputs that were visible to readers."""
     return counts.rows_in - counts.rows_deleted - counts.rows_deduplicated

@@ -1,4 +1,4 @@
-"""The rewrite of partitions: rows stay by a filter, or are made anew by a query.
+"""The rewrite of partitions: keeps rows by a filter, or computes new ones by a query.
 
 All or nothing for each partition: its transaction is committed when all of it is written, and
 readers see nothing before. Partitions that are committed stay so when a later one fails.
@@ -47,11 +47,11 @@ __all__ = [
 _NAMED = 1_000
 """Partitions that a report names."""
 _TRANSACTIONS = 1_000_000
-"""More than are ever kept."""
+"""More transactions than are ever kept."""
 
 
 def preview(table: Table, options: RewriteOptions) -> RewritePlan:
-    """What ``run_rewrite`` would do; requests of ``take_base``, errors of ``run_rewrite``."""
+    """Plan as ``run_rewrite`` would; requests of ``take_base``, errors of ``run_rewrite``."""
     base = take_base(table)
     return make_plan(base.table, base.snapshot, options, None)
 
@@ -100,13 +100,13 @@ def run_rewrite(
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     options: RewriteOptions
     on_progress: Callable[[Progress], None]
     only: frozenset[str] | None = None
-    """Partitions that a rival took parts away from; None: the plan is the first one."""
+    """Partitions in which another run replaced parts; None: the plan is the first one."""
     partition_count: int = 0
     groups: int = 0
     groups_done: int = 0
@@ -134,13 +134,13 @@ class _Run:
         return plan
 
     def act(self, base: Base, plan: RewritePlan) -> Literal[True] | None:
-        """Run a plan to its end; None when a rival took parts of some partitions away."""
-        # Only those: a query would make other rows of what it has made already.
+        """Run a plan to its end; None when another run replaced parts of some partitions."""
+        # Only those: a query would be applied a second time to its own rows.
         self.only = frozenset(self._execute(base, plan))
         return None if self.only else True
 
     def _left(self, base: Base) -> frozenset[str] | None:
-        """Partitions to plan: those without the ones that another try has done; None for all."""
+        """Return the partitions to plan, without those another try has done; None for all."""
         run, first, only = self.runner.identity, self.options.first_try, self.only
         if not first or not run.run_id or (run.try_number <= first and not self.runner.replans):
             return only
@@ -156,7 +156,7 @@ class _Run:
         return (frozenset(base.snapshot.partitions) if only is None else only) - done
 
     def _execute(self, base: Base, plan: RewritePlan) -> list[str]:
-        """Run a plan to its end; return the partitions of which a rival took parts away."""
+        """Run a plan to its end; return the partitions in which another run replaced parts."""
         planned = {p.partition: p for p in plan.partitions}
         unread = [PartitionResult(p.partition, (), ()) for p in plan.partitions if not p.groups]
         lost: list[str] = []

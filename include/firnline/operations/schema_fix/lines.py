@@ -15,7 +15,7 @@ from firnline.types.sql import fold_name
 
 
 def wrong_files(snapshot: Snapshot, targets: Sequence[Target]) -> tuple[str, ...]:
-    """The log files that state something else than the targets want, by name."""
+    """Return the log files that contradict the targets, by name."""
     return tuple(
         key
         for key, line in lines(snapshot)
@@ -31,7 +31,7 @@ def line_of(
     renamed: Mapping[str, str],
     log_files: Iterable[str],
 ) -> dict[str, str]:
-    """The schema line for the log file that folds the wrong ones.
+    """Return the schema line for the log file that folds the wrong ones.
 
     It states what all log files agree on, the targets as they are to be, and what only the folded
     ones say.
@@ -67,12 +67,12 @@ def _without(line: Mapping[str, str], folded: set[str]) -> dict[str, str]:
 
 
 def gone_of(targets: Sequence[Target]) -> set[str]:
-    """Columns that are no more, by ``fold_name``."""
+    """Return columns that no longer exist, by ``fold_name``."""
     return {target.folded for target in targets if target.gone}
 
 
 def refuse_deletes(snapshot: Snapshot, targets: Sequence[Target], line: Mapping[str, str]) -> None:
-    """Raise UsageError for a delete record that does not go with the types to be."""
+    """Raise UsageError for a delete record that is not valid for the new types."""
     mine = {target.folded for target in targets}
     for delete in snapshot.deletes.values():
         tree = parse_json(delete.where)
@@ -94,7 +94,7 @@ def mended(
     renamed: Mapping[str, str],
     planned: Collection[str],
 ) -> Mended:
-    """How a repair goes on a base, which may be a later one than it was planned on.
+    """Return the repair on a base, which may be a later one than it was planned on.
 
     Args:
         snapshot: the base.

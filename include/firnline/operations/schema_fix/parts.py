@@ -1,4 +1,4 @@
-"""What a part with wrong columns becomes: pure."""
+"""The repair of a part with wrong columns: pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PartFix:
     marker: Marker
     partition: str
     columns: tuple[tuple[str, str], ...]
-    """Of the new part."""
+    """Columns of the new part."""
     conversions: tuple[Conversion, ...]
     dropped: tuple[str, ...] = ()
     """Columns that the new part does not have."""
@@ -32,12 +32,12 @@ class PartFix:
 
 @dataclass(slots=True)
 class _Made:
-    """What becomes of the columns of one part."""
+    """The columns of one part after the repair."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     conversions: list[Conversion] = field(default_factory=list)
     wider: list[Conversion] = field(default_factory=list)
-    """Of columns that nothing is wrong with: a part that is written anew gets the table's types."""
+    """Columns without a conflict: a part that is rewritten gets the table's types."""
     dropped: list[str] = field(default_factory=list)
 
     def keep(self, name: str, kind: str, wanted: str) -> None:
@@ -57,14 +57,14 @@ class _Made:
 def _columns_now(
     snapshot: Snapshot, marker: Marker, facts: FooterFacts
 ) -> Iterator[tuple[str, str]]:
-    """A part's columns by the names that the table has for them."""
+    """Yield a part's columns by the names that the table has for them."""
     held = snapshot.columns_of(marker)
     table = {fold_name(name) for name in snapshot.schema}
     path = {fold_name(n) for n in path_columns(snapshot.paths.parse_part(marker.p).partition)}
     seen: set[str] = set()
     for raw, kind in facts.columns.items():
         name = held.column(raw)
-        # One that went before is left out with whatever else is changed; of two names of one
+        # One dropped earlier is left out with the other changes; of two names of one
         # column the kernel makes one.
         if name is None or (name in seen and len(held.names(name)) > 1):
             continue
@@ -85,7 +85,7 @@ def _kept_type(snapshot: Snapshot, target: Target, name: str, kind: str) -> str:
 
 
 def as_it_is(snapshot: Snapshot, marker: Marker, facts: FooterFacts) -> PartFix:
-    """A part that nothing is wrong with, written anew for the sake of its name."""
+    """Return the rewrite of a part without a conflict, only for the sake of its name."""
     made = _Made()
     for name, kind in _columns_now(snapshot, marker, facts):
         made.keep(name, kind, snapshot.schema.get(name, kind))
@@ -100,7 +100,7 @@ def part_fix(
     targets: Sequence[Target],
     found: Mapping[str, Counter[str]],
 ) -> PartFix | None:
-    """What a part becomes; None when it is right. Counts its types in ``found``."""
+    """Return the repair of a part; None when it is right. Counts its types in ``found``."""
     made = _Made()
     for name, kind in _columns_now(snapshot, marker, facts):
         target = next((t for t in targets if t.folded == fold_name(name)), None)

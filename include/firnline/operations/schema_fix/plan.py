@@ -1,4 +1,4 @@
-"""How a schema conflict is mended: which log files are wrong, which parts, and what they become.
+"""Plans the repair of a schema conflict: wrong log files, wrong parts, and their replacements.
 
 Two steps, both pure: ``aim`` says from the log which log files state a wrong type and of which
 parts the footers have to be read; ``plan_schema_fix`` says from these footers which parts are
@@ -30,11 +30,11 @@ _NAMED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a repair is about, as far as the log tells."""
+    """The subject of a repair, as far as the log tells."""
 
     targets: tuple[Target, ...]
     log_files: tuple[str, ...]
-    """Those whose schema line is wrong."""
+    """Log files whose schema line is wrong."""
     suspects: tuple[Marker, ...]
     """Live parts whose footers decide."""
     keyed: bool = False
@@ -53,7 +53,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFixPlan:
-    """What a repair would do."""
+    """The plan of a repair."""
 
     seq: int
     """Transaction of the snapshot it was made from."""
@@ -75,7 +75,7 @@ class SchemaFixPlan:
 
     @property
     def nothing_to_do(self) -> bool:
-        """No log file states a wrong type, and no part that was looked at holds one."""
+        """Return True if no log file states a wrong type, and no checked part holds one."""
         return not self.sources and not self.rewrites
 
     @property
@@ -116,7 +116,7 @@ class SchemaFixPlan:
 def aim(
     snapshot: Snapshot, targets: Sequence[Target], *, all_parts: bool, keyed: bool = False
 ) -> Aim:
-    """Which log files are wrong, and which parts have to be looked at.
+    """Find the wrong log files, and the parts whose footers have to be read.
 
     Args:
         snapshot: the state, read ``tolerant``.
@@ -133,7 +133,7 @@ def aim(
 
 
 def _unit(marker: Marker) -> tuple[str, tuple[int, int]]:
-    """The same of parts whose order only their names tell: folder, and time of insertion."""
+    """Return the same for parts whose order only their names tell: folder, insertion time."""
     return marker.p.rpartition("/")[0], marker.order()
 
 
@@ -150,7 +150,7 @@ def plan_schema_fix(
     Raises:
         UsageError: parts would get one new column with two types, or a column that they have; log
             files that are folded contradict each other in another column; a delete that is pending
-            compares a column with what is no value of its type then.
+            compares a column with a value that is not valid for its new type.
     """
     by_key = {marker.p: marker for marker in planned.suspects}
     fixes: dict[str, PartFix | None] = {}
@@ -190,7 +190,7 @@ def _rewrites(
     fixes: Mapping[str, PartFix | None],
     read: Mapping[str, FooterFacts],
 ) -> list[PartFix]:
-    """The parts that are wrong, and with a primary key those that were inserted with them."""
+    """Return the wrong parts, and with a primary key those that were inserted with them."""
     wrong = {_unit(fix.marker) for fix in fixes.values() if fix is not None}
     rewrites: list[PartFix] = []
     for marker in planned.suspects:
@@ -203,7 +203,7 @@ def _rewrites(
 
 
 def _silent_files(snapshot: Snapshot, planned: Aim, holding: Mapping[str, set[str]]) -> list[str]:
-    """Log files that name parts with a column which no log file states. Raises UsageError."""
+    """Return log files that name parts with a column no log file states. Raises UsageError."""
     stated = {fold_name(name) for _, line in lines(snapshot) for name in line}
     silent: list[str] = []
     for target in planned.targets:
@@ -226,7 +226,7 @@ def _silent_files(snapshot: Snapshot, planned: Aim, holding: Mapping[str, set[st
 def _renamed(
     snapshot: Snapshot, targets: Sequence[Target], rewrites: Sequence[PartFix]
 ) -> dict[str, str]:
-    """New column -> its type. Raises UsageError when there would be two."""
+    """Return new column -> its type. Raises UsageError when there would be two."""
     renamed: dict[str, str] = {}
     for target in targets:
         if target.rename is None:

@@ -1,4 +1,4 @@
-"""The way out of a schema conflict: a column gets one type, or two names; no value is lost.
+"""Repair of a schema conflict: a column gets one type, or two names; no value is lost.
 
 One transaction replaces the parts that hold the column in another type and folds the log files that
 say so. Each part is rewritten by itself: its rows, its place in the order of insertion, and the
@@ -51,11 +51,11 @@ _UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
 
 
 class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a repair."""
 
     fixes: tuple[ColumnFix, ...] = ()
     evolution: Evolution | None = None
-    """Instead of ``fixes``, where nothing contradicts and the columns are to change."""
+    """Change columns without a conflict, instead of ``fixes``."""
     where_types: tuple[str, ...] = ()
     """Change only what has one of these types; empty for all but the type that is kept."""
     all_parts: bool = False
@@ -66,33 +66,34 @@ class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def op(self) -> str:
-        """What the history calls it."""
+        """Name of the operation in the history."""
         return OP if self.evolution is None else EVOLVE
 
     @property
     def everywhere(self) -> bool:
-        """Whether the footers of all live parts are looked at."""
+        """True if the footers of all live parts are read."""
         return self.all_parts or self.evolution is not None
 
 
 class SchemaFixReport(Report, frozen=True, kw_only=True):
-    """What a run planned and did."""
+    """Result of a repair: its plan and what was done."""
 
     table: str
     dry_run: bool
     plan: dict[str, object]
-    """The last one, as ``SchemaFixPlan.to_json``."""
+    """The last plan, as ``SchemaFixPlan.to_json``."""
     transaction: int | None
-    """None when nothing was committed."""
+    """Sequence number; None when nothing was committed."""
     counts: Counts
     left: tuple[Failure, ...]
     """Parts that could not be read and stay as they are, with ``leave_unreadable``."""
     failures: tuple[Failure, ...]
     """With any of them nothing was changed."""
     conflict: str | None
-    """What log files still contradict each other in, when they do."""
+    """The contradiction that remains between log files, if any."""
     replans: int
-    """How often a rival took parts of the plan away, or a wrong log file came meanwhile."""
+    """Times that the run planned again because another run replaced parts of the plan, or added
+    a wrong log file."""
     requests: dict[str, int]
     seconds: float
 
@@ -113,7 +114,7 @@ class SchemaFixFailedError(RunFailedError):
 
 
 def preview(table: Table, options: SchemaFixOptions) -> SchemaFixPlan:
-    """What ``run_schema_fix`` would do; its errors.
+    """Plan as ``run_schema_fix`` would; its errors.
 
     Requests: those of ``take_base``, and one ranged GET per live part of the log files that are
     wrong.
@@ -162,7 +163,7 @@ def run_schema_fix(
 
 
 def _targets(table: Table, snapshot: Snapshot, options: SchemaFixOptions) -> tuple[Target, ...]:
-    """What becomes of which columns of a state. Raises UsageError."""
+    """Return the target columns of a state. Raises UsageError."""
     if options.evolution is not None:
         return evolved(snapshot, table.settings, options.evolution)
     return tuple(
@@ -189,13 +190,13 @@ def _plan(base: Base, options: SchemaFixOptions) -> SchemaFixPlan:
 
 @dataclass
 class _Run:
-    """What one run knows of itself while it goes on."""
+    """The state of one run."""
 
     runner: Runner
     options: SchemaFixOptions
     on_progress: Callable[[Progress], None]
     base: Base | None = None
-    """What the last plan was made on."""
+    """The base of the last plan."""
     left: list[Failure] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -207,7 +208,7 @@ class _Run:
         return self.runner.table
 
     def plan(self, base: Base) -> SchemaFixPlan:
-        """Raises SchemaFixFailedError: a part does not read, and is not to be left as it is."""
+        """Plan. Raises SchemaFixFailedError: a part does not read, and may not stay as it is."""
         self.base, plan = base, _plan(base, self.options)
         self._refuse_unreadable(plan)
         return plan
@@ -249,7 +250,7 @@ class _Run:
         return done
 
     def _names(self, plan: SchemaFixPlan) -> list[int | None]:
-        """Times for the names of the new parts; tasks end in any order."""
+        """Return times for the names of the new parts; tasks end in any order."""
         if not self.table.settings.primary_key:
             return [None] * len(plan.rewrites)
         now, ranks = self.table.clock.now_ms(), keys.ranks(fix.marker for fix in plan.rewrites)
@@ -282,7 +283,7 @@ class _Run:
         )
 
     def commit(self, base: Base, plan: SchemaFixPlan, done: Sequence[Done]) -> SchemaFixReport:
-        """Raises what ``commit_or_discard`` raises."""
+        """Commit. Raises what ``commit_or_discard`` raises."""
 
         def mend(snapshot: Snapshot) -> Mended:
             if snapshot.seq > base.seq:
@@ -295,7 +296,7 @@ class _Run:
         return self.report(made.base, plan)
 
     def _refuse_other_targets(self, snapshot: Snapshot, plan: SchemaFixPlan) -> None:
-        """Raise CommitConflictError where a rival changed the columns that this is about."""
+        """Raise CommitConflictError where another run changed the columns of this repair."""
         try:
             same = _targets(self.table, snapshot, self.options) == plan.aim.targets
         except UsageError:
@@ -332,7 +333,7 @@ def rewrite_task(
     op: str,
     named_ms: int | None = None,
 ) -> KernelTask:
-    """A part that becomes one part of its own, with all of its rows.
+    """Return the task that turns a part into one part of its own, with all of its rows.
 
     No delete is applied and no row goes for its key: sequence and order of insertion stay, so
     readers and merges do the same to the new part as to the old. With a primary key the new names
@@ -381,7 +382,7 @@ def rewrite_task(
 
 
 def _applied(snapshot: Snapshot, old: Marker) -> tuple[str, ...] | None:
-    """What the new part shows: with the sequence of the old one changes would be made again."""
+    """Return the changes that the new part names as applied: its old sequence would repeat them."""
     changes = {change.id for change in snapshot.pending_changes(old)}
     return tuple(sorted(changes.union(old.d or ()))) or None
 
@@ -389,7 +390,7 @@ def _applied(snapshot: Snapshot, old: Marker) -> tuple[str, ...] | None:
 def replacing(
     snapshot: Snapshot, done: Sequence[Done], op: str, mend: Callable[[Snapshot], Mended]
 ) -> Change:
-    """One transaction that puts new parts in the place of old ones.
+    """Return the transaction that replaces old parts with new ones.
 
     Args:
         snapshot: what the parts were planned on.

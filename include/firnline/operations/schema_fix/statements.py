@@ -1,4 +1,4 @@
-"""Who says what of a table's columns, also where log files contradict each other; pure."""
+"""The types that log files state for a table's columns, also where they contradict; pure."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class LineSource:
     t: int
     """Unix milliseconds."""
     writer: str
-    """Host of an append, or which transaction it is."""
+    """Host of an append, or the name of the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A column in one spelling and one type, and what stands behind it."""
+    """A column in one spelling and one type, and the log files and parts that have it so."""
 
     column: str
     type: str
     sources: tuple[LineSource, ...]
     """In order of their names, which begin with the time."""
     parts: int
-    """Live ones that these log files name."""
+    """Live parts that these log files name."""
     rows: int | None
-    """None when a part does not state its rows."""
+    """Rows of these parts; None when a part does not state its rows."""
     bytes: int
 
     def to_json(self) -> dict[str, Any]:
@@ -57,13 +57,13 @@ class Statement:
 
 
 def lines(snapshot: Snapshot) -> list[tuple[str, Mapping[str, str]]]:
-    """(log file, its schema line in the words of today), of the log files whose line counts."""
+    """Return (log file, its schema line in present names), of the log files whose line counts."""
     log = LogRead(snapshot.listing, snapshot.contents)
     return [(key, snapshot.line(key)) for key in standing(log)]
 
 
 def disputes(snapshot: Snapshot) -> list[list[Statement]]:
-    """The columns on which log files do not agree, each with everything that is said of it."""
+    """Return the columns on which log files disagree, each with all statements about it."""
     return [
         statements(snapshot, folded)
         for folded, said in variants(lines(snapshot)).items()
@@ -72,7 +72,7 @@ def disputes(snapshot: Snapshot) -> list[list[Statement]]:
 
 
 def statements(snapshot: Snapshot, folded: str) -> list[Statement]:
-    """What log files say of one column, in the order in which it is first said.
+    """Return the statements of log files about one column, in the order of their first occurrence.
 
     Args:
         snapshot: the state, read ``tolerant``.
@@ -83,7 +83,7 @@ def statements(snapshot: Snapshot, folded: str) -> list[Statement]:
 
 
 def live_parts(snapshot: Snapshot, keys: Iterable[str]) -> dict[str, Marker]:
-    """The live parts that any of these log files names, by path."""
+    """Return the live parts that any of these log files names, by path."""
     live = snapshot.live
     return {m.p: live[m.p] for key in keys for m in snapshot.contents[key].markers if m.p in live}
 
@@ -102,7 +102,7 @@ def _statement(snapshot: Snapshot, column: str, kind: str, keys: list[str]) -> S
 
 
 def source_of(snapshot: Snapshot, key: str) -> LineSource:
-    """Who wrote a log file, and when."""
+    """Return writer and time of a log file."""
     name, mark = snapshot.listing[key].name, snapshot.contents[key].x
     if name.seq:
         return LineSource(

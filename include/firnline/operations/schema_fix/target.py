@@ -1,4 +1,4 @@
-"""What a repair of the schema is asked to do with a column, checked against table and settings."""
+"""The requested repair of a column, checked against table and settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from firnline.types.sql import fold_name, parse_sql_type
 
 
 class ColumnFix(msgspec.Struct, frozen=True, kw_only=True):
-    """One column; exactly one of ``type`` and ``rename``."""
+    """The requested repair of one column; exactly one of ``type`` and ``rename``."""
 
     column: str
     type: str | None = None
-    """Parts that hold it in another type, or in other letters, get this one."""
+    """Type for the parts that hold the column in another type, or in another spelling."""
     rename: str | None = None
-    """Parts that hold it in another type than most get it under this name."""
+    """New name of the column in parts that hold it in another type than most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Target:
         return fold_name(self.column)
 
     def wrong(self, name: str, kind: str) -> bool:
-        """Whether a column that a log file states, or a part holds, is changed."""
+        """Return True if a column that a log file states, or a part holds, is changed."""
         if fold_name(name) != self.folded:
             return False
         if self.gone:
@@ -55,7 +55,7 @@ class Target:
         return not right and (not self.where_types or kind in self.where_types)
 
     def made_of(self, kind: str) -> tuple[str, str] | None:
-        """(name, type) of what a wrong column becomes; None: nothing."""
+        """Return (name, type) that a wrong column becomes; None: it is dropped."""
         if self.gone and self.rename is None:
             return None
         return (self.column, self.kept) if self.rename is None else (self.rename, kind)
@@ -75,7 +75,7 @@ def targets_of(
     *,
     all_parts: bool,
 ) -> tuple[Target, ...]:
-    """The columns as they are to be.
+    """Return the columns as they are to be.
 
     Raises:
         UsageError: an unknown type, a column twice, a new name that is taken, a rename of a column
@@ -148,7 +148,7 @@ def _refuse_pointless(said: Sequence[Statement], target: Target) -> None:
 
 
 def _largest(said: Sequence[Statement], where: frozenset[str]) -> str:
-    """The type of most live bytes; of equals the one that was stated first."""
+    """Return the type of most live bytes; of equals the one that was stated first."""
     sizes: dict[str, int] = {}
     for statement in said:
         if statement.type not in where:
@@ -181,7 +181,7 @@ def _check_rename(snapshot: Snapshot, settings: TableSettings, fix: ColumnFix) -
     }
     for role, columns in roles.items():
         if fold_name(fix.column) in map(fold_name, columns):
-            # Without the column rows of different keys would be one, or lie in a wrong place.
+            # Without the column, rows of different keys would be one, or lie in a wrong place.
             raise UsageError(
                 f"column {fix.column!r} stands in {role} of table {settings.name}: rows need it",
                 next_step="give all parts one type with --type",
@@ -189,7 +189,7 @@ def _check_rename(snapshot: Snapshot, settings: TableSettings, fix: ColumnFix) -
 
 
 def known_type(text: str) -> str:
-    """The canonical name of a type. Raises UsageError."""
+    """Return the canonical name of a type. Raises UsageError."""
     if parse_sql_type(text) is None:
         raise UsageError(
             f"{text!r} is no SQL type", next_step="write it as DuckDB does: BIGINT, DECIMAL(10,2)"
@@ -198,7 +198,7 @@ def known_type(text: str) -> str:
 
 
 def storable(column: str, kind: str) -> str:
-    """The type, if a part that holds it says so when it is read again. Raises UsageError."""
+    """Return the type, if Parquet keeps it when a part is read again. Raises UsageError."""
     from firnline.types.arrow import from_arrow, to_arrow
 
     try:

@@ -1,4 +1,4 @@
-"""What transactions after one have done, and which of it cannot be undone. Pure."""
+"""The effects of all transactions after one, and which of them cannot be undone. Pure."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _NOT_UNDONE = {
     "rebuild": "wrote the log anew",
     "downgrade": "applied deletes and gave the history up",
 }
-"""Operations -> why nothing before them can be restored."""
+"""Operations -> why states before them cannot be restored."""
 _NAMED = 1000
 """Partitions that a transaction's header names at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What transactions after ``seq`` did, oldest first."""
+    """The effects of the transactions after ``seq``, oldest first."""
 
     seq: int
     t: int
-    """The state to restore is the one of this time, unix ms."""
+    """Time of the state to restore, unix ms."""
     headers: tuple[TxnHeader, ...]
     born: frozenset[str]
-    """Parts that they brought."""
+    """Parts that they added."""
     buried: frozenset[str]
     """Parts that they tombstoned."""
     deletes: tuple[Delete, ...]
-    """Whose records their log files carry, forgotten by now or not."""
+    """Deletes whose records their log files carry, forgotten by now or not."""
 
 
 def refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> None:
-    """Raise SnapshotExpiredError when parts of that state are deleted."""
+    """Raise SnapshotExpiredError if parts of that state are deleted."""
     # At the horizon itself nothing that was live is deleted: all of that has a later tombstone.
     if since.t < snapshot.purged:
         which = f"partition {', '.join(globs)}" if globs else "the partitions"
-        # There is one: at least the transaction of the clean-up itself is younger.
+        # One exists: at least the transaction of the clean-up itself is younger.
         whole = next((h.seq for h in since.headers if h.t >= snapshot.purged), None)
         later = "a later transaction" if whole is None else f"{whole} or later"
         raise SnapshotExpiredError(
@@ -53,7 +53,7 @@ def refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> No
 
 
 def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]:
-    """Sequence numbers of erases that leave these partitions alone.
+    """Return sequence numbers of erases that leave these partitions alone.
 
     Raises UsageError for what cannot be undone.
     """
@@ -79,7 +79,7 @@ def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]
 
 
 def refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> None:
-    """Raise UsageError when a client of log version 1 has replaced one of the parts."""
+    """Raise UsageError if a client of log version 1 has replaced one of the parts."""
     for m in markers:
         if m.tmb is not None and m.tmb > since.t and m.p not in since.buried:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Reads what transactions after one have done: what a restore undoes."""
+"""Reads the effects of the transactions that a restore undoes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firnline.table import Table
 
 
 def read_since(table: Table, seq: int, newest: int) -> Since:
-    """What the transactions after ``seq`` up to ``newest`` did.
+    """Return the effects of the transactions after ``seq`` up to ``newest``.
 
     Requests: 1 GET for each of them, and 1 ranged GET.
 

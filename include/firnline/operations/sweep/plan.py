@@ -1,4 +1,4 @@
-"""Which objects of a table nobody names: pure, over a snapshot and a listing.
+"""Finds the objects of a table that nothing names: pure, over a snapshot and a listing.
 
 An object is an orphan when no log file names it, dead or alive, and when it was too old to belong
 to an append or run still under way at the moment the listing of the log began: by the time in its
@@ -20,17 +20,17 @@ from firnline.store.base import ObjectMeta
 from firnline.store.multipart import Upload
 
 FLOOR_MS = 24 * 3_600_000
-"""No setting and no option makes anything younger an orphan."""
+"""Minimum age of an orphan, ms, whatever settings and options say."""
 
 Kind = Literal["part", "foreign", "probe", "upload"]
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An object, or an upload, that nobody names."""
+    """An object, or an upload, that nothing names."""
 
     key: str
-    """Of an upload: key, ``?uploadId=`` and its id."""
+    """Key; of an upload: key, ``?uploadId=`` and its id."""
     kind: Kind
     """foreign: under ``_data/``, with a name that firnline does not give. Its last-modified time
     is all there is to go by, and copying can keep an old one: only a person may say that it
@@ -48,12 +48,12 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """What nobody names."""
+    """The objects that nothing names."""
 
     seq: int
     """Transaction of the snapshot."""
     began_ms: int
-    """When the listing of the log began, unix ms: ages count from here."""
+    """Time when the listing of the log began, unix ms: ages count from here."""
     grace_ms: int
     orphans: tuple[Orphan, ...]
     """In order of their keys, at most as many as a run may delete."""
@@ -61,7 +61,7 @@ class SweepPlan:
     """Further orphans, beyond that."""
     more_bytes: int = 0
     young: int = 0
-    """Objects that nobody names yet and that are too young to say."""
+    """Objects that nothing names yet and that are too young to decide on."""
     young_bytes: int = 0
 
     @property
@@ -71,7 +71,7 @@ class SweepPlan:
 
     @property
     def bytes(self) -> int:
-        """Of the orphans that are listed."""
+        """Bytes of the orphans that are listed."""
         return sum(o.bytes for o in self.orphans)
 
     def to_json(self) -> dict[str, Any]:
@@ -143,13 +143,13 @@ def _unnamed(
         kind, made = _kind(paths, meta.key)
         yield Orphan(meta.key, kind, meta.size, meta.modified_ms, made)
     for upload in uploads:
-        # Also of a key that is named: aborting leaves a completed object of that key alone.
+        # Also of a key that is named: aborting does not affect a completed object of that key.
         made = _kind(paths, upload.key)[1]
         yield Orphan(upload.name, "upload", 0, upload.began_ms, made)
 
 
 def _kind(paths: TablePaths, key: str) -> tuple[Kind, int | None]:
-    """What an object is, and the time in its name."""
+    """Return the kind of an object, and the time in its name."""
     name = key.rpartition("/")[2]
     if key.startswith(paths.data_dir):
         stem = name.removesuffix(".parquet")

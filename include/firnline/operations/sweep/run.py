@@ -1,7 +1,7 @@
 """Orphan sweep: deletes objects that no log file names, which dead runs and appends leave behind.
 
-A list first; what is deleted was an orphan at the moment of deleting, whatever the list said. It
-commits nothing, and a run that dies is simply run again.
+Lists first; only objects that are still orphans at the moment of deletion are deleted. It commits
+nothing, and a run that dies is simply run again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a sweep."""
 
     older_than: int | None = None
     """Age of an orphan, ms; None for the table's ``orphan_grace``. At least a day."""
@@ -39,12 +39,12 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepReport(Report, frozen=True, kw_only=True):
-    """What a run found and deleted."""
+    """Result of a sweep."""
 
     table: str
     dry_run: bool
     orphans: int
-    """Found, those beyond what one run may delete included."""
+    """Orphans found, including those beyond what one run may delete."""
     orphan_bytes: int
     deleted: int
     """Objects deleted and uploads aborted."""
@@ -53,14 +53,14 @@ class SweepReport(Report, frozen=True, kw_only=True):
     left: dict[str, int]
     """Reason -> orphans that were left alone for it."""
     gone: int
-    """Approved keys that are no orphans (any more)."""
+    """Approved keys that are not orphans (any more)."""
     young: int
-    """Objects that nobody names and that are too young to say."""
+    """Objects that nothing names and that are too young to decide on."""
     young_bytes: int
     failed: int
     """Objects whose deletion was not confirmed."""
     failures: tuple[NotDeleted, ...]
-    """The first of them."""
+    """The first of these failures."""
     requests: dict[str, int]
     seconds: float
 
@@ -120,7 +120,7 @@ def run_sweep(
     if not options.dry_run:
         deleter.delete([o.key for o in chosen if o.kind != "upload"])
         aborted = _abort(uploads, [o for o in chosen if o.kind == "upload"], deleter)
-        # No transaction holds it, so this line is all that remembers.
+        # No transaction records it, so this line is the only trace.
         name, who = table.settings.name, run.approved_by or run.user or run.run_id
         _LOG.info("%s deleted %d orphans of table %s", who, len(deleter.confirmed), name)
     report = SweepReport(
@@ -146,7 +146,7 @@ def run_sweep(
 
 
 def choose(plan: SweepPlan, options: SweepOptions) -> tuple[list[Orphan], dict[str, int]]:
-    """Which orphans go; and for the others reason -> how many."""
+    """Return the orphans to delete; and for the others reason -> how many."""
     if options.approved is None:
         chosen = [o for o in plan.orphans if o.kind != "foreign"]
         reason = "has a name that firnline does not give: somebody has to approve its key"
@@ -170,7 +170,7 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
     began = table.clock.now_ms()
     base = take_base(table, everything=True)
     if not base.snapshot.listing:
-        raise no_table(table)  # without a log, nobody can say what is an orphan
+        raise no_table(table)  # without a log, orphans cannot be told
     table = base.table
     others = waits(base.snapshot.properties, table.settings, began)
     grace = _grace(table.settings.name, options, others)
@@ -187,7 +187,7 @@ def _plan(table: Table, options: SweepOptions, uploads: Uploads | None) -> Sweep
 
 
 def _grace(name: str, options: SweepOptions, others: Waits) -> int:
-    """How old an orphan is at least, ms: older than whatever is still under way may be."""
+    """Return the minimum age of an orphan, ms: more than the age of any work in progress."""
     longest = max(others.append_ttl, others.commit_ttl)
     if options.older_than is None:
         return max(others.orphan_grace, longest + 1)
@@ -204,7 +204,7 @@ def _grace(name: str, options: SweepOptions, others: Waits) -> int:
 
 
 def _abort(uploads: Uploads | None, chosen: Sequence[Orphan], deleter: Deleter) -> int:
-    """Abort uploads; how many are gone."""
+    """Abort uploads; return how many are gone."""
     gone = 0
     for orphan in chosen:
         assert uploads is not None  # who else listed them

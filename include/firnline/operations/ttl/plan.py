@@ -1,8 +1,8 @@
-"""What goes by its age, and why the rest stays: pure, printable.
+"""Selects the data that a TTL removes, and why the rest stays: pure, printable.
 
 A partition goes only when its whole span is past. The span comes from the transforms of
 ``partition_by``, from a regular expression over a free layout (``ttl.partition``), or, part by
-part, from a column's statistics (``ttl.column``). What nobody can date is reported and stays.
+part, from a column's statistics (``ttl.column``). Partitions without a date are reported and stay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LISTED = 1_000
 
 
 class Undecided(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule by age could not decide; it was left alone."""
+    """A partition or part that a rule by age could not decide on; it was left alone."""
 
     partition: str
     parts: int
@@ -50,7 +50,7 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class TtlPlan(Removals):
-    """What goes, what stays, and what nobody can date."""
+    """The plan of a TTL: what is dropped, what stays, and what has no date."""
 
     by: str
     """transform, regex or column."""
@@ -88,7 +88,7 @@ class TtlPlan(Removals):
 def plan_ttl(
     snapshot: Snapshot, settings: TableSettings, now_ms: int, *, partitions: Sequence[str] = ()
 ) -> TtlPlan:
-    """Decide what is past.
+    """Select the partitions or parts that are past their time to live.
 
     Args:
         snapshot: the state to plan on.
@@ -150,7 +150,7 @@ class _State:
     undecided: list[Undecided] = field(default_factory=list)
 
     def by_name(self, partition: str) -> Removal | None:
-        """The whole partition or nothing of it, from its name."""
+        """Return the whole partition or nothing of it, by its name."""
         markers = self.snapshot.partitions[partition]
         try:
             end = _end_by_regex(partition, self.ttl) if self.ttl.partition else self._end(partition)
@@ -163,7 +163,7 @@ class _State:
         return Removal(partition, tuple(markers), end)
 
     def _end(self, partition: str) -> int:
-        """Latest time of a row, by the transforms; of several time columns the later."""
+        """Return the latest time of a row, by the transforms; of several time columns the later."""
         from firnline.parquet.partition import span_of
 
         spans = span_of(partition, self.settings.partition_by)
@@ -196,7 +196,7 @@ class _State:
         return latest_instant(_end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
 
     def by_column(self, partition: str) -> Removal | None:
-        """The parts whose statistics prove every row past."""
+        """Return the parts whose statistics prove that every row is past."""
         column = self.ttl.column
         assert column is not None
         latest = latest_of(normalise(self.snapshot.schema.get(column, "DATE")))
@@ -243,7 +243,7 @@ def _end_of_day(wall_ms: int) -> int:
 
 
 def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
-    """End of a partition of a free layout. Raises ValueError that says why there is none.
+    """Return the end of a partition of a free layout. Raises ValueError with the reason.
 
     The expression has to match whole levels of the path: ``d=2013-01-05`` is not found in
     ``d=2013-01-051``.
@@ -273,7 +273,7 @@ def _end_by_regex(partition: str, ttl: TtlSettings) -> int:
 
 
 DAY_MS = 86_400_000
-"""More than any zone is off UTC."""
+"""More than any time zone differs from UTC."""
 UNITS = ("year", "month", "day", "hour")
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock time, the zone is put to it below
@@ -294,7 +294,7 @@ _OWN = re.compile(r"\d{1,2}", re.ASCII)
 
 @lru_cache(maxsize=16_384)
 def latest_instant(wall_ms: int, zone: str) -> int:
-    """Latest unix milliseconds that a time on a zone's clocks up to ``wall_ms`` can mean.
+    """Return latest unix milliseconds that a time on a zone's clocks up to ``wall_ms`` can mean.
 
     Clocks that are put back show an hour twice, and what was written in the hour that they skip
     means nothing for certain: of the zone's offsets within the day before, the one that makes
@@ -320,7 +320,7 @@ def latest_instant(wall_ms: int, zone: str) -> int:
 
 
 def end_of(groups: Mapping[str, str | None]) -> int:
-    """End (exclusive) of the time that a name's groups give, wall-clock milliseconds.
+    """Return the end (exclusive) of the time that a name's groups give, wall-clock milliseconds.
 
     Args:
         groups: year, month, day, hour -> text; each is a number (``2013``, ``1``, ``05``) beside
@@ -371,7 +371,7 @@ def _a(unit: str) -> str:
 
 
 def latest_of(kind: str) -> Callable[[Stats, str], int]:
-    """Reads the latest wall-clock time of a part's rows, in ms, from its statistics."""
+    """Return a reader of the latest wall-clock time in a part's statistics, in ms."""
     key = bound_key(kind)
     # A day is past when it is over.
     beyond = DAY_MS if kind == "DATE" else 0

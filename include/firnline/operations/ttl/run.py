@@ -1,4 +1,4 @@
-"""TTL: what is wholly past goes in one transaction, clean-up deletes the objects later."""
+"""TTL: drops expired partitions in one transaction, clean-up deletes the objects later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = 1_000
 
 
 class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a TTL."""
 
     partitions: tuple[str, ...] = ()
     """Globs over partition paths; empty for all."""
@@ -24,7 +24,7 @@ class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview(table: Table, options: TtlOptions) -> TtlPlan:
-    """What ``run_ttl`` would do. Requests: those of ``take_base``; errors of ``plan_ttl``."""
+    """Plan as ``run_ttl`` would. Requests: those of ``take_base``; errors of ``plan_ttl``."""
     return _plan(take_base(table), options)
 
 

@@ -1,4 +1,4 @@
-"""Verify, of checkpoints: do they read, and do they say what the log says."""
+"""Verify, of checkpoints: whether they read, and agree with the log."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _against(replay: Snapshot, log: LogRead) -> str:
 
 
 def difference(one: Snapshot, other: Snapshot) -> str:
-    """In which way two readings of one log differ, for a reader; empty when in none.
+    """Return the difference between two readings of one log, for a reader; empty if there is none.
 
     Dead parts that are confirmed deleted, and deletes that are over, may be forgotten by one.
     """

@@ -1,4 +1,4 @@
-"""What a check looks for in log, transactions, objects and footers: pure, no request."""
+"""The checks of log, transactions, objects and footers: pure, no request."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _REBUILD = "see what `firnline rebuild --dry-run` would bring back"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be, or worth knowing."""
+    """An irregularity, or a fact worth knowing."""
 
     kind: str
     severity: Severity
     object: str
-    """Key; of several of one kind the first."""
+    """Key; of several objects of one kind the first."""
     sentence: str
     next_step: str
 
@@ -68,7 +68,7 @@ class Findings:
 
 
 def check_log(found: Findings, log: LogSurvey, folded: Mapping[str, int], now_ms: int) -> None:
-    """Log files that do not read, are misnamed, or come from the future.
+    """Report log files that do not read, are misnamed, or come from the future.
 
     Args:
         found: takes what is found.
@@ -129,7 +129,7 @@ def _check_names(found: Findings, item: LogObject, content: LogContent) -> None:
 
 
 def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int) -> None:
-    """Folded log files that still exist past the grace (one note for all of them)."""
+    """Report folded log files that still exist past the grace (one note for all of them)."""
     seen: dict[str, int] = {}
     for carrier, content in snapshot.contents.items():
         modified = snapshot.listing[carrier].modified_ms
@@ -152,7 +152,7 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
 
 
 def check_lost(found: Findings, paths: TablePaths, lost: str) -> None:
-    """A log that is lost, or a part of it: nobody reads, appends or commits then.
+    """Report a log that is lost, or a part of it: nobody reads, appends or commits then.
 
     Args:
         found: takes what is found.
@@ -175,7 +175,7 @@ def check_transactions(
     *,
     unpublished: bool,
 ) -> None:
-    """Transactions that do not read, gaps, and what the log does not know of them."""
+    """Report transactions that do not read, gaps, and those that the log does not know."""
     for key in txns.strange:
         found.add(
             "warning", "txn-strange-object", key, "lies under _txn/ and is no transaction",
@@ -220,12 +220,12 @@ def _check_known(found: Findings, txns: TxnSurvey, snapshot: Snapshot) -> None:
 
 
 def rebuilt(txns: TxnSurvey) -> frozenset[int]:
-    """Transactions that began the history anew: what is missing right before them is no gap."""
+    """Return transactions that restarted the history: a gap right before them is normal."""
     return frozenset(seq for seq, header in txns.headers.items() if header.op == "rebuild")
 
 
 def _history_of(snapshot: Snapshot) -> int:
-    """Newest transaction whose file must be there; 0 after a downgrade, which removes them."""
+    """Return the newest transaction whose file must exist; 0 after a downgrade."""
     marks = [c.x.seq for c in snapshot.contents.values() if c.x is not None]
     return max(marks, default=0)
 
@@ -233,7 +233,7 @@ def _history_of(snapshot: Snapshot) -> int:
 def missing_numbers(
     numbers: Iterable[int], newest: int, restarts: frozenset[int] = frozenset()
 ) -> list[int]:
-    """Numbers that must be there by retention and are not, ascending.
+    """Return numbers that must exist by retention and do not, ascending.
 
     Retention removes from the oldest end and leaves the newest hundred, so there are no gaps
     among those.
@@ -249,7 +249,7 @@ def missing_numbers(
 
 
 def check_v1(found: Findings, snapshot: Snapshot) -> int:
-    """Whether v1 readers see the same parts; returns the number of parts that they do.
+    """Check that v1 readers see the same parts; return the number of parts that they see.
 
     Only of a snapshot for which every log file was read.
     """
@@ -285,7 +285,7 @@ _BACKUP = "restore it from a backup, or take its partition out with `firnline dr
 
 @dataclass(slots=True)
 class _Sum:
-    """Objects that are told of together."""
+    """Objects that are reported together."""
 
     first: str = ""
     count: int = 0
@@ -299,12 +299,12 @@ class _Sum:
 
 @dataclass(slots=True)
 class Counted:
-    """What was looked at."""
+    """Counts of the objects that were checked."""
 
     objects: int = 0
     bytes: int = 0
     orphans: int = 0
-    """Past ``orphan_grace``."""
+    """Orphans past ``orphan_grace``."""
     orphan_bytes: int = 0
     young: int = 0
     """Objects that nobody names and that may belong to a run still under way."""
@@ -399,7 +399,7 @@ def _tell_sums(found: Findings, walk: _Walk, gone: _Sum) -> None:
 
 
 def _name_time(key: str) -> int | None:
-    """Time in a part's own name, unix ms; None when it has none."""
+    """Return the time in a part's own name, unix ms; None when it has none."""
     name = key.rpartition("/")[2].removesuffix(".parquet")
     try:
         return uuid7_time_ms(name)
@@ -408,7 +408,7 @@ def _name_time(key: str) -> int | None:
 
 
 _NULL = '"NULL"'
-"""Type of a column that holds nothing else."""
+"""Type of a column that holds only nulls."""
 
 
 @dataclass(slots=True)
@@ -424,7 +424,7 @@ class FooterCheck:
     """Columns, by ``fold_name``, of which log files contradict each other: nobody can say which
     part is right."""
     columns_of: Callable[[Marker], PartColumns] = lambda _: AS_IT_IS
-    """How the columns of a part become the table's."""
+    """Maps a part to the conversion of its columns to the table's."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Of columns, by the names that they may have in parts."""
     count: int = 0
@@ -433,10 +433,10 @@ class FooterCheck:
     """Key of a part -> the live part that was made from it."""
 
     def take(self, facts: FooterFacts) -> None:
-        """One live part's footer."""
+        """Check one live part's footer."""
         self.count += 1
         if facts.gone:
-            return  # told of by check_objects
+            return  # reported by check_objects
         if facts.error is not None:
             self._add("error", "footer-unreadable", facts.key, facts.error, facts.next_step)
             return
@@ -451,7 +451,7 @@ class FooterCheck:
         self._check_origin(facts)
 
     def finish(self) -> None:
-        """Parts that are live beside a part made from them."""
+        """Report parts that are live beside a part made from them."""
         for old, new in sorted(self._replaced.items()):
             if old in self.live:
                 self._add(

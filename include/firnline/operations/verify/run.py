@@ -43,37 +43,37 @@ _TELL_EVERY = 1_000
 
 
 class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is asked to do."""
+    """Options of a check."""
 
     deep: bool = False
     """Read the footer of every live part: one GET each."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at."""
+    """Counts of what was checked."""
 
     log_files: int = 0
     transactions: int = 0
     live_parts: int = 0
     dead_parts: int = 0
     rows: int | None = 0
-    """Of the live parts by their markers; None when one does not say."""
+    """Rows of the live parts by their markers; None when a part does not state them."""
     v1_parts: int | None = None
     """Live parts for a client of log version 1; None when the log does not read as a whole."""
     objects: int = 0
-    """Under ``_data/``."""
+    """Objects under ``_data/``."""
     bytes: int = 0
     """Of these objects."""
     orphans: int = 0
     orphan_bytes: int = 0
     young_objects: int = 0
-    """That no log file names, younger than ``orphan_grace``."""
+    """Objects that no log file names, younger than ``orphan_grace``."""
     footers: int = 0
     footer_rows: int = 0
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check found."""
+    """Result of a check."""
 
     table: str
     deep: bool
@@ -91,7 +91,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def healthy(self) -> bool:
-        """Nothing but notes."""
+        """True if there are only notes."""
         return not (self.severities.get("error") or self.severities.get("warning"))
 
     def to_json(self) -> dict[str, object]:
@@ -101,7 +101,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """Progress of a check."""
 
     footers: int
     footers_done: int
@@ -126,7 +126,7 @@ def run_verify(
         on_progress: called every thousand footers.
 
     Raises:
-        StoreError, SnapshotUnstableError: a store that does not answer is no finding.
+        StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
         UsageError: there is no table at the root.
     """
     run = _Run(table, RunMetrics(table), Findings())
@@ -145,7 +145,7 @@ def run_verify(
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
     if newest is not None and run.readable:
-        # What readers see, of which every part has to be there.
+        # The parts that readers see: each has to exist.
         snapshot = run.read(health.with_newest(table.paths, published, newest))
     counted = run.check_parts(snapshot, now, others.orphan_grace)
     deep = FooterCheck(
@@ -166,11 +166,11 @@ def run_verify(
 
 
 def _judge(table: Table, run: _Run, log: LogSurvey, txns: TxnSurvey) -> health.Health:
-    """Judge the log, and tell of one that is lost. Raises UsageError where there never was one."""
+    """Judge the log, and report one that is lost. Raises UsageError where there never was one."""
     try:
         found = health.of_survey(table, log, txns)
     except (LogCorruptError, ForeignPathError) as error:
-        # The transaction without a log file does not read: that it is broken is told of already.
+        # The transaction without a log file does not read: that has been reported already.
         check_lost(run.found, table.paths, f"{error.message}, and its log file is not there")
         return health.Health("lost", error.message)
     if found.state == "never written" and not log.strange:
@@ -200,7 +200,7 @@ class UnhealthyTableError(FindingsError):
 
 
 def refuse_findings(report: VerifyReport) -> None:
-    """Raise UnhealthyTableError unless there are notes only."""
+    """Raise UnhealthyTableError unless there are only notes."""
     if not report.healthy:
         raise UnhealthyTableError(report)
 
@@ -211,10 +211,10 @@ class _Run:
     metrics: RunMetrics
     found: Findings
     readable: bool = True
-    """Whether the log files that read give one state."""
+    """True if the log files that read give one state."""
 
     def read(self, log: LogRead) -> Snapshot:
-        """The state that the readable log files give, without what contradicts."""
+        """Return the state that the readable log files give, without contradicting entries."""
         contents = log.contents
         while True:
             try:
@@ -235,7 +235,7 @@ class _Run:
         )  # fmt: skip
 
     def in_force(self, snapshot: Snapshot) -> Table:
-        """The table under its own properties; settings that differ are findings."""
+        """Return the table under its own properties; settings that differ are findings."""
         said = current(snapshot.properties)
         if said is None:
             return self.table
@@ -309,7 +309,7 @@ def _disputed(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _first_only(contents: Mapping[str, LogContent]) -> dict[str, LogContent]:
-    """Without the later markers of a part on which two log files disagree."""
+    """Return log files without the later markers of a part on which two of them disagree."""
     known: dict[str, Marker] = {}
     found: dict[str, LogContent] = {}
     for key in sorted(contents):
