@@ -265,7 +265,7 @@ def test_a_dataset_is_refused_where_it_could_not_be_right() -> None:
         firnline.scan(world.table).arrow_dataset()
     rows = firnline.scan(world.table, where="id > 10").arrow_dataset().to_table()
     assert sorted(rows["id"].to_pylist()) == list(range(11, 20))
-    with pytest.raises(UsageError, match="column 'id', which is not among the columns"):
+    with pytest.raises(UsageError, match="column 'id', which is not among the selected columns"):
         firnline.scan(world.table, columns=["v"], where="id > 10").arrow_dataset()
     keyed = make_world(primary_key=["id"])
     Appender(keyed.table).append(pa.table({"id": [1]}))

