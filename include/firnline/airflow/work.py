@@ -167,7 +167,7 @@ class InTaskWork(Work[OptionsT]):
         """Do the work. Raises FirnlineError; if it has a ``report``, the report is still logged."""
         return self.about.load().run(table, _no_engine, options, run, on_progress)
 
-    def verdict(self, report: Any) -> None:  # noqa: ANN401 - of the operation
+    def verdict(self, report: Any) -> None:  # noqa: ANN401 - each operation has its own
         """Raise FirnlineError if the findings fail the run; called after they were reported."""
 
     def changed(self, figures: Mapping[str, Any]) -> bool:

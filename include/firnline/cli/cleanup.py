@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.deletion import counted, show_failures
+from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -18,7 +18,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 

@@ -22,9 +22,9 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import groups_table, parts, show_failures
+from firnline.cli.rewriting import groups_table, show_failures
 from firnline.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -134,11 +134,11 @@ def _render_plan(data: dict[str, Any]) -> None:
         )
         return
     read = (
-        f"{parts(data['parts_to_read'])} of {name} would be read (about "
+        f"{counted(data['parts_to_read'], 'part')} of {name} would be read (about "
         f"{about_size(data['bytes_in'])}), and rewritten where rows match"
     )
     whole = (
-        f"{parts(data['parts_to_drop'])} of {name} would be dropped unread: all of "
+        f"{counted(data['parts_to_drop'], 'part')} of {name} would be dropped unread: all of "
         f"{number(data['rows_to_drop'])} rows match"
     )
     found = [read] * bool(data["parts_to_read"]) + [whole] * bool(data["parts_to_drop"])

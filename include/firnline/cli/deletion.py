@@ -5,11 +5,6 @@ from __future__ import annotations
 from firnline.cli import output
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 object``, ``2,000 objects``."""
-    return f"{output.number(count)} {noun}{'' if count == 1 else 's'}"
-
-
 def show_failures(failures: list[dict[str, str]], count: int) -> None:
     """Print a row for each of the first objects that could not be deleted."""
     if not failures:

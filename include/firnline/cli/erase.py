@@ -22,9 +22,9 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import groups_table, parts, show_failures
+from firnline.cli.rewriting import groups_table, show_failures
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     groups_table(data)
     output.line(
         f"Keys of {', '.join(data['columns'])}: {number(data['keys'])}. "
-        f"{parts(data['parts_to_read'])} of {data['table']} would be read (about "
+        f"{counted(data['parts_to_read'], 'part')} of {data['table']} would be read (about "
         f"{about_size(data['bytes_in'])}), and rewritten where a row has one of them."
     )
 

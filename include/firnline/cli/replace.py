@@ -22,9 +22,9 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import groups_table, parts, show_failures
+from firnline.cli.rewriting import groups_table, show_failures
 from firnline.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -203,18 +203,18 @@ def _render_plan(data: dict[str, Any]) -> None:
     output.line(f"To replace {_interval(data)} in {data['table']}:")
     if data["parts_to_drop"]:
         output.line(
-            f"{parts(data['parts_to_drop'])} would be dropped unread: all of "
+            f"{counted(data['parts_to_drop'], 'part')} would be dropped unread: all of "
             f"{number(data['rows_to_drop'])} rows lie inside."
         )
     if data["parts_to_read"]:
         output.line(
-            f"{parts(data['parts_to_read'])} would be read (about {about_size(data['bytes_in'])}), "
-            "and rewritten where rows lie inside."
+            f"{counted(data['parts_to_read'], 'part')} would be read (about "
+            f"{about_size(data['bytes_in'])}), and rewritten where rows lie inside."
         )
     if data["parts_hidden"]:
         output.line(
-            f"{parts(data['parts_hidden'])} would stay until the next merge; readers hide what "
-            "lies inside at once."
+            f"{counted(data['parts_hidden'], 'part')} would stay until the next merge; readers "
+            "hide what lies inside at once."
         )
     if data["only_record"] and not data["parts_hidden"]:
         output.line(
@@ -231,11 +231,12 @@ def _render(data: dict[str, Any]) -> None:
     if data["parts_new"]:
         rows = data["rows_new"]
         new = (
-            f"{number(rows)} row{'' if rows == 1 else 's'} in {parts(data['parts_new'])}, "
+            f"{counted(rows, 'row')} in {counted(data['parts_new'], 'part')}, "
             f"{about_size(data['bytes_new'])}"
         )
     hidden = (
-        f", and what up to {parts(data['parts_hidden'])} hold of it is hidden until a merge"
+        f", and what up to {counted(data['parts_hidden'], 'part')} hold of it is hidden until a "
+        "merge"
         if data["parts_hidden"]
         else ""
     )

@@ -22,9 +22,8 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import parts
 from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
 
 if TYPE_CHECKING:
@@ -207,12 +206,14 @@ def _render_plan(data: dict[str, Any]) -> None:
         output.line(f"Nothing to rewrite in {name}.")
         return
     text = (
-        f"{parts(data['parts_to_read'])} of {name} would be read (about "
+        f"{counted(data['parts_to_read'], 'part')} of {name} would be read (about "
         f"{about_size(data['bytes_in'])}), with at most {number(data['requests'])} requests "
         "besides reading the log"
     )
     if data["parts_to_drop"]:
-        text += f"; {parts(data['parts_to_drop'])} would go unread: none of their rows stays"
+        text += (
+            f"; {counted(data['parts_to_drop'], 'part')} would go unread: none of their rows stays"
+        )
     output.line(f"{text}.")
 
 

@@ -19,11 +19,6 @@ def _render_failures(data: dict[str, Any]) -> None:
     output.line()
 
 
-def parts(count: int) -> str:
-    """Return a count of parts: ``1 part``, ``2 parts``."""
-    return f"{output.number(count)} part{'' if count == 1 else 's'}"
-
-
 def groups_table(data: dict[str, Any]) -> None:
     """Print the parts to read by partition, and the parts left alone."""
     from firnline.units import about_size

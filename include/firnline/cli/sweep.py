@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.deletion import counted, show_failures
+from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -17,7 +17,7 @@ from firnline.cli.options import (
     identity,
     open_target,
 )
-from firnline.cli.output import requests_text
+from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
 

@@ -20,7 +20,7 @@ from firnline.errors import KernelError
 from firnline.kernel.duckdb import quote_text, tries
 from firnline.kernel.inputs import scan
 from firnline.kernel.task import Cluster, KernelTask
-from firnline.types.sql import fold_name, quote_name
+from firnline.types.sql import free_name, quote_name
 
 # ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
 
@@ -87,7 +87,7 @@ class Spreader:
         columns = list(zip(cluster.columns, types, strict=True))
         if cluster.method == "range":
             return Keys(tuple(cluster.columns), tuple(kind for _, kind in columns))
-        name = free_name(self.task, "cluster_key")
+        name = free_name("cluster_key", dict(self.task.columns))
         if cluster.method == "hash":
             listed = ", ".join(map(quote_name, cluster.columns))
             return Keys((name,), ("UBIGINT",), f"hash({listed})")
@@ -100,7 +100,7 @@ class Spreader:
 
     def _by_files(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
         """Split the rows in one pass, which writes each range to a folder of its own."""
-        place, name = self.folder / "ranges", free_name(self.task, "range_number")
+        place, name = self.folder / "ranges", free_name("range_number", dict(self.task.columns))
         first, last = tries(self.task.memory, self.task.threads)
         query = f"SELECT *, {number} AS {quote_name(name)} FROM ({rows})"
         try:
@@ -188,14 +188,6 @@ class Keys:
     def order(self) -> str:
         """The expressions for ORDER BY."""
         return ", ".join(f"{quote_name(name)} ASC NULLS LAST" for name in self.names)
-
-
-def free_name(task: KernelTask, wish: str) -> str:
-    """Return a column name that the table does not have."""
-    taken = {fold_name(name) for name, _ in task.columns}
-    while wish in taken:
-        wish += "_"
-    return wish
 
 
 def take_sample(columns: Sequence[str], rows: str) -> str:

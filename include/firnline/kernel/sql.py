@@ -11,7 +11,7 @@ from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.task import KernelTask
 from firnline.kernel.visibility import goes, stays, winners
-from firnline.types.sql import fold_name, quote_name
+from firnline.types.sql import fold_name, free_name, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
 
@@ -45,14 +45,14 @@ def statements(
         keys: the staged key file.
     """
     names = [name for name, _ in task.columns]
-    place = _free_name("place", names), _free_name("row", names)
+    place = free_name("place", names), free_name("row", names)
     extra = place if task.primary_key else None
     key_rows = _key_rows(task, keys)
     staying = " UNION ALL ".join(
         _staying(task, _select(names, types, group, extra), group, key_rows)
         for group in inputs.staged
     )
-    path = _free_name("path", names) if task.only_touched else None
+    path = free_name("path", names) if task.only_touched else None
     gone = [
         piece
         for group in inputs.staged
@@ -239,14 +239,6 @@ def copy_to(
             f"KV_METADATA {{{pairs}}}",
         ]
     return f"COPY ({rows}) TO {quote_text(str(path))} ({', '.join(options)})"
-
-
-def _free_name(wish: str, taken: list[str]) -> str:
-    """Return a column name that the table does not have."""
-    folded = {fold_name(name) for name in taken}
-    while wish in folded:
-        wish += "_"
-    return wish
 
 
 _BYTES_PER_DISTINCT = 80

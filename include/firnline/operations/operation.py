@@ -113,8 +113,7 @@ class Operation(Generic[OptionsT]):
     """A run that has completed is done again only when it is told so: of work that does what the
     run's params say. What follows from the table as it is may run at any time."""
     one_transaction: str = ""
-    """What the history calls the one transaction of a run, after which nothing is left to do; empty
-    where there may be several."""
+    """Name in the history of the only transaction of a run; empty if a run may have several."""
     only_looks: bool = False
     """There is nothing to plan, so its DAG has no dry run."""
     follows_settings: bool = True

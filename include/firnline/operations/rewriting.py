@@ -1,8 +1,7 @@
-"""Rewrites the parts that hold matching rows: what a delete and an erase have in common.
+"""Replace parts outside of a merge: what rewrite, delete, replace and erase share.
 
-Replacing parts outside of a merge: what rewrite, delete and erase share.
-
-How an operation uses it:
+``execute`` and ``change`` do all of it where parts with matching rows are rewritten. How another
+operation uses the pieces:
 
 1. plan ``PlannedGroup``s on ``base.snapshot`` (parts in insertion order, with the deletes that are
    pending on them; for a table with a primary key the groups contiguous in that order),
@@ -31,7 +30,6 @@ import msgspec
 from firnline.commit.base import Base
 from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change, Committed, commit
-from firnline.errors import FirnlineError
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
@@ -269,14 +267,9 @@ def _complete(new: Outputs, partition: str, batch: list[Done]) -> PartitionResul
 
 
 def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
-    message = f"{result.error}; {result.error_next_step}"
-    _LOG.error("partition %s: %s", group.partition, message)
-    return Failure(
-        partition=group.partition,
-        error=result.error_type or FirnlineError.__name__,
-        message=message,
-        key=result.error_key,
-    )
+    failure = Failure.of(group.partition, result)
+    _LOG.error("partition %s: %s", failure.partition, failure.message)
+    return failure
 
 
 def is_nothing(change: Change) -> bool:

@@ -10,7 +10,7 @@ from firnline.kernel.duckdb import quote_text
 from firnline.kernel.visibility import stays, winners
 from firnline.predicate.tree import opaque
 from firnline.read.task import ReadPart, ReadTask, Sources
-from firnline.types.sql import quote_name
+from firnline.types.sql import free_name, quote_name
 
 RESERVED = ("filename", "file_row_number")
 """DuckDB's own columns of a scan, which show what was inserted last."""
@@ -64,7 +64,8 @@ def _visible(task: ReadTask, urls: Sequence[str], hidden: int, sources: int) -> 
     names = [quote_name(name) for name, _ in task.needed]
     early = task.where
     if task.primary_key:
-        names += [f"filename AS {_place(task)}", f"file_row_number AS {_row(task)}"]
+        place, row = map(quote_name, _place(task))
+        names += [f"filename AS {place}", f"file_row_number AS {row}"]
         early = task.where_early
     else:
         names = _outputs(task)
@@ -109,7 +110,7 @@ def _scan(columns: Sequence[tuple[str, str]], urls: Sequence[str]) -> str:
 def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) -> str:
     """Keep one row per primary key and partition."""
     start, length = partition_of
-    place = _free_name("place", task), _free_name("row", task)
+    place = _place(task)
     return winners(
         rows,
         task.primary_key,
@@ -120,16 +121,10 @@ def _last_of_each_key(task: ReadTask, rows: str, partition_of: tuple[int, int]) 
     )
 
 
-def _place(task: ReadTask) -> str:
-    return quote_name(_free_name("place", task))
-
-
-def _row(task: ReadTask) -> str:
-    return quote_name(_free_name("row", task))
+def _place(task: ReadTask) -> tuple[str, str]:
+    """Return the names of the two columns that sort rows as they were inserted."""
+    return _free_name("place", task), _free_name("row", task)
 
 
 def _free_name(wish: str, task: ReadTask) -> str:
-    taken = {name.lower() for name, _ in task.needed}
-    while wish in taken:
-        wish += "_"
-    return wish
+    return free_name(wish, dict(task.needed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -114,6 +115,14 @@ def quote_name(name: str) -> str:
 def fold_name(name: str) -> str:
     """Return the key that DuckDB compares names by: only the case of ASCII letters is ignored."""
     return name.translate(_ASCII_LOWER)
+
+
+def free_name(wish: str, taken: Iterable[str]) -> str:
+    """Return a column name that is none of those taken: the wished one, or with ``_`` after it."""
+    folded = {fold_name(name) for name in taken}
+    while wish in folded:
+        wish += "_"
+    return wish
 
 
 @lru_cache(maxsize=16384)

@@ -58,7 +58,7 @@ class DowngradeReport(Report, frozen=True, kw_only=True):
 
 def preview(table: Table, options: DowngradeOptions) -> DowngradePlan:  # noqa: ARG001 - the contract
     """Read everything and plan; nothing is written but an unpublished transaction's log file."""
-    base = _base(table)
+    base = take_base(table, everything=True)
     return plan_downgrade(base.snapshot, base.table.settings, table.clock.now_ms())
 
 
@@ -97,16 +97,12 @@ def run_downgrade(
             base = state.apply_deletes(base, plan) if plan.groups else state.fold(base)
         except CommitConflictError as conflict:
             state.runner.plan_again(conflict)
-            base = _base(table)
+            base = state.runner.take_base(everything=True)
         plan = state.plan(base)
     if plan.left_overs and plan.due <= table.clock.now_ms():
         state.delete(plan, base.properties)
-        plan = state.plan(_base(table))
+        plan = state.plan(state.runner.take_base(everything=True))
     return state.report(options, plan)
-
-
-def _base(table: Table, began_ms: int | None = None) -> Base:
-    return take_base(table, began_ms=began_ms, everything=True)
 
 
 @dataclass(slots=True)
@@ -154,7 +150,9 @@ class _Run:
             self.transactions.append(committed.header.seq)
             self.rewritten += committed.header.counts.parts_in
             self.rows_deleted += committed.header.counts.rows_deleted
-            newest = committed.base or _base(table, newest.began_ms)
+            newest = committed.base or self.runner.take_base(
+                began_ms=newest.began_ms, everything=True
+            )
         if self.failures:
             first = self.failures[0]
             raise RunFailedError(
@@ -162,7 +160,7 @@ class _Run:
                 f"rewritten, the first in partition {first.partition or '(none)'}: {first.message}",
                 next_step="repair or drop them and run it again; no log file was folded",
             )
-        return _base(table)
+        return self.runner.take_base(everything=True)
 
     def fold(self, base: Base) -> Base:
         """Fold everything into one log file; return the next base."""
@@ -191,7 +189,7 @@ class _Run:
         )
         commit_whole(table, header, log_file, base.began_ms)
         self.transactions.append(seq)
-        return _base(table)
+        return self.runner.take_base(everything=True)
 
     def delete(self, plan: DowngradePlan, properties: Properties | None) -> None:
         """Delete the left-overs. Folded log files last: they show that there is more to do."""

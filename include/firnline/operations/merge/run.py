@@ -49,6 +49,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     """Key of the part at fault, when there is one."""
 
+    @classmethod
+    def of(cls, partition: str, result: KernelResult, key: str | None = None) -> Failure:
+        """Return the failure of a kernel; ``key`` instead of the part that the result names."""
+        return cls(
+            partition=partition,
+            error=result.error_type or FirnlineError.__name__,
+            message=f"{result.error}; {result.error_next_step}",
+            key=key or result.error_key,
+        )
+
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a run, for display."""
@@ -212,16 +222,9 @@ class _Run:
                 committer.commit_when_due()
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
-        message = f"{result.error}; {result.error_next_step}"
-        _LOG.error("partition %s: %s", group.partition, message)
-        self.failures.append(
-            Failure(
-                partition=group.partition,
-                error=result.error_type or FirnlineError.__name__,
-                message=message,
-                key=result.error_key,
-            )
-        )
+        failure = Failure.of(group.partition, result)
+        _LOG.error("partition %s: %s", failure.partition, failure.message)
+        self.failures.append(failure)
         self.unreadable.update(m.p for m in group.parts)
 
     def _committed(self, seq: int, counts: Counts, groups: int) -> None:

@@ -18,7 +18,6 @@ from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change, Mended
 from firnline.errors import (
     CommitConflictError,
-    FirnlineError,
     PartGoneError,
     PartUnreadableError,
     RunFailedError,
@@ -261,12 +260,7 @@ class _Run:
         if result.error is None:
             done.append((PlannedGroup(fix.partition, (fix.marker,)), result))
             return
-        failure = Failure(
-            partition=fix.partition,
-            error=result.error_type or FirnlineError.__name__,
-            message=f"{result.error}; {result.error_next_step}",
-            key=fix.marker.p,
-        )
+        failure = Failure.of(fix.partition, result, key=fix.marker.p)
         left = self.options.leave_unreadable and failure.error in _UNREADABLE
         (self.left if left else self.failures).append(failure)
 
