@@ -7,12 +7,7 @@ from functools import partial
 from typing import Any
 
 from firnline.append.append import Appender
-from firnline.errors import (
-    FirnlineError,
-    InvariantError,
-    RowCountMismatchError,
-    SnapshotExpiredError,
-)
+from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError, SnapshotExpiredError
 from firnline.operations.cleanup import run as cleanup
 from firnline.operations.delete import run as delete
 from firnline.operations.drop import run as drop
@@ -23,7 +18,7 @@ from firnline.operations.merge import run as merge
 from firnline.operations.replace import run as replace
 from firnline.operations.restore import run as restore
 from firnline.operations.rewrite import run as rewrite
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.work import RewriteOptions
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot

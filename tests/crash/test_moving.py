@@ -12,13 +12,7 @@ from pathlib import Path
 import pytest
 
 from firnline.commit.base import take_base
-from firnline.errors import (
-    FirnlineError,
-    ForeignPathError,
-    LogCorruptError,
-    LogLostError,
-    UsageError,
-)
+from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError, LogLostError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.clone.run import CloneOptions, run_clone

@@ -27,14 +27,7 @@ from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
-from tests.support.sweeping import (
-    each_interrupt,
-    every_interrupt,
-    every_point,
-    some_points,
-    through,
-    unpublished,
-)
+from tests.support.sweeping import each_interrupt, every_interrupt, every_point, some_points, through, unpublished
 from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
 from tools.s3server import S3Server, StoreRoot
 

@@ -19,7 +19,7 @@ from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.operations.rebuild.inventory import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.work import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.snapshot import read_snapshot

@@ -18,18 +18,7 @@ from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
 from tests.support.effort import examples
-from tests.support.evolving import (
-    DAY,
-    RUN,
-    at_once,
-    columns_in_parts,
-    engine,
-    lazily,
-    merged,
-    put,
-    rows_are,
-    schema_of,
-)
+from tests.support.evolving import DAY, RUN, at_once, columns_in_parts, engine, lazily, merged, put, rows_are, schema_of
 from tests.support.visible import tally
 from tests.support.world import World, make_world
 

@@ -21,7 +21,7 @@ from firnline.operations.committer import Committer
 from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.work import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.selection import group_of
 from firnline.read.scan import scan

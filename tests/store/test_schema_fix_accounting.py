@@ -17,13 +17,7 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.schema_fix.run import (
-    SchemaFixFailedError,
-    SchemaFixOptions,
-    SchemaFixReport,
-    preview,
-    run_schema_fix,
-)
+from firnline.operations.schema_fix.run import SchemaFixFailedError, SchemaFixOptions, SchemaFixReport, preview, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot

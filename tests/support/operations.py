@@ -31,18 +31,7 @@ from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
 from tests.support.places import keys_in, tally
 from tests.support.reading import stored_ids, visible_ids, visible_rows
-from tests.support.scenarios import (
-    DAY,
-    Call,
-    Scenario,
-    advance,
-    append,
-    dies_before,
-    fill,
-    ids,
-    merge,
-    tidy,
-)
+from tests.support.scenarios import DAY, Call, Scenario, advance, append, dies_before, fill, ids, merge, tidy
 
 TWELVE, EIGHTEEN, ALL = ids(range(12)), ids(range(18)), ids(range(24))
 QUERY = "select * from _rows where id not in (5, 6, 20)"

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import (
-    ANSWER_WITHIN,
-    answer_within,
-    answer_within_param,
-    approved_by,
-    code,
-    refuse_approver,
-)
+from firnline.airflow.approvals import ANSWER_WITHIN, answer_within, answer_within_param, approved_by, code, refuse_approver
 from firnline.airflow.delete import reading_lines
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.runs import run_identity

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import (
-    ANSWER_WITHIN,
-    LISTED,
-    Approve,
-    answer_within,
-    answer_within_param,
-    approved_by,
-    count,
-    partition_table,
-    refuse_approver,
-)
+from firnline.airflow.approvals import ANSWER_WITHIN, LISTED, Approve, answer_within, answer_within_param, approved_by, count, partition_table, refuse_approver
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.tasks import PlanOperation

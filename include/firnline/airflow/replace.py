@@ -14,7 +14,7 @@ from firnline.operations.registry import REPLACE
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.replace.report import ReplaceOptions
 
 
 class ReplaceWork(SparkWork["ReplaceOptions"]):
@@ -61,7 +61,7 @@ class ReplaceWork(SparkWork["ReplaceOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> ReplaceOptions:
         """Return the options. Raises UsageError unless one of files and nothing is given."""
-        from firnline.operations.replace.options import ReplaceOptions
+        from firnline.operations.replace.report import ReplaceOptions
 
         files, nothing = globs("files", params.get("files")), bool(params.get("nothing"))
         if bool(files) == nothing:

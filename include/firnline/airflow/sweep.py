@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import (
-    ANSWER_WITHIN,
-    DURATION_PATTERN,
-    LISTED,
-    answer_within,
-    answer_within_param,
-    approved_by,
-    code,
-    refuse_approver,
-)
+from firnline.airflow.approvals import ANSWER_WITHIN, DURATION_PATTERN, LISTED, answer_within, answer_within_param, approved_by, code, refuse_approver
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.tasks import PlanOperation

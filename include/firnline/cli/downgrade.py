@@ -11,15 +11,7 @@ from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
 from firnline.cli.output import requests_text
 
 if TYPE_CHECKING:

@@ -10,15 +10,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
 from firnline.cli.removal import render_report, sentence
 
 if TYPE_CHECKING:

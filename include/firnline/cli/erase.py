@@ -13,15 +13,7 @@ from firnline.cli import output
 from firnline.cli.confirm import YesOption, ask
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rewriting import groups_table, show_failures

@@ -13,16 +13,7 @@ from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.merging import MaxBytesOption, merge_options, show_plan
-from firnline.cli.options import (
-    JsonOption,
-    PartitionsOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
 from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError

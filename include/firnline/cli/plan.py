@@ -5,15 +5,7 @@ from __future__ import annotations
 import typer
 
 from firnline.cli.merging import MaxBytesOption, merge_options, show_plan
-from firnline.cli.options import (
-    JsonOption,
-    PartitionsOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, open_target, require_table
 
 commands = typer.Typer()
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -10,14 +10,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target
 from firnline.cli.output import requests_text
 
 if TYPE_CHECKING:

@@ -9,14 +9,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-)
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError

@@ -8,16 +8,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import (
-    JsonOption,
-    PartitionsOption,
-    SettingsOption,
-    TableArgument,
-    command,
-    identity,
-    open_target,
-    require_table,
-)
+from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
 from firnline.cli.removal import SHOWN, render_report, sentence
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from firnline.operations.erase.run import EraseOptions
     from firnline.operations.merge.run import MergeOptions
     from firnline.operations.rebuild.inventory import RebuildOptions
-    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.replace.report import ReplaceOptions
     from firnline.operations.restore.run import RestoreOptions
-    from firnline.operations.rewrite.options import RewriteOptions
+    from firnline.operations.rewrite.work import RewriteOptions
     from firnline.operations.sweep.run import SweepOptions
     from firnline.operations.ttl.run import TtlOptions
     from firnline.operations.verify.run import VerifyOptions
@@ -34,14 +34,14 @@ def _delete() -> Loaded[DeleteOptions]:
 
 
 def _replace() -> Loaded[ReplaceOptions]:
-    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.replace.report import ReplaceOptions
     from firnline.operations.replace.run import preview, run_replace
 
     return Loaded(ReplaceOptions, preview, run_replace)
 
 
 def _rewrite() -> Loaded[RewriteOptions]:
-    from firnline.operations.rewrite.options import RewriteOptions
+    from firnline.operations.rewrite.work import RewriteOptions
     from firnline.operations.rewrite.run import preview, run_rewrite
 
     return Loaded(RewriteOptions, preview, run_rewrite)

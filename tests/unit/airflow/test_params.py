@@ -6,14 +6,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.airflow.params import (
-    count_param,
-    flag_param,
-    partition_globs,
-    partitions_param,
-    size_param,
-    size_value,
-)
+from firnline.airflow.params import count_param, flag_param, partition_globs, partitions_param, size_param, size_value
 from firnline.errors import UsageError
 from firnline.units import SIZE_UNITS, format_size
 

@@ -10,17 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
-from firnline.errors import (
-    AppendExpiredError,
-    CommitUnknownError,
-    FirnlineError,
-    OutcomeUnknownError,
-    PartSchemaError,
-    SchemaConflictError,
-    ScratchFullError,
-    StoreUnavailableError,
-    UsageError,
-)
+from firnline.errors import AppendExpiredError, CommitUnknownError, FirnlineError, OutcomeUnknownError, PartSchemaError, SchemaConflictError, ScratchFullError, StoreUnavailableError, UsageError
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.read.scan import scan
 from firnline.state.snapshot import read_snapshot

@@ -27,16 +27,7 @@ from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from tests.support.beside import Beside
 from tests.support.evolving import CHANGED, lazily, rows_are, rows_of, world_of
-from tests.support.histories import (
-    RUN,
-    append,
-    append_to,
-    clean_up,
-    delete_lazily,
-    filled,
-    merge,
-    table_world,
-)
+from tests.support.histories import RUN, append, append_to, clean_up, delete_lazily, filled, merge, table_world
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.paged import Paged
 from tests.support.reading import visible_ids, visible_rows

@@ -29,7 +29,7 @@ from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.operations.replace.plan import Span, plan_replace
 from firnline.operations.restore.run import RestoreOptions, run_restore
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.work import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.ttl.run import TtlOptions, run_ttl
 from tests.support.histories import drop

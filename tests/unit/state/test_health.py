@@ -30,16 +30,7 @@ from firnline.store.base import ObjectMeta
 from tests.support import histories
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log
-from tests.support.histories import (
-    RUN,
-    append,
-    filled,
-    lose_log,
-    merge,
-    rows_from,
-    state,
-    table_world,
-)
+from tests.support.histories import RUN, append, filled, lose_log, merge, rows_from, state, table_world
 from tests.support.log_tables import do_merge, put_append
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client

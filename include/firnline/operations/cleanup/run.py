@@ -24,13 +24,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.plan import (
-    TXN_KEPT,
-    CleanupPlan,
-    Waiting,
-    plan_cleanup,
-    purge_horizon,
-)
+from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, Waiting, plan_cleanup, purge_horizon
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner

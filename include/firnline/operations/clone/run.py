@@ -14,31 +14,12 @@ import msgspec
 
 from firnline.commit.base import stated
 from firnline.commit.transaction import commit_whole
-from firnline.errors import (
-    CommitUnknownError,
-    ObjectNotFoundError,
-    SnapshotExpiredError,
-    SnapshotUnstableError,
-    StoreError,
-    UsageError,
-)
+from firnline.errors import CommitUnknownError, ObjectNotFoundError, SnapshotExpiredError, SnapshotUnstableError, StoreError, UsageError
 from firnline.log import txn_file
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.clone.plan import (
-    ClonePlan,
-    decode,
-    encode,
-    refuse_place,
-    with_history,
-    without_history,
-)
+from firnline.operations.clone.plan import ClonePlan, decode, encode, refuse_place, with_history, without_history
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
-from firnline.operations.relocate.run import (
-    RelocateOptions,
-    RelocateProgress,
-    execute,
-    plan_relocation,
-)
+from firnline.operations.relocate.run import RelocateOptions, RelocateProgress, execute, plan_relocation
 from firnline.operations.report import Report, RunMetrics
 from firnline.operations.runner import refuse_unsafe_store
 from firnline.paths import Root

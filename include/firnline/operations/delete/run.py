@@ -21,13 +21,7 @@ from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.report import Report
-from firnline.operations.rewriting import (
-    RewriteResult,
-    change,
-    commit_or_discard,
-    execute,
-    is_nothing,
-)
+from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute, is_nothing
 from firnline.operations.runner import Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json

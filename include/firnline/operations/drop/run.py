@@ -17,14 +17,7 @@ from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.drop.plan import (
-    DropPlan,
-    PartitionInfo,
-    Removals,
-    describe,
-    plan_drop,
-    refuse_changed,
-)
+from firnline.operations.drop.plan import DropPlan, PartitionInfo, Removals, describe, plan_drop, refuse_changed
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner
 from firnline.operations.ttl.plan import Undecided

@@ -23,14 +23,7 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.delete.plan import ErasePlan, plan_erase
-from firnline.operations.erase.certificate import (
-    OP,
-    Certificate,
-    ErasedPart,
-    Replaced,
-    forget,
-    write,
-)
+from firnline.operations.erase.certificate import OP, Certificate, ErasedPart, Replaced, forget, write
 from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work

@@ -18,15 +18,7 @@ from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.import_files.plan import (
-    ImportedFrom,
-    ImportPlan,
-    PlannedFile,
-    plan_import,
-    record_line,
-    records_of,
-    sort_out,
-)
+from firnline.operations.import_files.plan import ImportedFrom, ImportPlan, PlannedFile, plan_import, record_line, records_of, sort_out
 from firnline.operations.report import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root

@@ -13,13 +13,7 @@ from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.operations.rebuild.plan import (
-    Choice,
-    History,
-    RebuildPlan,
-    first_of_run,
-    plan_rebuild,
-)
+from firnline.operations.rebuild.plan import Choice, History, RebuildPlan, first_of_run, plan_rebuild
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits

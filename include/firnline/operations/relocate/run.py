@@ -15,14 +15,7 @@ import msgspec
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
-from firnline.operations.relocate.plan import (
-    RelocationPlan,
-    Seen,
-    in_order,
-    is_of,
-    refuse_missing,
-    refuse_without,
-)
+from firnline.operations.relocate.plan import RelocationPlan, Seen, in_order, is_of, refuse_missing, refuse_without
 from firnline.operations.report import Report, RunMetrics
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within

@@ -25,14 +25,8 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.plan import Mode
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Progress
-from firnline.operations.replace.options import ReplaceFailedError, ReplaceOptions, ReplaceReport
-from firnline.operations.replace.plan import (
-    ReplacePlan,
-    plan_nothing,
-    plan_replace,
-    refuse_rivals,
-    with_new_columns,
-)
+from firnline.operations.replace.report import ReplaceFailedError, ReplaceOptions, ReplaceReport
+from firnline.operations.replace.plan import ReplacePlan, plan_nothing, plan_replace, refuse_rivals, with_new_columns
 from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot

@@ -16,18 +16,7 @@ from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.operations.report import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
-from firnline.operations.verify.plan import (
-    Counted,
-    Finding,
-    Findings,
-    FooterCheck,
-    check_leftovers,
-    check_log,
-    check_lost,
-    check_objects,
-    check_transactions,
-    check_v1,
-)
+from firnline.operations.verify.plan import Counted, Finding, Findings, FooterCheck, check_leftovers, check_log, check_lost, check_objects, check_transactions, check_v1
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.state import health

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
-from firnline.errors import (
-    CommitConflictError,
-    FirnlineError,
-    OutcomeUnknownError,
-    SnapshotExpiredError,
-)
+from firnline.errors import CommitConflictError, FirnlineError, OutcomeUnknownError, SnapshotExpiredError
 from firnline.operations.cleanup.run import CleanupOptions, preview
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside, busy

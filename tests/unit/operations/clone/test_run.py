@@ -11,15 +11,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.errors import (
-    CommitUnknownError,
-    FirnlineError,
-    LogCorruptError,
-    PropertiesDifferError,
-    SnapshotExpiredError,
-    StreamBehindError,
-    UsageError,
-)
+from firnline.errors import CommitUnknownError, FirnlineError, LogCorruptError, PropertiesDifferError, SnapshotExpiredError, StreamBehindError, UsageError
 from firnline.log.sinks import newest_batches
 from firnline.operations.clone.run import CloneOptions, CloneReport, run_clone
 from firnline.operations.evolve.lazy import LazyOptions, run_lazily

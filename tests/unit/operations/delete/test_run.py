@@ -18,13 +18,7 @@ from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import (
-    DeleteFailedError,
-    DeleteOptions,
-    DeleteReport,
-    preview,
-    run_delete,
-)
+from firnline.operations.delete.run import DeleteFailedError, DeleteOptions, DeleteReport, preview, run_delete
 from firnline.operations.drop.run import DropOptions, run_drop
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.parquet.part import read_pairs

@@ -15,12 +15,7 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import RunFailedError, UsageError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.downgrade.run import (
-    DowngradeOptions,
-    DowngradeReport,
-    preview,
-    run_downgrade,
-)
+from firnline.operations.downgrade.run import DowngradeOptions, DowngradeReport, preview, run_downgrade
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.snapshot import read_snapshot
 from tests.support import histories

@@ -22,13 +22,7 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.erase import run as erasing
 from firnline.operations.erase.certificate import Certificate, list_certificates
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.run import (
-    EraseFailedError,
-    EraseOptions,
-    EraseReport,
-    preview,
-    run_erase,
-)
+from firnline.operations.erase.run import EraseFailedError, EraseOptions, EraseReport, preview, run_erase
 from firnline.operations.merge.run import MergeOptions, run_merge
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids

@@ -22,18 +22,7 @@ from firnline.predicate.tree import parse_json
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot
 from tests.support.cleanups import clean_up
-from tests.support.evolving import (
-    DAY,
-    RUN,
-    at_once,
-    columns_in_parts,
-    engine,
-    lazily,
-    merged,
-    put,
-    rows_are,
-    schema_of,
-)
+from tests.support.evolving import DAY, RUN, at_once, columns_in_parts, engine, lazily, merged, put, rows_are, schema_of
 from tests.support.log_tables import v1_live
 from tests.support.world import World, make_world
 

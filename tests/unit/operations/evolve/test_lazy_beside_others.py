@@ -18,28 +18,14 @@ from firnline.log import codec
 from firnline.log.records import LogContent
 from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.report import ReplaceOptions
 from firnline.operations.replace.rows import NewParts
 from firnline.operations.replace.run import run_replace
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.beside import Beside
-from tests.support.evolving import (
-    AFTER,
-    CHANGED,
-    RUN,
-    columns_in_parts,
-    columns_of,
-    engine,
-    lazily,
-    merged,
-    put,
-    rows_are,
-    rows_of,
-    schema_of,
-    world_of,
-)
+from tests.support.evolving import AFTER, CHANGED, RUN, columns_in_parts, columns_of, engine, lazily, merged, put, rows_are, rows_of, schema_of, world_of
 from tests.support.scenarios import Sequential
 from tests.support.world import World
 

@@ -24,23 +24,7 @@ from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.cleanups import clean_up, keys_under
-from tests.support.evolving import (
-    AFTER,
-    CHANGED,
-    DAY,
-    RUN,
-    at_once,
-    columns_in_parts,
-    columns_of,
-    engine,
-    lazily,
-    merged,
-    put,
-    rows_are,
-    rows_of,
-    schema_of,
-    world_of,
-)
+from tests.support.evolving import AFTER, CHANGED, DAY, RUN, at_once, columns_in_parts, columns_of, engine, lazily, merged, put, rows_are, rows_of, schema_of, world_of
 from tests.support.histories import dies_at, lose_log
 from tests.support.world import Crashed, Fault, FaultyStore, make_world
 

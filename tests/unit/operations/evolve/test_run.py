@@ -23,13 +23,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import DeleteOptions, run_delete
 from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.schema_fix.run import (
-    SchemaFixFailedError,
-    SchemaFixOptions,
-    SchemaFixReport,
-    preview,
-    run_schema_fix,
-)
+from firnline.operations.schema_fix.run import SchemaFixFailedError, SchemaFixOptions, SchemaFixReport, preview, run_schema_fix
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

@@ -9,15 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.errors import (
-    CommitUnknownError,
-    FirnlineError,
-    PartSchemaError,
-    PartUnreadableError,
-    SchemaConflictError,
-    StoreUnavailableError,
-    UsageError,
-)
+from firnline.errors import CommitUnknownError, FirnlineError, PartSchemaError, PartUnreadableError, SchemaConflictError, StoreUnavailableError, UsageError
 from firnline.operations.import_files.run import ImportOptions, ImportReport, preview, run_import
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from tests.support import histories

@@ -15,12 +15,7 @@ from firnline.clock import SystemClock
 from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
-from firnline.errors import (
-    AppendExpiredError,
-    CommitConflictError,
-    PropertiesDifferError,
-    UsageError,
-)
+from firnline.errors import AppendExpiredError, CommitConflictError, PropertiesDifferError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.run import DeleteOptions, run_delete

@@ -22,17 +22,7 @@ from firnline.properties.record import PropertiesRecord
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from tests.support import histories
-from tests.support.evolving import (
-    AFTER,
-    CHANGED,
-    columns_of,
-    lazily,
-    put,
-    rows_are,
-    rows_of,
-    schema_of,
-    world_of,
-)
+from tests.support.evolving import AFTER, CHANGED, columns_of, lazily, put, rows_are, rows_of, schema_of, world_of
 from tests.support.histories import RUN, append, filled, lose_log, merge, state
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client

@@ -13,14 +13,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    FindingsError,
-    LogCorruptError,
-    StoreUnavailableError,
-    UsageError,
-)
+from firnline.errors import CommitConflictError, CommitUnknownError, FindingsError, LogCorruptError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.rebuild.run import RebuildOptions, RebuildReport, preview, run_rebuild
 from firnline.operations.relocate.run import RelocateOptions, run_relocate

@@ -20,12 +20,7 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import EraseOptions, run_erase
-from firnline.operations.relocate.run import (
-    RelocateOptions,
-    RelocateProgress,
-    RelocateReport,
-    run_relocate,
-)
+from firnline.operations.relocate.run import RelocateOptions, RelocateProgress, RelocateReport, run_relocate
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.properties import birth
 from firnline.settings.load import TableSettings, settings_for_root

@@ -28,20 +28,7 @@ from firnline.operations.restore.run import RestoreOptions, preview, run_restore
 from firnline.state.history import history
 from tests.support.beside import Beside
 from tests.support.effort import examples
-from tests.support.histories import (
-    RUN,
-    append,
-    clean_up,
-    delete_lazily,
-    drop,
-    filled,
-    lose_log,
-    merge,
-    parquet_bytes,
-    rows_from,
-    state,
-    table_world,
-)
+from tests.support.histories import RUN, append, clean_up, delete_lazily, drop, filled, lose_log, merge, parquet_bytes, rows_from, state, table_world
 from tests.support.reading import visible_by_partition, visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, Fault, FaultyStore, World

@@ -22,14 +22,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.merge.run import MergeOptions, Progress, run_merge
-from firnline.operations.rewrite.run import (
-    RewriteFailedError,
-    RewriteOptions,
-    RewriteRefusedError,
-    RewriteReport,
-    preview,
-    run_rewrite,
-)
+from firnline.operations.rewrite.run import RewriteFailedError, RewriteOptions, RewriteRefusedError, RewriteReport, preview, run_rewrite
 from firnline.state.history import history
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot

@@ -25,14 +25,7 @@ from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
 from firnline.operations.merge.run import MergeOptions, run_merge
 from firnline.operations.rebuild.inventory import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.schema_fix.run import (
-    OP,
-    SchemaFixFailedError,
-    SchemaFixOptions,
-    SchemaFixReport,
-    preview,
-    run_schema_fix,
-)
+from firnline.operations.schema_fix.run import OP, SchemaFixFailedError, SchemaFixOptions, SchemaFixReport, preview, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
 from firnline.operations.verify.run import VerifyOptions, run_verify
 from firnline.parquet.part import read_pairs
