@@ -109,8 +109,9 @@ def _interval() -> tuple[str, str]:
 def replace(mode: str, root: str, new: Path, work: Path) -> None:
     """Our contender."""
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.delete.plan import Mode
-    from firnline.operations.replace.run import ReplaceOptions, run_replace
+    from firnline.operations.options import Mode
+    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.replace.run import run_replace
 
     start, end = _interval()
     lazily: Mode = "lazy" if mode == "lazy" else "eager"
@@ -124,7 +125,8 @@ def rewrite(root: str, new: Path, work: Path) -> None:
     """Our rewrite of the day, and an append."""
     from firnline.append.append import Appender
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+    from firnline.operations.rewrite.options import RewriteOptions
+    from firnline.operations.rewrite.run import run_rewrite
 
     start, end = _interval()
     query = f"select * from _rows where not (ts >= '{start}' and ts < '{end}')"

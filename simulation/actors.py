@@ -7,20 +7,34 @@ from functools import partial
 from typing import Any
 
 from firnline.append.append import Appender
-from firnline.errors import FirnlineError, InvariantError, RowCountMismatchError, SnapshotExpiredError
+from firnline.errors import (
+    FirnlineError,
+    InvariantError,
+    RowCountMismatchError,
+    SnapshotExpiredError,
+)
 from firnline.operations.cleanup import run as cleanup
+from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.delete import run as delete
+from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.drop import run as drop
+from firnline.operations.drop.options import DropOptions
 from firnline.operations.erase import run as erase
+from firnline.operations.erase.options import EraseOptions
 from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge import run as merge
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.replace import run as replace
+from firnline.operations.replace.options import ReplaceOptions
 from firnline.operations.restore import run as restore
+from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.rewrite import run as rewrite
-from firnline.operations.rewrite.work import RewriteOptions
+from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.sweep import run as sweep
+from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.verify import run as verify
+from firnline.operations.verify.options import VerifyOptions
 from firnline.state.snapshot import read_snapshot
 from simulation.kinds import is_tombstone
 from simulation.ledger import Hides, Restores
@@ -51,13 +65,13 @@ def merge_parts(stage: Stage) -> None:
     """Merge one partition or all."""
     partitions = () if stage.r.random() < 0.5 else (f"p={stage.r.choice(PARTITIONS)}",)
     stage.actor.tell(f"begins: {partitions or 'all partitions'}")
-    options = merge.MergeOptions(partitions=partitions)
+    options = MergeOptions(partitions=partitions)
     merge.run_merge(stage.table, stage.engine, options, stage.run)
 
 
 def drop_partition(stage: Stage) -> None:
     """Drop one partition."""
-    options = drop.DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
+    options = DropOptions(partitions=(f"p={stage.r.choice(PARTITIONS)}",))
     stage.actor.tell(f"begins: {options.partitions[0]}")
     drop.run_drop(stage.table, options, stage.run)
 
@@ -67,7 +81,7 @@ def delete_rows(stage: Stage) -> None:
     hides, sql = condition(stage)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: {sql}")
-    delete.run_delete(stage.table, stage.engine, delete.DeleteOptions(where=sql), stage.run)
+    delete.run_delete(stage.table, stage.engine, DeleteOptions(where=sql), stage.run)
 
 
 def erase_users(stage: Stage) -> None:
@@ -75,7 +89,7 @@ def erase_users(stage: Stage) -> None:
     users = stage.r.choice(["u", "v", "uv"])
     stage.actor.tell(f"begins: users {users}")
     stage.oracle.ledger.intents[stage.run.run_id] = Hides(frozenset(PARTITIONS), frozenset(users))
-    options = erase.EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
+    options = EraseOptions(columns=("u",), keys=tuple((user,) for user in users))
     erase.run_erase(stage.table, stage.engine, options, stage.run)
 
 
@@ -103,7 +117,7 @@ def replace_interval(stage: Stage) -> None:
     hides = Hides(frozenset(PARTITIONS), frozenset(user or users), keys)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: keys {keys.start} to {keys.stop} of {user or 'all'}, new {names}")
-    options = replace.ReplaceOptions(
+    options = ReplaceOptions(
         column="k",
         start=keys.start,
         end=keys.stop,
@@ -123,7 +137,7 @@ def restore_partitions(stage: Stage) -> None:
     wanted = Restores(to, partitions, r.random() < 0.2, world.step)
     stage.oracle.ledger.restores[stage.run.run_id] = wanted
     stage.actor.tell(f"begins: {' '.join(sorted(partitions))} as after transaction {to}")
-    options = restore.RestoreOptions(
+    options = RestoreOptions(
         to=to, partitions=tuple(f"p={p}" for p in sorted(partitions)), exact=wanted.exact
     )
     restore.run_restore(stage.table, options, stage.run)
@@ -148,12 +162,12 @@ def clean_up(stage: Stage) -> None:
     """Run a tombstone clean-up, sometimes with a limit."""
     limit = stage.r.choice([None, None, 1, 4])
     stage.actor.tell(f"begins: at most {limit} deletes" if limit else "begins")
-    cleanup.run_cleanup(stage.table, cleanup.CleanupOptions(max_deletes=limit), stage.run)
+    cleanup.run_cleanup(stage.table, CleanupOptions(max_deletes=limit), stage.run)
 
 
 def sweep_orphans(stage: Stage) -> None:
     """Run an orphan sweep."""
-    sweep.run_sweep(stage.table, sweep.SweepOptions(), stage.run)
+    sweep.run_sweep(stage.table, SweepOptions(), stage.run)
 
 
 def read(stage: Stage) -> None:
@@ -196,7 +210,7 @@ def find_nothing(stage: Stage) -> None:
     """Run `verify` on an idle table; it may report notes on left-overs, and nothing else."""
     if not stage.oracle.landed:
         return  # there is no table
-    report = verify.run_verify(stage.table, verify.VerifyOptions())
+    report = verify.run_verify(stage.table, VerifyOptions())
     expected = {"log-from-the-future", "txn-from-the-future"}  # some writers' clocks are wrong
     bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]
     if bad:
@@ -208,10 +222,10 @@ def wait_for_nothing(stage: Stage) -> None:
     if not stage.oracle.landed:
         return  # there is no table
     world, table = stage.world, stage.table
-    cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)  # publishes what is committed
+    cleanup.run_cleanup(table, CleanupOptions(), stage.run)  # publishes what is committed
     # Processes that began with other properties may use them for a while.
     world.now += 2 * GRACE if world.mix.weights["properties"] == 0 else 8 * (GRACE + TTL)
-    report = cleanup.run_cleanup(table, cleanup.CleanupOptions(), stage.run)
+    report = cleanup.run_cleanup(table, CleanupOptions(), stage.run)
     waiting = [one for one in report.waiting if one.what == "parts"]
     if waiting:
         raise Violation(f"clean-up waits although the grace is over: {waiting[0]}")

@@ -11,7 +11,9 @@ from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
 from firnline.log.txn_file import folded_by
 from firnline.operations.rebuild import run as rebuild
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.verify import run as verify
+from firnline.operations.verify.options import VerifyOptions
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.parquet.part import read_pairs
 from firnline.read.stream import AppendStream
@@ -144,7 +146,7 @@ def is_refused(stage: Stage) -> bool:
         else:
             if refused:
                 raise Violation("a log is lost, and somebody goes on all the same")
-    if refused and "log-lost" not in verify.run_verify(table, verify.VerifyOptions()).kinds:
+    if refused and "log-lost" not in verify.run_verify(table, VerifyOptions()).kinds:
         raise Violation("a log is lost, and verify does not say so")
     return refused
 
@@ -164,8 +166,8 @@ def rebuild_log(stage: Stage, live: frozenset[str]) -> None:
 
 def _answer(stage: Stage, live: frozenset[str]) -> None:
     table = stage.table
-    asked = rebuild.preview(table, rebuild.RebuildOptions(dry_run=True)).undecided
-    options = rebuild.RebuildOptions(
+    asked = rebuild.preview(table, RebuildOptions(dry_run=True)).undecided
+    options = RebuildOptions(
         include=tuple(j.key for j in asked if j.key in live),
         exclude=tuple(j.key for j in asked if j.key not in live),
     )

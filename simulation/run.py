@@ -24,7 +24,14 @@ from firnline.store.probe import forget
 from simulation import rows
 from simulation.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.chance import Chance, Event
-from simulation.disaster import clear_the_place, is_refused, lose_a_part, lose_the_log, read_footers, try_to_rebuild
+from simulation.disaster import (
+    clear_the_place,
+    is_refused,
+    lose_a_part,
+    lose_the_log,
+    read_footers,
+    try_to_rebuild,
+)
 from simulation.kinds import KINDS, settings_of
 from simulation.mix import Mix
 from simulation.oracle import Oracle

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from simulation.world import IN_FLIGHT, Actor, LatePut
 

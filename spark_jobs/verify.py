@@ -19,14 +19,13 @@ from firnline.spark.job import Job
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.verify.run import VerifyOptions, VerifyReport
+    from firnline.operations.verify.options import VerifyOptions
+    from firnline.operations.verify.run import VerifyReport
     from firnline.table import Table
 
 
 def _load() -> Loaded[VerifyOptions]:
-    from firnline.operations.verify.run import VerifyOptions
-
-    return Loaded(VerifyOptions, None, _verify)
+    return Loaded(None, _verify)
 
 
 def _verify(

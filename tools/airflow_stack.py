@@ -22,7 +22,14 @@ from typing import Self
 
 from firnline.errors import EnvironmentFaultError
 from tools.airflow_api import HUNG_SECONDS, AirflowApi, wait_until
-from tools.airflow_home import StackOptions, copy_database, keep_database, save_options, saved_options, write_config
+from tools.airflow_home import (
+    StackOptions,
+    copy_database,
+    keep_database,
+    save_options,
+    saved_options,
+    write_config,
+)
 from tools.bootstrap import JAVA_HOME_FILE, REPO
 from tools.processes import Programs
 from tools.s3server import S3Server, free_port

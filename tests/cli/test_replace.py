@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.replace import parse_equal
-from firnline.errors import UsageError
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -145,13 +143,3 @@ def test_a_root_url_takes_the_column_of_the_table_s_own_order(
 def test_where_nobody_can_be_asked_yes_is_needed(firnline: Firnline, root: str) -> None:
     shown = firnline("replace", root, "--nothing", "--column", "id", *INTERVAL)
     assert (shown.code, shown.sentence.endswith("then give --yes")) == (2, True)
-
-
-def test_equalities_are_columns_and_texts() -> None:
-    assert parse_equal(["client=1234", "note=a=b", "empty="]) == {
-        "client": "1234",
-        "note": "a=b",
-        "empty": "",
-    }
-    with pytest.raises(UsageError, match="names column 'a' twice"):
-        parse_equal(["a=1", "a=2"])

@@ -12,15 +12,28 @@ from pathlib import Path
 import pytest
 
 from firnline.commit.base import take_base
-from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError, LogLostError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    ForeignPathError,
+    LogCorruptError,
+    LogLostError,
+    UsageError,
+)
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.clone.run import CloneOptions, run_clone
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.relocate.run import RelocateOptions, run_relocate
-from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.clone.options import CloneOptions
+from firnline.operations.clone.run import run_clone
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.relocate.run import run_relocate
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.moving import beside, moved

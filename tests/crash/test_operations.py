@@ -22,7 +22,15 @@ from firnline.store.access import StoreAccess
 from tests.support.operations import SCENARIOS
 from tests.support.places import FolderPlace, MemoryPlace
 from tests.support.scenarios import Scenario
-from tests.support.sweeping import KINDS, each_interrupt, every_interrupt, every_point, lay_out, some_points, sweep
+from tests.support.sweeping import (
+    KINDS,
+    each_interrupt,
+    every_interrupt,
+    every_point,
+    lay_out,
+    some_points,
+    sweep,
+)
 from tools.s3server import S3Server, StoreRoot
 
 SAMPLE = {"memory": 6, "file": 8, "s3": 4}

@@ -15,10 +15,12 @@ import pytest
 
 from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
 from firnline.operations.schema_fix.run import OP, SchemaFixOptions, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
@@ -27,7 +29,14 @@ from tests.support.conflicts import append_numbers, foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
-from tests.support.sweeping import each_interrupt, every_interrupt, every_point, some_points, through, unpublished
+from tests.support.sweeping import (
+    each_interrupt,
+    every_interrupt,
+    every_point,
+    some_points,
+    through,
+    unpublished,
+)
 from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
 from tools.s3server import S3Server, StoreRoot
 

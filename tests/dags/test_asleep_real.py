@@ -6,7 +6,19 @@ import signal
 
 from firnline.state.history import history
 from tests.dags.maintained import Maintained
-from tests.dags.zombies import PARTITIONS, Hold, check_nothing_is_left, check_rows, fates, filled, hold, outputs, send, supervisor, task_of
+from tests.dags.zombies import (
+    PARTITIONS,
+    Hold,
+    check_nothing_is_left,
+    check_rows,
+    fates,
+    filled,
+    hold,
+    outputs,
+    send,
+    supervisor,
+    task_of,
+)
 
 ROWS = 2_000
 

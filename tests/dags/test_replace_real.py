@@ -18,8 +18,10 @@ import pytest
 from firnline.append.append import Appender
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import run_drop
 from firnline.state.history import history
 from firnline.table import Table
 from tests.dags.filled import fill, live_keys, live_rows

@@ -16,13 +16,27 @@ import psycopg
 import pytest
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.dags.maintained import Maintained, Run
 from tests.dags.shared_stack import is_running
-from tests.dags.zombies import LONG, PARTITIONS, Driver, Hold, check_nothing_is_left, check_rows, drivers_of, fates, filled, hold, mortal_airflow, outputs
+from tests.dags.zombies import (
+    LONG,
+    PARTITIONS,
+    Driver,
+    Hold,
+    check_nothing_is_left,
+    check_rows,
+    drivers_of,
+    fates,
+    filled,
+    hold,
+    mortal_airflow,
+    outputs,
+)
 from tools.airflow_api import wait_until
 
 TABLES = """

@@ -18,8 +18,10 @@ import pytest
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.pools import pools_json
-from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.settings.load import load_settings
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

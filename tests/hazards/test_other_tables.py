@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FindingsError
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import list_partitions, run_drop
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
 from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import visible_ids
 from tools.s3server import StoreRoot

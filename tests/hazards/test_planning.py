@@ -8,10 +8,15 @@ from collections.abc import Callable
 from functools import partial
 
 from firnline.operations.cleanup import run as cleanup
+from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.delete import run as delete
+from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.drop import run as drop
+from firnline.operations.drop.options import DropOptions
 from firnline.operations.merge import run as merging
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.sweep import run as sweep
+from firnline.operations.sweep.options import SweepOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE, RUN
 from tests.support.engines import CountingEngine
@@ -31,26 +36,26 @@ def appended(count: int) -> World:
 
 
 def merge(world: World) -> None:
-    merging.run_merge(world.table, lambda: CountingEngine(world), merging.MergeOptions(), RUN)
+    merging.run_merge(world.table, lambda: CountingEngine(world), MergeOptions(), RUN)
 
 
 def drop_half(world: World) -> None:
     found = [p.partition for p in drop.list_partitions(world.table)]
-    drop.run_drop(world.table, drop.DropOptions(partitions=tuple(found[::2])), RUN)
+    drop.run_drop(world.table, DropOptions(partitions=tuple(found[::2])), RUN)
 
 
 def clean(world: World) -> None:
     world.clock.advance(2 * GRACE)
-    cleanup.run_cleanup(world.table, cleanup.CleanupOptions(), RUN)
+    cleanup.run_cleanup(world.table, CleanupOptions(), RUN)
 
 
 STEPS: dict[str, Step] = {
     "read": lambda world: read_snapshot(world.store, world.table.paths, everything=True).partitions,
-    "delete": lambda world: delete.preview(world.table, delete.DeleteOptions(where="v = 1")),
+    "delete": lambda world: delete.preview(world.table, DeleteOptions(where="v = 1")),
     "merge": merge,
     "drop": drop_half,
     "clean-up": clean,
-    "sweep": lambda world: sweep.preview(world.table, sweep.SweepOptions()),
+    "sweep": lambda world: sweep.preview(world.table, SweepOptions()),
 }
 
 

@@ -9,9 +9,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
-from firnline.operations.sweep.run import SweepOptions, run_sweep
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.beside import Beside

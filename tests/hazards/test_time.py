@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from firnline.errors import SnapshotExpiredError
-from firnline.operations.cleanup.run import CleanupFailedError, CleanupOptions, preview
-from firnline.operations.drop.run import DropOptions, run_drop
-from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import CleanupFailedError, preview
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import run_drop
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Watched
 from tests.support.cleanups import GRACE, RUN, Refusing, check, clean_up

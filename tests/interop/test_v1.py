@@ -14,10 +14,12 @@ from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.plan import Mode
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.options import Mode
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE

@@ -15,13 +15,16 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.rewrite.work import RewriteOptions
+from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client

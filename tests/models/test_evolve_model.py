@@ -14,11 +14,23 @@ from hypothesis import strategies as st
 
 import firnline
 from firnline.commit.fold import delete_is_over
-from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
 from tests.support.effort import examples
-from tests.support.evolving import DAY, RUN, at_once, columns_in_parts, engine, lazily, merged, put, rows_are, schema_of
+from tests.support.evolving import (
+    DAY,
+    RUN,
+    at_once,
+    columns_in_parts,
+    engine,
+    lazily,
+    merged,
+    put,
+    rows_are,
+    schema_of,
+)
 from tests.support.visible import tally
 from tests.support.world import World, make_world
 

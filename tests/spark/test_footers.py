@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.parquet.footers import FooterWanted
 from firnline.settings.load import settings_for_root
 from firnline.spark import footers

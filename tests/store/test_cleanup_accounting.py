@@ -22,9 +22,12 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.run import CleanupOptions, CleanupReport, run_cleanup
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.sweep.run import SweepOptions, preview, run_sweep
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import CleanupReport, run_cleanup
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import preview, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters

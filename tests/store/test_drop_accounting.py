@@ -9,8 +9,10 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop.run import DropOptions, list_partitions, preview, run_drop
-from firnline.operations.ttl.run import TtlOptions, run_ttl
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import list_partitions, preview, run_drop
+from firnline.operations.ttl.options import TtlOptions
+from firnline.operations.ttl.run import run_ttl
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

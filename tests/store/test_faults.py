@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from firnline.errors import ObjectExistsError, OutcomeUnknownError, StoreAccessError, StoreError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    OutcomeUnknownError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+)
 from firnline.store import connect as backend
 from firnline.store.client import open_store
 from firnline.store.create import create

@@ -18,11 +18,16 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
-from firnline.operations.import_files.run import ImportOptions, run_import
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_verify
+from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.run import run_import
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from firnline.table import Table

@@ -9,29 +9,53 @@ from itertools import pairwise
 import pyarrow as pa
 
 from firnline.append.append import Appender
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
-from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.operations.erase.options import EraseOptions
+from firnline.operations.erase.run import run_erase
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.import_files.run import ImportOptions, run_import
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.replace.run import ReplaceOptions, run_replace
-from firnline.operations.restore.run import RestoreOptions, run_restore
-from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.run import run_import
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.run import run_replace
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.restore.run import run_restore
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
-from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline.operations.ttl.run import TtlOptions, run_ttl
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
+from firnline.operations.ttl.options import TtlOptions
+from firnline.operations.ttl.run import run_ttl
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
 from tests.support.places import keys_in, tally
 from tests.support.reading import stored_ids, visible_ids, visible_rows
-from tests.support.scenarios import DAY, Call, Scenario, advance, append, dies_before, fill, ids, merge, tidy
+from tests.support.scenarios import (
+    DAY,
+    Call,
+    Scenario,
+    advance,
+    append,
+    dies_before,
+    fill,
+    ids,
+    merge,
+    tidy,
+)
 
 TWELVE, EIGHTEEN, ALL = ids(range(12)), ids(range(18)), ids(range(24))
 QUERY = "select * from _rows where id not in (5, 6, 20)"

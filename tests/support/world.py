@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from firnline.ids import format_uuid7
 from firnline.paths import Root, TablePaths
 from firnline.settings.load import TableSettings

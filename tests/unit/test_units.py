@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from firnline.errors import UsageError
-from firnline.units import DURATION_UNITS, MAX_VALUE, SIZE_UNITS, Duration, Size, about_duration, about_size, format_duration, format_size, parse_duration, parse_size
+from firnline.settings.fields import Duration, Size
+from firnline.units import (
+    DURATION_UNITS,
+    MAX_VALUE,
+    SIZE_UNITS,
+    about_duration,
+    about_size,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(

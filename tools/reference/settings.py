@@ -15,10 +15,10 @@ from pydantic.fields import FieldInfo
 
 from firnline.properties.in_force import FIELDS, HARMLESS, IDENTITY
 from firnline.settings.cron import check_schedule
-from firnline.settings.fields import PartitionField, SortField, check_column
+from firnline.settings.fields import Bounds, PartitionField, SortField, check_column
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import Operation, Section
-from firnline.units import Bounds, format_duration, format_size
+from firnline.units import format_duration, format_size
 from tools.reference.markdown import code, prose, table
 
 TABLE = "table"

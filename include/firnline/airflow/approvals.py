@@ -17,6 +17,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.failures import airflow_failures
+from firnline.airflow.params import DURATION_PATTERN
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, format_duration, parse_duration
@@ -29,7 +30,6 @@ _LOG = logging.getLogger(__name__)
 ANSWER_WITHIN = "answer_within"
 _WAIT = "24h"
 _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
-DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
 _NONE_YET = "(nothing)"
 
 LISTED = "listed"

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import Param
+from typing import Any
 
 from firnline.airflow.figures import time_text
-from firnline.airflow.params import count_param
 from firnline.airflow.work import InTaskWork
+from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.registry import CLEANUP
 from firnline.units import about_size
 
-if TYPE_CHECKING:
-    from firnline.operations.cleanup.run import CleanupOptions
 
-
-class CleanupWork(InTaskWork["CleanupOptions"]):
+class CleanupWork(InTaskWork[CleanupOptions]):
     """Deletes objects that no state within the grace needs."""
 
     about = CLEANUP
-
-    def params(self) -> dict[str, Param]:
-        """Return the params: a bound on the objects that one run deletes."""
-        return {
-            "max_deletes": count_param(
-                "Objects to delete at most",
-                "The rest waits for the next run. "
-                "Empty: `cleanup.max_deletes_per_run` of the table's settings.",
-            )
-        }
-
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> CleanupOptions:
-        """Return the options as given: Airflow has already validated them."""
-        from firnline.operations.cleanup.run import CleanupOptions
-
-        return CleanupOptions(max_deletes=params.get("max_deletes"), dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and what has to wait until when."""

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import ANSWER_WITHIN, answer_within, answer_within_param, approved_by, code, refuse_approver
+from firnline.airflow.approvals import (
+    ANSWER_WITHIN,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+    refuse_approver,
+)
 from firnline.airflow.delete import reading_lines
 from firnline.airflow.failures import airflow_failures
+from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
+from firnline.operations.erase.options import EraseOptions
 from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
 from firnline.units import about_size
@@ -29,7 +38,6 @@ if TYPE_CHECKING:
 
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.delete.plan import ErasePlan
-    from firnline.operations.erase.run import EraseOptions
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -60,22 +68,7 @@ class EraseWork(SparkWork["EraseRequest"]):
     def params(self) -> dict[str, Param]:
         """Return the params: the keys, and the time to wait for an answer."""
         return {
-            "columns": Param(
-                None,  # fails validation: a run needs at least one
-                type="array",
-                items={"type": "string", "minLength": 1},
-                minItems=1,
-                title="Key columns",
-                description_md="A row goes when all of them equal those of one key.",
-            ),
-            "keys_file": Param(
-                None,
-                type=["string", "null"],
-                minLength=1,
-                title="File of keys",
-                description_md="Parquet or CSV with these columns: a URL in the table's bucket, or "
-                "a path that the worker and the Spark driver can read.",
-            ),
+            **form_params(EraseOptions),
             "keys": Param(
                 None,
                 type=["array", "null"],
@@ -90,14 +83,11 @@ class EraseWork(SparkWork["EraseRequest"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> EraseRequest:
         """Return the request; keys are checked later. Raises UsageError for ``answer_within``."""
-        from firnline.operations.erase.run import EraseOptions
-
         answer_within(params)  # checked before the approval task starts
         keys = params.get("keys") or ()
         options = EraseOptions(
-            columns=tuple(params["columns"]),
+            **form_values(EraseOptions, params),
             keys=tuple(tuple(key) if isinstance(key, list) else (key,) for key in keys),
-            keys_file=params.get("keys_file"),
             dry_run=dry_run,
         )
         return EraseRequest(options)

@@ -22,7 +22,7 @@ from firnline.settings.load import TableSettings
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.verify.run import VerifyOptions
+    from firnline.operations.verify.options import VerifyOptions
 
 _DEEP = "verify_deep"
 
@@ -38,7 +38,7 @@ class FooterWork(SparkWork["VerifyOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Return the options of a deep check."""
-        from firnline.operations.verify.run import VerifyOptions
+        from firnline.operations.verify.options import VerifyOptions
 
         return VerifyOptions(deep=True)
 

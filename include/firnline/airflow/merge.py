@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param
-
-from firnline.airflow.params import partition_globs, partitions_param, size_param, size_value
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
-from firnline.errors import UsageError
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.pools import pool_of_dag
 from firnline.operations.registry import MERGE
 from firnline.units import about_size
@@ -18,41 +15,11 @@ from firnline.units import about_size
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.merge.run import MergeOptions
 
-
-class MergeWork(SparkWork["MergeOptions"]):
+class MergeWork(SparkWork[MergeOptions]):
     """Merges small parts into large sorted ones."""
 
     about = MERGE
-
-    def params(self) -> dict[str, Param]:
-        """Return the params; the defaults merge the whole table within its settings."""
-        return {
-            "partitions": partitions_param(),
-            "max_bytes": size_param(
-                "Bytes to read at most",
-                "Such as `10GiB`; the rest waits for the next run. "
-                "Empty: `max_bytes_per_run` of the table's settings.",
-            ),
-        }
-
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> MergeOptions:
-        """Return the options.
-
-        Raises:
-            UsageError: ``max_bytes`` is not a size or is 0, or partitions is not a list of globs.
-        """
-        from firnline.operations.merge.run import MergeOptions
-
-        max_bytes = size_value(params.get("max_bytes"))
-        if max_bytes == 0:
-            raise UsageError(
-                "max_bytes is 0, so nothing could be merged",
-                next_step="leave it empty, or use dry_run to see the plan",
-            )
-        globs = partition_globs(params.get("partitions"))
-        return MergeOptions(partitions=globs, max_bytes=max_bytes, dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, groups, and the reasons for leaving the other parts alone."""

@@ -1,80 +1,77 @@
-"""Typed params shared by several DAGs: Airflow checks their form, firnline their values.
+"""Params of DAGs, made from the options of operations.
 
-A ``…_param`` function makes the Param; its namesake without the ending reads the value of a run.
+Airflow checks the form of a value by the param, and firnline the value itself.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from firnline.errors import UsageError
-from firnline.units import parse_size
+from firnline.operations.options import OptionField, option_fields
 
-_SIZE_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$"
+if TYPE_CHECKING:
+    import msgspec
+
+DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(s|m|h|d|w)\s*$"
+_SCALAR = ["string", "number"]
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "flag": {"type": "boolean"},
+    "number": {"type": ["integer", "null"]},
+    "text": {"type": ["string", "null"], "minLength": 1},
+    "scalar": {"type": [*_SCALAR, "null"], "minLength": 1},
+    "texts": {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}},
+    "pairs": {"type": ["object", "null"], "additionalProperties": {"type": [*_SCALAR, "boolean"]}},
+    "choice": {"type": ["string", "null"]},
+}
+_UNITS: Mapping[str, Mapping[str, Any]] = {
+    "": {},
+    "size": {
+        "type": ["string", "null"],
+        "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$",
+    },
+    "duration": {"type": ["string", "null"], "pattern": DURATION_PATTERN},
+}
 
 
-def globs_param(title: str, description_md: str) -> Param:
-    """Return a param for a list of globs, or nothing."""
+def form_params(options: type[msgspec.Struct]) -> dict[str, Param]:
+    """Return a param for each field of the options that forms ask for."""
+    return {field.name: field_param(field) for field in option_fields(options) if field.option.form}
+
+
+def field_param(field: OptionField) -> Param:
+    """Return the param of a field. One that is required has no default that passes its check."""
+    option = field.option
+    schema = {**_SCHEMAS[field.kind], **_UNITS[option.unit]}
+    if field.required:
+        schema["type"] = [kind for kind in schema["type"] if kind != "null"]
+        schema |= {"minItems": 1} if field.kind == "texts" else {}
+    if field.choices:
+        schema["enum"] = [*([] if field.required else [None]), *field.choices]
+    if option.least is not None and not option.unit:
+        schema["minimum"] = option.least
     return Param(
-        None,
-        type=["array", "null"],
-        items={"type": "string", "minLength": 1},
-        title=title,
-        description_md=description_md,
+        False if field.kind == "flag" else None,
+        title=option.title,
+        description_md=_description(field),
+        **schema,
     )
 
 
-def globs(name: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was triggered with
-    """Return the value of the ``globs_param`` of this name. Raises UsageError."""
-    given = value or []
-    if not isinstance(given, list) or not all(isinstance(glob, str) for glob in given):
-        raise UsageError(
-            f"{name} is not a list of globs: {given!r}",
-            next_step='write it as ["ts_month=2013-*"], or leave it empty',
-        )
-    return tuple(given)
+def _description(field: OptionField) -> str:
+    option = field.option
+    one_a_line = "One a line." if field.kind == "texts" else ""
+    absent = option.in_form or (f"Empty: {option.absent}." if option.absent else "")
+    return " ".join(text for text in (option.text, one_a_line, absent) if text)
 
 
-def partitions_param(description: str = "Empty: all partitions.") -> Param:
-    """Return a param for globs over partitions."""
-    example = "Globs over partitions, one a line, such as `ts_month=2013-*`. "
-    return globs_param("Partitions", example + description)
+def form_values(options: type[msgspec.Struct], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields that a form asks for.
 
-
-def partition_globs(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was triggered with
-    """Return the value of ``partitions_param``. Raises UsageError."""
-    return globs("partitions", value)
-
-
-def size_param(title: str, description_md: str) -> Param:
-    """Return a param for a size, or nothing."""
-    return Param(
-        None,
-        type=["string", "null"],
-        pattern=_SIZE_PATTERN,
-        title=title,
-        description_md=description_md,
-    )
-
-
-def size_value(value: Any) -> int | None:  # noqa: ANN401 - whatever was triggered with
-    """Return the size in bytes; None if it was not given. Raises UsageError."""
-    return None if value in (None, "") else parse_size(value)
-
-
-def count_param(title: str, description_md: str, least: int = 1) -> Param:
-    """Return a param for a whole number, or nothing."""
-    return Param(
-        None,
-        type=["integer", "null"],
-        minimum=least,
-        title=title,
-        description_md=description_md,
-    )
-
-
-def flag_param(title: str, description_md: str, *, default: bool = False) -> Param:
-    """Return a param for a boolean."""
-    return Param(default, type="boolean", title=title, description_md=description_md)
+    Raises:
+        UsageError: a value is not of the field's form, or is out of its bounds.
+    """
+    fields = [field for field in option_fields(options) if field.option.form]
+    return {field.name: field.value(params.get(field.name)) for field in fields}

@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import ANSWER_WITHIN, LISTED, Approve, answer_within, answer_within_param, approved_by, count, partition_table, refuse_approver
+from firnline.airflow.approvals import (
+    ANSWER_WITHIN,
+    LISTED,
+    Approve,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    count,
+    partition_table,
+    refuse_approver,
+)
 from firnline.airflow.failures import airflow_failures
-from firnline.airflow.params import partition_globs, partitions_param
+from firnline.airflow.params import field_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.options import Option, OptionField
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
@@ -23,14 +34,28 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
+    from firnline.operations.drop.options import DropOptions
     from firnline.operations.drop.plan import DropPlan, PartitionInfo
-    from firnline.operations.drop.run import DropOptions, DropReport
+    from firnline.operations.drop.run import DropReport
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
 
 MOST_LISTED = 300
 """Maximum partitions in the form; a longer list cannot be used by a person."""
+_LISTED_PARTITIONS = OptionField(
+    "partitions",
+    Option(
+        "Partitions",
+        "Only these are listed to be picked from, as globs over partition paths such as "
+        "`ts_month=2013-*`.",
+        absent=f"the first {MOST_LISTED}",
+        metavar="GLOB",
+    ),
+    kind="texts",
+    required=False,
+    nullable=False,
+)
 _LOGGED = 50
 _NO_PARTITION = "(none)"
 """Name in the list for the single partition of a table without partitions."""
@@ -52,15 +77,13 @@ class RemoveWork(InTaskWork["Confirmed"]):
     def params(self) -> dict[str, Param]:
         """Return the params: the partitions to list, and the time to wait for an answer."""
         return {
-            "partitions": partitions_param(
-                f"Only these are listed to be picked from. Empty: the first {MOST_LISTED}."
-            ),
+            "partitions": field_param(_LISTED_PARTITIONS),
             ANSWER_WITHIN: answer_within_param(),
         }
 
     def parse_params(self, context: Context) -> Confirmed:
         """Return the choice and approval of this run; no param names them."""
-        from firnline.operations.drop.run import DropOptions
+        from firnline.operations.drop.options import DropOptions
 
         rows = picked_rows(context)
         options = DropOptions(
@@ -133,7 +156,7 @@ class ListPartitions(PlanOperation):
         """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
             self.work.refuse_unknown(context["dag_run"].conf or {})
-            globs = partition_globs(context["params"].get("partitions"))
+            globs = _LISTED_PARTITIONS.value(context["params"].get("partitions"))
             answer_within(context["params"])  # checked before the approval task starts
             table = open_in_task(self.table)
             self.skip_done(context, table)

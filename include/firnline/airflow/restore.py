@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import Param
-
-from firnline.airflow.params import flag_param, partition_globs, partitions_param
 from firnline.airflow.work import InTaskWork
 from firnline.errors import UsageError
 from firnline.operations.registry import RESTORE
+from firnline.operations.restore.options import RestoreOptions
 from firnline.units import about_size
-
-if TYPE_CHECKING:
-    from firnline.operations.restore.run import RestoreOptions
 
 _SHOWN = 20
 
 
-class RestoreWork(InTaskWork["RestoreOptions"]):
+class RestoreWork(InTaskWork[RestoreOptions]):
     """Restores partitions to their state after a transaction."""
 
     about = RESTORE
 
-    def params(self) -> dict[str, Param]:
-        """Return the params: the transaction to go back to, and the partitions."""
-        return {
-            "to": Param(
-                None,
-                type="integer",  # None fails validation: a run needs a value
-                minimum=0,
-                title="Transaction",
-                description_md="Its number in `firnline history`: the last one after which all was "
-                "well. 0: before the first.",
-            ),
-            "partitions": partitions_param("They are needed, `*` is all."),
-            "exact": flag_param("Exact", "Also remove what was appended since."),
-        }
-
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:
         """Return the options. Raises UsageError if no partitions are given."""
-        from firnline.operations.restore.run import RestoreOptions
-
-        partitions = partition_globs(params.get("partitions"))
-        if not partitions:
+        options = super().options(params, dry_run=dry_run)
+        if not options.partitions:
             raise UsageError(
                 "a restore needs partitions, and none was named",
                 next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
             )
-        return RestoreOptions(
-            to=params["to"],
-            partitions=partitions,
-            exact=bool(params.get("exact")),
-            dry_run=dry_run,
-        )
+        return options
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return what is restored and removed, the undone transactions, and the partitions."""

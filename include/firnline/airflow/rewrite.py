@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import CronDataIntervalTimetable, Param
+from airflow.sdk import CronDataIntervalTimetable
 
-from firnline.airflow.params import flag_param, partition_globs, partitions_param
 from firnline.airflow.runs import first_try, kind_of_run
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.operations.registry import REWRITE
+from firnline.operations.rewrite.options import RewriteOptions
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.rewrite.run import RewriteOptions
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Start date of the DAGs: before the first day of any backfill."""
@@ -28,31 +26,10 @@ _INTERVALS = {"hour": "@hourly", "day": "@daily", "month": "@monthly", "year": "
 """Finest time in a partition's path -> data interval that holds whole partitions; finest first."""
 
 
-class RewriteWork(SparkWork["RewriteOptions"]):
+class RewriteWork(SparkWork[RewriteOptions]):
     """Replaces partitions by the result of a filter or a query."""
 
     about = REWRITE
-
-    def params(self) -> dict[str, Param]:
-        """Return the params: the filter or query, and the partitions."""
-        return {
-            "where": _text_param(
-                "Rows to keep", "A condition in SQL: `dep_delay is not null`. All others go."
-            ),
-            "sql": _text_param(
-                "Query",
-                "Instead of `where`, in DuckDB's SQL: `select * replace (upper(carrier) as "
-                "carrier) from _rows`. It may not change columns or types.",
-            ),
-            "partitions": partitions_param(
-                "By hand they are needed, `*` is all. In a backfill they narrow what its dates "
-                "choose."
-            ),
-            "force": flag_param(
-                "Force",
-                "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction`.",
-            ),
-        }
 
     def parse_params(self, context: Context) -> RewriteOptions:
         """Return the options from the params and, in a backfill, the run's data interval."""
@@ -77,29 +54,6 @@ class RewriteWork(SparkWork["RewriteOptions"]):
             )
         return options
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RewriteOptions:
-        """Return the options.
-
-        Raises:
-            UsageError: not exactly one of where and sql, or partitions is not a list of globs.
-        """
-        from firnline.operations.rewrite.run import RewriteOptions
-
-        where, sql = params.get("where"), params.get("sql")
-        if (where is None) == (sql is None):
-            raise UsageError(
-                f"a rewrite takes where or sql, and {'neither' if where is None else 'both'} is "
-                "given",
-                next_step="say which rows to keep with where, or what they become with sql",
-            )
-        return RewriteOptions(
-            partitions=partition_globs(params.get("partitions")),
-            where=where,
-            sql=sql,
-            force=bool(params.get("force")),
-            dry_run=dry_run,
-        )
-
 
 class PlanRewrite(PlanOperation):
     """Plans a rewrite; scheduled runs, which only mark the dates of a backfill, end here."""
@@ -121,12 +75,6 @@ def interval_of(table: TableSettings) -> CronDataIntervalTimetable | None:
     units = {field.transform for field in times if field.column == times[0].column}
     finest = next((unit for unit in _INTERVALS if unit in units), None)
     return None if finest is None else CronDataIntervalTimetable(_INTERVALS[finest], timezone="UTC")
-
-
-def _text_param(title: str, description_md: str) -> Param:
-    return Param(
-        None, type=["string", "null"], minLength=1, title=title, description_md=description_md
-    )
 
 
 def _unix_ms(moment: datetime) -> int:

@@ -11,21 +11,31 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
-from firnline.airflow.approvals import ANSWER_WITHIN, DURATION_PATTERN, LISTED, answer_within, answer_within_param, approved_by, code, refuse_approver
+from firnline.airflow.approvals import (
+    ANSWER_WITHIN,
+    LISTED,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+    refuse_approver,
+)
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
+from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.operations.registry import SWEEP
+from firnline.operations.sweep.options import SweepOptions
 from firnline.settings.load import TableSettings
-from firnline.units import about_duration, about_size, parse_duration
+from firnline.units import about_duration, about_size
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.sweep.plan import SweepPlan
-    from firnline.operations.sweep.run import SweepOptions, SweepReport
+    from firnline.operations.sweep.run import SweepReport
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -56,14 +66,7 @@ class SweepWork(InTaskWork["Approved"]):
     def params(self) -> dict[str, Param]:
         """Return the params: the minimum age, and the time to wait for an answer."""
         return {
-            "older_than": Param(
-                None,
-                type=["string", "null"],
-                pattern=DURATION_PATTERN,
-                title="Older than",
-                description_md="Such as `7d`, at least `24h`. Empty: `orphan_grace` of the table's "
-                "settings.",
-            ),
+            **form_params(SweepOptions),
             ANSWER_WITHIN: answer_within_param(),
         }
 
@@ -73,12 +76,9 @@ class SweepWork(InTaskWork["Approved"]):
         Raises:
             UsageError: ``older_than`` is not a duration, or ``answer_within`` is out of bounds.
         """
-        from firnline.operations.sweep.run import SweepOptions
-
         answer_within(params)  # checked before the approval task starts
-        age = params.get("older_than")
-        older_than = parse_duration(age) if age else None
-        return Approved(SweepOptions(older_than=older_than, dry_run=dry_run), "")
+        values = form_values(SweepOptions, params)
+        return Approved(SweepOptions(**values, dry_run=dry_run), "")
 
     def preview(self, table: Table, options: Approved) -> SweepPlan:
         """Return the plan: the objects that no log file names."""

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import Param
+from typing import Any
 
 from firnline.airflow.figures import time_text
-from firnline.airflow.params import partition_globs, partitions_param
 from firnline.airflow.work import InTaskWork
 from firnline.operations.registry import TTL
+from firnline.operations.ttl.options import TtlOptions
 from firnline.units import about_size
 
-if TYPE_CHECKING:
-    from firnline.operations.ttl.run import TtlOptions
 
-
-class TtlWork(InTaskWork["TtlOptions"]):
+class TtlWork(InTaskWork[TtlOptions]):
     """Drops partitions whose whole time span is past their time to live."""
 
     about = TTL
-
-    def params(self) -> dict[str, Param]:
-        """Return the params: the partitions to look at."""
-        return {"partitions": partitions_param()}
-
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> TtlOptions:
-        """Return the options. Raises UsageError if partitions is not a list of globs."""
-        from firnline.operations.ttl.run import TtlOptions
-
-        return TtlOptions(partitions=partition_globs(params.get("partitions")), dry_run=dry_run)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, each partition to drop, and the reasons for keeping the others."""

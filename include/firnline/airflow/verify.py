@@ -5,34 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param
-
-from firnline.airflow.params import flag_param
 from firnline.airflow.work import InTaskWork
 from firnline.operations.registry import VERIFY
+from firnline.operations.verify.options import VerifyOptions
 from firnline.units import about_size
 
 if TYPE_CHECKING:
-    from firnline.operations.verify.run import VerifyOptions, VerifyReport
+    from firnline.operations.verify.run import VerifyReport
 
 
-class VerifyWork(InTaskWork["VerifyOptions"]):
+class VerifyWork(InTaskWork[VerifyOptions]):
     """Compares the log, the transactions and the objects with each other."""
 
     about = VERIFY
 
-    def params(self) -> dict[str, Param]:
-        """Return the params: whether to read footers too."""
-        return {
-            "deep": flag_param(
-                "Deep", "Read the footer of every live part too, by Spark: one request for each."
-            )
-        }
-
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Return the options, never deep: the Spark job after it reads the footers."""
-        from firnline.operations.verify.run import VerifyOptions
-
         return VerifyOptions()
 
     def verdict(self, report: VerifyReport) -> None:

@@ -6,16 +6,16 @@ it, ``firnline.airflow.dags`` the DAG. Imported at every parse: methods import w
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from airflow.sdk import Param
 
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
+from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
-from firnline.operations.operation import Figures
+from firnline.operations.operation import Figures, Plan
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
@@ -33,16 +33,7 @@ OptionsT = TypeVar("OptionsT")
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
 
-class Plan(Figures, Protocol):
-    """The result of a planner; ``to_json`` has ``seq`` if it is based on a transaction."""
-
-    @property
-    def nothing_to_do(self) -> bool:
-        """Return True if the run can end here."""
-        ...
-
-
-class Work(ABC, Generic[OptionsT]):
+class Work(Generic[OptionsT]):
     """One kind of work on a table. Stateless: all DAGs of an operation share one."""
 
     about: ClassVar[Operation[Any]]
@@ -65,9 +56,8 @@ class Work(ABC, Generic[OptionsT]):
 
     def params(self) -> dict[str, Param]:
         """Return the params besides ``again`` and ``dry_run``; Airflow checks their form."""
-        return {}
+        return form_params(self.about.options)
 
-    @abstractmethod
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> OptionsT:
         """Return the operation's options. Raises UsageError for a value that is not valid.
 
@@ -75,6 +65,11 @@ class Work(ABC, Generic[OptionsT]):
             params: all params of the run, defaults included.
             dry_run: the result of ``is_dry_run``.
         """
+        values = form_values(self.about.options, params)
+        if not self.about.only_looks:
+            values["dry_run"] = dry_run
+        options: OptionsT = self.about.options(**values)
+        return options
 
     def preview(self, table: Table, options: OptionsT) -> Plan:
         """Return the plan without acting. Raises FirnlineError. Not for read-only work."""

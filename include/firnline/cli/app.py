@@ -10,8 +10,45 @@ from typing import Annotated
 
 import typer
 
-from firnline.cli import append, certificate, cleanup, clone, delete, diff, downgrade, drop, erase, evolve, history, import_files, merge, parts, plan, properties, read, rebuild, relocate, replace, restore, rewrite, schema, settings, snapshot, sweep, timeline, ttl, verify
-from firnline.cli.failures import PIPE_CLOSED, Manner, end_by_sigterm, nothing_begun, stopped, tell, usage
+from firnline.cli import (
+    append,
+    certificate,
+    cleanup,
+    clone,
+    delete,
+    diff,
+    downgrade,
+    drop,
+    erase,
+    evolve,
+    history,
+    import_files,
+    merge,
+    parts,
+    properties,
+    read,
+    rebuild,
+    relocate,
+    replace,
+    restore,
+    rewrite,
+    schema,
+    settings,
+    snapshot,
+    sweep,
+    timeline,
+    ttl,
+    verify,
+)
+from firnline.cli.failures import (
+    PIPE_CLOSED,
+    Manner,
+    end_by_sigterm,
+    nothing_begun,
+    stopped,
+    tell,
+    usage,
+)
 from firnline.errors import FirnlineError
 
 _HELP = """Maintain log-structured Parquet tables.
@@ -65,7 +102,6 @@ _GROUPS = (
     parts,
     timeline,
     read,
-    plan,
     merge,
     delete,
     erase,

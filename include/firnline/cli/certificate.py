@@ -8,7 +8,15 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 
 commands = typer.Typer()
 _SHOWN = 20

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
 from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
+from firnline.operations.cleanup.options import CleanupOptions
 
 if TYPE_CHECKING:
-    from firnline.operations.cleanup.run import CleanupOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -31,26 +39,7 @@ commands = typer.Typer()
 )
 def cleanup(
     table: TableArgument,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
-    max_deletes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-deletes",
-            metavar="N",
-            min=1,
-            help="Delete at most this many objects; without it the table's "
-            "cleanup.max_deletes_per_run.",
-        ),
-    ] = None,
-    old_types: Annotated[
-        bool,
-        typer.Option(
-            "--old-types",
-            help="Delete folded log files that state another type than the table's at once, for "
-            "clients of version 1, who refuse the table until then. A stream that has not read "
-            "the appends in them is behind.",
-        ),
-    ] = False,
+    options: CleanupOptions,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -60,12 +49,11 @@ def cleanup(
     goes: cleanup.grace of the settings. States before that can no longer be read. Under Airflow
     the DAG tombstone_cleanup__TABLE does the same.
     """
-    from firnline.operations.cleanup.run import CleanupOptions, preview
+    from firnline.operations.cleanup.run import preview
 
     opened = open_target(table, settings)
     require_table(opened)
-    options = CleanupOptions(max_deletes=max_deletes, dry_run=dry_run, old_types=old_types)
-    if dry_run:
+    if options.dry_run:
         plan = preview(opened, options)
         data = {"table": opened.settings.name, "root": opened.settings.root, **plan.to_json()}
         output.show(data, as_json, _render_plan)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
 from firnline.cli.output import requests_text
+from firnline.operations.clone.options import CloneOptions
 
 commands = typer.Typer()
 
@@ -31,14 +31,7 @@ def clone(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="The new table: a name, or a root URL.")
     ],
-    history: Annotated[
-        bool,
-        typer.Option(
-            "--history",
-            help="Also copy dead parts, log and transactions, for states of the past and restore.",
-        ),
-    ] = False,
-    dry_run: DryRunOption = False,
+    options: CloneOptions,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -49,10 +42,9 @@ def clone(
     that wait for a merge included.
     """
     from firnline.cli.progress import counting
-    from firnline.operations.clone.run import CloneOptions, run_clone
+    from firnline.operations.clone.run import run_clone
 
     opened, made = open_target(source, settings), open_target(target, settings)
-    options = CloneOptions(history=history, dry_run=dry_run)
     stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
     with (
         when_stopped(stopped, next_step="run the same command again: it goes on where it was"),

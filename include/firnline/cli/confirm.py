@@ -13,6 +13,7 @@ from firnline.cli.failures import when_stopped
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
+    from firnline.operations.operation import Plan
     from firnline.table import Table
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -41,12 +42,40 @@ def agreed(question: str, untouched: str = "nothing was changed") -> bool:
         return sys.stdin.readline().strip().lower() == "yes"
 
 
-def ask(
-    table: Table, data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]
-) -> None:
-    """Show a plan and wait for a yes. Raises UsageError if nobody can be asked."""
-    refuse_silence(f"rows of {table.settings.name} may go", as_json)
+def look_first(
+    table: Table,
+    plan: Callable[[], Plan],
+    render: Callable[[dict[str, Any]], None],
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> bool:
+    """Show the plan of a dry run, or ask for a yes to it; return True if the run goes on.
+
+    Args:
+        table: the table.
+        plan: makes the plan; not called if ``yes`` was given already.
+        render: prints the plan's figures.
+        dry_run: only the plan is wanted.
+        yes: nobody has to be asked.
+        as_json: print JSON.
+
+    Raises:
+        UsageError: nobody can be asked.
+        typer.Exit: the answer was not yes.
+    """
+    if yes and not dry_run:
+        return True
+    name = table.settings.name
+    made = plan()
+    data = {"table": name, **made.to_json()}
+    if dry_run or made.nothing_to_do:
+        output.show(data, as_json, render)
+        return False
+    refuse_silence(f"rows of {name} may go", as_json)
     output.show(data, False, render)
     if not agreed("Do it?"):
         output.line("Nothing was changed.")
         raise typer.Exit(1)
+    return True

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, ask
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rewriting import groups_table, show_failures
 from firnline.errors import RunFailedError
+from firnline.operations.delete.options import DeleteOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.delete.plan import Mode
-    from firnline.operations.delete.run import DeleteOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -36,28 +43,10 @@ commands = typer.Typer()
         "firnline delete flights --where 'arr_delay is null' --lazy --yes",
     ],
 )
-def delete(  # noqa: PLR0913, PLR0917 - one per option
+def delete(
     table: TableArgument,
-    where: Annotated[
-        str,
-        typer.Option(
-            "--where",
-            metavar="SQL",
-            help="Rows to delete: and, or, not over comparisons of columns with literals, in "
-            "DuckDB's dialect; or the same as JSON.",
-        ),
-    ],
-    partitions: PartitionsOption = None,
-    eager: Annotated[
-        bool | None,
-        typer.Option(
-            "--eager/--lazy",
-            help="Rewrite the parts now, or hide the rows from readers until the next merge; "
-            "without it the table's setting `deletes`.",
-        ),
-    ] = None,
+    options: DeleteOptions,
     yes: YesOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: ScratchOption = None,
@@ -72,17 +61,18 @@ def delete(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.delete.run import DeleteOptions, preview
+    from firnline.operations.delete.run import preview
 
-    mode: Mode | None = None if eager is None else "eager" if eager else "lazy"
-    options = DeleteOptions(where=where, partitions=tuple(partitions or ()), mode=mode)
     with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run or not yes:
-            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
-            if dry_run:
-                output.show(data, as_json, _render_plan)
-                return
-            ask(opened, data, as_json, _render_plan)
+        if not look_first(
+            opened,
+            lambda: preview(opened, options),
+            _render_plan,
+            dry_run=options.dry_run,
+            yes=yes,
+            as_json=as_json,
+        ):
+            return
         _delete(opened, factory, options, as_json)
 
 

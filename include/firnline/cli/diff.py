@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, moment, open_target, read_state
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    moment,
+    open_target,
+    read_state,
+)
 
 commands = typer.Typer()
 SHOWN = 50

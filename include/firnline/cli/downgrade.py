@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.confirm import YesOption, agreed, refuse_silence
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import requests_text
+from firnline.operations.downgrade.options import DowngradeOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -25,7 +34,7 @@ commands = typer.Typer()
 )
 def downgrade(
     table: TableArgument,
-    dry_run: DryRunOption = False,
+    options: DowngradeOptions,
     yes: YesOption = False,
     engine: Annotated[
         EngineKind, typer.Option("--engine", help="Rewrite parts in this process, or by Spark.")
@@ -45,7 +54,7 @@ def downgrade(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    if dry_run:
+    if options.dry_run:
         _show_plan(opened, as_json)
         return
     if not yes:
@@ -54,19 +63,19 @@ def downgrade(
         if not agreed("Go on?"):
             output.line("Nothing was changed.")
             raise typer.Exit(1)
-    from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
+    from firnline.operations.downgrade.run import run_downgrade
 
     stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
     with (
         engine_for(opened, engine, master, scratch) as factory,
         when_stopped(stopped, next_step="run the same command again to go on"),
     ):
-        report = run_downgrade(opened, factory, DowngradeOptions(), identity(opened))
+        report = run_downgrade(opened, factory, options, identity(opened))
     output.show(report.to_json(), as_json, _render)
 
 
 def _show_plan(table: Table, as_json: bool) -> None:
-    from firnline.operations.downgrade.run import DowngradeOptions, preview
+    from firnline.operations.downgrade.run import preview
 
     plan = preview(table, DowngradeOptions())
     output.show({"table": table.settings.name, **plan.to_json()}, as_json, _render_plan)

@@ -10,12 +10,20 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.removal import render_report, sentence
 
 if TYPE_CHECKING:
+    from firnline.operations.drop.options import DropOptions
     from firnline.operations.drop.plan import DropPlan
-    from firnline.operations.drop.run import DropOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -56,7 +64,8 @@ def drop(
     if not partitions:
         _list(opened, as_json)
         return
-    from firnline.operations.drop.run import DropOptions, preview
+    from firnline.operations.drop.options import DropOptions
+    from firnline.operations.drop.run import preview
 
     options = DropOptions(partitions=tuple("" if p == "-" else p for p in partitions))
     if yes and not dry_run:

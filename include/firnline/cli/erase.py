@@ -7,21 +7,30 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, ask
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rewriting import groups_table, show_failures
 from firnline.errors import RunFailedError, UsageError
+from firnline.operations.erase.options import EraseOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.erase.run import EraseOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -38,14 +47,7 @@ commands = typer.Typer()
 )
 def erase(  # noqa: PLR0913, PLR0917 - one per option
     table: TableArgument,
-    column: Annotated[
-        list[str],
-        typer.Option(
-            "--column",
-            metavar="NAME",
-            help="Key column; may be repeated, then all of them must be equal.",
-        ),
-    ],
+    options: EraseOptions,
     key: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,16 +57,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
             "machine can see it: better a file.",
         ),
     ] = None,
-    keys: Annotated[
-        str | None,
-        typer.Option(
-            "--keys",
-            metavar="FILE",
-            help="Parquet or CSV file with these columns: a path, or a URL in the table's bucket.",
-        ),
-    ] = None,
     yes: YesOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: ScratchOption = None,
@@ -79,16 +72,19 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.erase.run import EraseOptions, preview
+    from firnline.operations.erase.run import preview
 
-    options = EraseOptions(columns=tuple(column), keys=parse_keys(column, key), keys_file=keys)
+    options = msgspec.structs.replace(options, keys=parse_keys(options.columns, key))
     with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run or not yes:
-            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
-            if dry_run:
-                output.show(data, as_json, _render_plan)
-                return
-            ask(opened, data, as_json, _render_plan)
+        if not look_first(
+            opened,
+            lambda: preview(opened, options),
+            _render_plan,
+            dry_run=options.dry_run,
+            yes=yes,
+            as_json=as_json,
+        ):
+            return
         _erase(opened, factory, options, as_json)
 
 

@@ -11,7 +11,15 @@ from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import requests_text
 from firnline.cli.render_schema import evolution
 from firnline.cli.repair import mend

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.operations.import_files.options import ImportOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -31,16 +31,7 @@ SHOWN = 20
 )
 def import_files(
     table: TableArgument,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="URL of the folder, in the table's bucket or file system."
-        ),
-    ],
-    again: Annotated[
-        bool, typer.Option("--again", help="Also import a folder that was imported before.")
-    ] = False,
-    dry_run: DryRunOption = False,
+    options: ImportOptions,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -51,27 +42,27 @@ def import_files(
     types have to agree, and a file's rows have to lie in one partition.
     """
     opened = open_target(table, settings)
-    if dry_run:
-        _plan(opened, source, again, as_json)
+    if options.dry_run:
+        _plan(opened, options, as_json)
     else:
-        _import(opened, source, again, as_json)
+        _import(opened, options, as_json)
 
 
-def _plan(table: Table, source: str, again: bool, as_json: bool) -> None:
-    from firnline.operations.import_files.run import ImportOptions, preview
+def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
+    from firnline.operations.import_files.run import preview
 
-    plan = preview(table, ImportOptions(source=source, again=again))
-    data = {"table": table.settings.name, "source": source, **plan.to_json()}
+    plan = preview(table, options)
+    data = {"table": table.settings.name, "source": options.source, **plan.to_json()}
     output.show(data, as_json, _render_plan)
 
 
-def _import(table: Table, source: str, again: bool, as_json: bool) -> None:
-    from firnline.operations.import_files.run import ImportOptions, run_import
+def _import(table: Table, options: ImportOptions, as_json: bool) -> None:
+    from firnline.operations.import_files.run import run_import
 
     name = table.settings.name
     stopped = f"stopped; the files are in {name} all together or not at all"
     with when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"):
-        report = run_import(table, ImportOptions(source=source, again=again))
+        report = run_import(table, options)
     output.show(report.to_json(), as_json, _render)
 
 

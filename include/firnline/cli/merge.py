@@ -1,4 +1,4 @@
-"""``firnline merge``: merge small parts into large sorted ones."""
+"""``firnline merge`` and ``firnline plan merge``: merge small parts, or plan a merge."""
 
 from __future__ import annotations
 
@@ -12,18 +12,30 @@ import typer
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.merging import MaxBytesOption, merge_options, show_plan
-from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    Without,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
+from firnline.operations.merge.options import MergeOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.merge.run import MergeOptions
+    from firnline.operations.merge.groups import MergePlan
+    from firnline.settings.load import TableSettings
     from firnline.table import Table
 
 commands = typer.Typer()
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(group, name="plan", help="What an operation would do; nothing is changed.")
 
 
 @command(
@@ -35,11 +47,9 @@ commands = typer.Typer()
         "firnline merge flights --engine spark --master spark://host:7077",
     ],
 )
-def merge(  # noqa: PLR0913, PLR0917 - one per option
+def merge(
     table: TableArgument,
-    partitions: PartitionsOption = None,
-    max_bytes: MaxBytesOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    options: MergeOptions,
     engine: Annotated[
         EngineKind, typer.Option("--engine", help="Merge in this process, or by Spark.")
     ] = EngineKind.LOCAL,
@@ -64,14 +74,105 @@ def merge(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    options = merge_options(partitions, max_bytes, dry_run)
     with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run:
+        if options.dry_run:
             from firnline.operations.merge.run import preview
 
-            show_plan(opened.settings, preview(opened, options), as_json)
+            _show_plan(opened.settings, preview(opened, options), as_json)
         else:
             _merge(opened, factory, options, as_json)
+
+
+@command(
+    group,
+    "merge",
+    [
+        "firnline plan merge flights",
+        "firnline plan merge flights --partitions 'sched_dep_month=2013-0*' --max-bytes 10GiB",
+    ],
+)
+def plan_merge(
+    table: TableArgument,
+    options: Annotated[MergeOptions, Without("dry_run")],
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """What a merge would do.
+
+    Parts, bytes and requests, and why the other parts are left alone.
+    """
+    from firnline.operations.merge.run import preview
+
+    opened = open_target(table, settings)
+    require_table(opened)
+    plan = preview(opened, options)
+    _show_plan(opened.settings, plan, as_json)
+
+
+def _show_plan(settings: TableSettings, plan: MergePlan, as_json: bool) -> None:
+    """Print a plan."""
+    data = {"table": settings.name, "root": settings.root, **plan.to_json()}
+    data["sql"] = settings.merge.sql
+    output.show(data, as_json, _render_plan)
+
+
+def _render_plan(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    number = output.number
+    if data["groups"]:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("parts in", "parts out", "bytes")),
+        ]
+        rows = [
+            [name or "-", number(parts), number(outputs), about_size(size)]
+            for name, (parts, outputs, size) in _by_partition(data["groups"]).items()
+        ]
+        whole = [number(data["parts_in"]), number(data["parts_out"]), about_size(data["bytes_in"])]
+        output.table(columns, rows, [f"{len(rows)} in all", *whole] if len(rows) > 1 else None)
+        output.line()
+    _render_reasons(data["left_alone"])
+    output.line(_summary(data))
+
+
+def _by_partition(groups: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int]]:
+    """Return parts, outputs and bytes by partition, in the order of the plan."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for planned in groups:
+        parts, count, size = found.get(planned["partition"], (0, 0, 0))
+        added = (parts + planned["parts"], count + planned["outputs"], size + planned["bytes"])
+        found[planned["partition"]] = added
+    return found
+
+
+def _render_reasons(left_alone: dict[str, int]) -> None:
+    if not left_alone:
+        return
+    columns = [output.Column("left alone", number=True), output.Column("because each", wrap=True)]
+    rows = [[output.number(count), reason] for reason, count in left_alone.items()]
+    output.table(columns, rows)
+    output.line()
+
+
+def _summary(data: dict[str, Any]) -> str:
+    from firnline.units import about_size
+
+    name, number = data["table"], output.number
+    said = []
+    if data["parts_hidden"]:
+        said.append(
+            f"{number(data['parts_hidden'])} parts, of which deletes hide every row "
+            f"({number(data['rows_hidden'])}), would go without being read."
+        )
+    if data["groups"]:
+        said.append(
+            f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
+            f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
+            f"{number(data['requests'])} requests besides reading the log."
+        )
+        said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
+    return " ".join(said) or f"Nothing to merge in {name}."
 
 
 def _merge(

@@ -7,14 +7,17 @@ import getpass
 import inspect
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
+import msgspec
 import typer
 from typer.core import TyperGroup
 
 from firnline.errors import FirnlineError, UsageError
+from firnline.operations.options import OptionField, option_fields
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity
@@ -72,26 +75,50 @@ AtOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Of an options parameter: the fields that a command does not offer.
+
+    ``options: Annotated[MergeOptions, Without("dry_run")]``
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
 def command(
     group: typer.Typer, name: str, examples: Sequence[str]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function the command ``name``: with ``--debug``, and with examples in its help.
 
-    ``--debug`` is read before the command line is parsed (``failures.Manner``), so that it also
-    applies to mistakes in the command line; here it is only declared.
+    A parameter whose type is the options of an operation becomes the command line options of its
+    fields (``operations.options``). ``--debug`` is read before the command line is parsed
+    (``failures.Manner``), so that it also applies to mistakes there; here it is only declared.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
+        known = inspect.signature(function, eval_str=True)
+        structs = {p.name: found for p in known.parameters.values() if (found := _struct(p))}
+
         @functools.wraps(function)
         def call(**given: Any) -> None:
             given.pop("debug")
+            for parameter, (options, fields) in structs.items():
+                values = {f.name: _value(f, given.pop(f.name)) for f in fields}
+                given[parameter] = options(**values)
             function(**given)
 
-        known = inspect.signature(function, eval_str=True)
         debug = inspect.Parameter(
             "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DebugOption
         )
-        order = sorted([*known.parameters.values(), debug], key=lambda p: p.name in _LAST)
+        expanded = [
+            one
+            for p in known.parameters.values()
+            for one in (map(_parameter, structs[p.name][1]) if p.name in structs else [p])
+        ]
+        order = sorted([*expanded, debug], key=lambda p: p.name in _LAST)
         call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
             parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
         )
@@ -105,6 +132,70 @@ def command(
 
 
 _LAST = ("as_json", "debug", "settings")
+
+
+def _struct(
+    parameter: inspect.Parameter,
+) -> tuple[type[msgspec.Struct], tuple[OptionField, ...]] | None:
+    """Return the options struct of a parameter and the fields that the command offers."""
+    annotation, without = parameter.annotation, frozenset[str]()
+    if get_origin(annotation) is Annotated:
+        annotation, *marks = get_args(annotation)
+        without = frozenset(n for mark in marks if isinstance(mark, Without) for n in mark.names)
+    if not (isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)):
+        return None
+    fields = tuple(field for field in option_fields(annotation) if field.name not in without)
+    return annotation, fields
+
+
+def _value(field: OptionField, given: Any) -> object:  # noqa: ANN401 - of any command line option
+    """Return the value of a field of a struct."""
+    if field.kind == "choice" and given is not None:
+        return field.choices[0] if given else field.choices[1]
+    return field.value(given)
+
+
+_TYPES: Mapping[str, Any] = {
+    "flag": bool,
+    "number": int | None,
+    "text": str | None,
+    "scalar": str | None,
+    "texts": list[str] | None,
+    "pairs": list[str] | None,
+    "choice": bool | None,
+}
+
+
+def _parameter(field: OptionField) -> inspect.Parameter:
+    """Return a field of an options struct as a parameter of a command."""
+    option = field.option
+    kind = str | None if option.unit else _TYPES[field.kind]
+    help_text = _help(field)
+    declared = (
+        typer.Argument(metavar=option.metavar, help=help_text)
+        if option.argument
+        else typer.Option(
+            "/".join(f"--{choice}" for choice in field.choices) or field.flag,
+            metavar=option.metavar or None,
+            min=None if option.unit else option.least,
+            max=option.most,
+            help=help_text,
+        )
+    )
+    default = False if field.kind == "flag" else None
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.required else default,
+        annotation=Annotated[kind, declared],
+    )
+
+
+def _help(field: OptionField) -> str:
+    option = field.option
+    absent = f"Without it: {option.absent}." if option.absent else ""
+    repeated = field.kind in ("texts", "pairs") and not option.argument
+    return " ".join(filter(None, (option.text, "May be repeated." * repeated, absent)))
 
 
 def settings_of(target: str, path: Path | None) -> TableSettings:
@@ -167,13 +258,3 @@ def identity(table: Table) -> RunIdentity:
         user = str(os.getuid())
     run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
     return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
-
-
-PartitionsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--partitions",
-        metavar="GLOB",
-        help="Only these partitions, as 'ts_month=2013-*'; may be repeated.",
-    ),
-]

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import AtOption, JsonOption, SettingsOption, TableArgument, command, open_target, read_state
+from firnline.cli.options import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,16 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.options import JsonOption, SettingsOption, ShowsByDefault, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    ShowsByDefault,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 
 if TYPE_CHECKING:
     from firnline.operations.properties.run import AppliedReport

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
+from firnline.cli.confirm import YesOption, agreed, refuse_silence
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
 from firnline.cli.output import requests_text
+from firnline.operations.rebuild.options import RebuildOptions
 
 if TYPE_CHECKING:
-    from firnline.operations.rebuild.run import RebuildOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -33,30 +40,7 @@ SHOWN = 20
 )
 def rebuild(
     table: TableArgument,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="GLOB",
-            help="Undecided objects that are parts of the table; may be repeated.",
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="GLOB",
-            help="Unnamed objects that are not parts of the table; may be repeated.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Also rebuild a log that reads and of which nothing is known to be lost.",
-        ),
-    ] = False,
-    dry_run: DryRunOption = False,
+    options: RebuildOptions,
     yes: YesOption = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
@@ -67,22 +51,14 @@ def rebuild(
     writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
     what is made of them. Under Airflow the DAG rebuild__TABLE does the same.
     """
-    from firnline.operations.rebuild.run import RebuildOptions
-
     opened = open_target(table, settings)
-    options = RebuildOptions(
-        dry_run=dry_run,
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        force=force,
-    )
-    if not dry_run and not yes:
+    if not options.dry_run and not yes:
         refuse_silence(f"to rebuild the log of {opened.settings.name}", as_json)
         _plan(opened, options, as_json)
         if not agreed("Write this log?"):
             output.line("Nothing was written.")
             raise typer.Exit(1)
-    if dry_run:
+    if options.dry_run:
         _plan(opened, options, as_json)
     else:
         _rebuild(opened, options, as_json)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import DryRunOption
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.operations.relocate.options import RelocateOptions
 
 commands = typer.Typer()
 
@@ -26,16 +26,7 @@ commands = typer.Typer()
 )
 def relocate(
     table: TableArgument,
-    old: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="PREFIX",
-            help="Key prefix or root URL of the old place; needed only where the log names "
-            "objects of two places.",
-        ),
-    ] = None,
-    dry_run: DryRunOption = False,
+    options: RelocateOptions,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -46,10 +37,9 @@ def relocate(
     place is not looked at, and running it again completes a run that was stopped.
     """
     from firnline.cli.progress import counting
-    from firnline.operations.relocate.run import RelocateOptions, run_relocate
+    from firnline.operations.relocate.run import run_relocate
 
     opened = open_target(table, settings)
-    options = RelocateOptions(old=old, dry_run=dry_run)
     stopped = f"stopped; nobody takes what lies at {opened.settings.root} for a table yet"
     with (
         when_stopped(stopped, next_step="run the same command again"),

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, ask
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rewriting import groups_table, show_failures
-from firnline.errors import RunFailedError, UsageError
+from firnline.errors import RunFailedError
+from firnline.operations.replace.options import ReplaceOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.replace.report import ReplaceOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -36,61 +44,10 @@ commands = typer.Typer()
         "firnline replace events --nothing --column n --start 7 --end 9 --where-equal client=12",
     ],
 )
-def replace(  # noqa: PLR0913, PLR0917 - one per option
+def replace(
     table: TableArgument,
-    start: Annotated[
-        str, typer.Option("--start", metavar="VALUE", help="Start of the interval, inclusive.")
-    ],
-    end: Annotated[
-        str, typer.Option("--end", metavar="VALUE", help="End of the interval, exclusive.")
-    ],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILES]",
-            help="Parquet files with the new rows, or folders of them: here, or URLs in the "
-            "table's bucket.",
-        ),
-    ] = None,
-    nothing: Annotated[
-        bool, typer.Option("--nothing", help="No new rows: the interval is empty afterwards.")
-    ] = False,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            "--column",
-            metavar="NAME",
-            help="Column of times, dates or numbers; without it the time of partition_by, of "
-            "ttl.column, or the first of sort_by.",
-        ),
-    ] = None,
-    where_equal: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where-equal",
-            metavar="COLUMN=VALUE",
-            help="Only rows that have this value; may be repeated for other columns.",
-        ),
-    ] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(
-            "--partition",
-            metavar="PATH",
-            help="Partition of all new rows, as d=2026-01-31; only for a table without "
-            "partition_by.",
-        ),
-    ] = None,
-    eager: Annotated[
-        bool | None,
-        typer.Option(
-            "--eager/--lazy",
-            help="Rewrite the parts that the interval cuts now, or leave them to the next merge; "
-            "without it the table's setting `deletes`.",
-        ),
-    ] = None,
+    options: ReplaceOptions,
     yes: YesOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: ScratchOption = None,
@@ -105,47 +62,21 @@ def replace(  # noqa: PLR0913, PLR0917 - one per option
     that began before are covered. Under Airflow the DAG replace__TABLE does the same.
     """
     opened = open_target(table, settings)
-    if dry_run or nothing:
+    if options.dry_run or options.nothing:
         require_table(opened)
-    from firnline.operations.replace.run import ReplaceOptions, preview
+    from firnline.operations.replace.run import preview
 
-    options = ReplaceOptions(
-        column=column,
-        start=start,
-        end=end,
-        equal=parse_equal(where_equal or ()),
-        files=tuple(files or ()),
-        nothing=nothing,
-        partition=partition,
-        mode=None if eager is None else "eager" if eager else "lazy",
-    )
     with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run or (not yes and _is_there(opened)):
-            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
-            if dry_run:
-                output.show(data, as_json, _render_plan)
-                return
-            ask(opened, data, as_json, _render_plan)
+        if not look_first(
+            opened,
+            lambda: preview(opened, options),
+            _render_plan,
+            dry_run=options.dry_run,
+            yes=yes or not _is_there(opened),
+            as_json=as_json,
+        ):
+            return
         _replace(opened, factory, options, scratch, as_json)
-
-
-def parse_equal(pairs: Sequence[str]) -> dict[str, str | int | float | bool]:
-    """Parse ``client=1234`` to column and text. Raises UsageError."""
-    found: dict[str, str | int | float | bool] = {}
-    for pair in pairs:
-        column, separator, value = pair.partition("=")
-        if not separator or not column:
-            raise UsageError(
-                f"--where-equal {pair!r} is not COLUMN=VALUE",
-                next_step="write it as --where-equal client=1234",
-            )
-        if column in found:
-            raise UsageError(
-                f"--where-equal names column {column!r} twice",
-                next_step="name each column once; a row has one value in it",
-            )
-        found[column] = value
-    return found
 
 
 def _is_there(table: Table) -> bool:

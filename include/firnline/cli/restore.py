@@ -9,9 +9,18 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
+from firnline.operations.restore.options import RestoreOptions
 
 commands = typer.Typer()
 
@@ -26,23 +35,8 @@ commands = typer.Typer()
 )
 def restore(
     table: TableArgument,
-    to: Annotated[
-        int,
-        typer.Option(
-            "--to", metavar="SEQ", min=0, max=999_999_999,
-            help="The transaction after which the state was right, as `firnline history` numbers "
-            "them; 0: before the first.",
-        ),
-    ],
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="GLOB", help="Only these partitions; may be repeated."),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Also remove what was appended since.")
-    ] = False,
+    options: RestoreOptions,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would do.")] = False,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:  # fmt: skip
@@ -53,16 +47,15 @@ def restore(
     --exact it goes, too. It is a new transaction, which can be undone itself. Parts that clean-up
     has deleted cannot come back, nor what an erase took away.
     """
-    from firnline.operations.restore.run import RestoreOptions, preview, run_restore
+    from firnline.operations.restore.run import preview, run_restore
 
     opened = open_target(table, settings)
     require_table(opened)
     name = opened.settings.name
-    options = RestoreOptions(to=to, partitions=tuple(partition or ()), exact=exact, dry_run=dry_run)
-    if dry_run or not yes:
+    if options.dry_run or not yes:
         plan = preview(opened, options)
         output.show({"table": name, **plan.to_json()}, as_json, _render_plan)
-        if dry_run or plan.nothing_to_do:
+        if options.dry_run or plan.nothing_to_do:
             return
         if as_json or not sys.stdin.isatty():
             raise UsageError(

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
-from firnline.cli.confirm import YesOption, ask
+from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.errors import RunFailedError, TooMuchRemovedError, UsageError
+from firnline.errors import RunFailedError, TooMuchRemovedError
+from firnline.operations.rewrite.options import RewriteOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.rewrite.run import RewriteOptions, RewriteReport
+    from firnline.operations.rewrite.run import RewriteReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -36,50 +44,10 @@ SHOWN = 20
         "firnline rewrite t --sql 'from _rows limit 9' --from 2013-02-01 --until 2013-03-01",
     ],
 )
-def rewrite(  # noqa: PLR0913, PLR0917 - one per option
+def rewrite(
     table: TableArgument,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            "--where",
-            metavar="SQL",
-            help="Rows to KEEP: and, or, not over comparisons of columns with literals, in "
-            "DuckDB's dialect. A row for which it is false or null vanishes.",
-        ),
-    ] = None,
-    sql: Annotated[
-        str | None,
-        typer.Option(
-            "--sql",
-            metavar="QUERY",
-            help="Instead of --where: a SELECT in DuckDB's dialect over _rows, the rows of one "
-            "partition; its columns and types must be the table's.",
-        ),
-    ] = None,
-    partitions: PartitionsOption = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="Only partitions whose whole span of time lies between --from and --until (which "
-            "is exclusive), as 2013-02-01; both or neither.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="End of that span, exclusive; see --from."),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Also rewrite a partition that loses more rows than "
-            "rewrite.max_removed_fraction allows.",
-        ),
-    ] = False,
+    options: RewriteOptions,
     yes: YesOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: ScratchOption = None,
@@ -94,37 +62,19 @@ def rewrite(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.rewrite.run import RewriteOptions, preview
+    from firnline.operations.rewrite.run import preview
 
-    options = RewriteOptions(
-        partitions=tuple(partitions or ()),
-        start_ms=_moment(start),
-        end_ms=_moment(until),
-        where=where,
-        sql=sql,
-        force=force,
-    )
     with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run or not yes:
-            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
-            if dry_run or not data["partitions"]:
-                output.show(data, as_json, _render_plan)
-                return
-            ask(opened, data, as_json, _render_plan)
+        if not look_first(
+            opened,
+            lambda: preview(opened, options),
+            _render_plan,
+            dry_run=options.dry_run,
+            yes=yes,
+            as_json=as_json,
+        ):
+            return
         _rewrite(opened, factory, options, as_json)
-
-
-def _moment(text: str | None) -> int | None:
-    """Parse a time to unix milliseconds, in UTC without a zone. Raises UsageError."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
-        ) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _rewrite(

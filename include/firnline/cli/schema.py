@@ -11,7 +11,15 @@ from firnline.cli import output
 from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.options import JsonOption, SettingsOption, ShowsByDefault, TableArgument, command, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    ShowsByDefault,
+    TableArgument,
+    command,
+    open_target,
+    require_table,
+)
 from firnline.cli.repair import mend
 from firnline.errors import UsageError
 

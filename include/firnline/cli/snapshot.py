@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import AtOption, JsonOption, SettingsOption, TableArgument, command, open_target, read_state
+from firnline.cli.options import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
 
 if TYPE_CHECKING:
     from firnline.state.snapshot import Snapshot

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from firnline.cli import output
 from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, identity, open_target
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+)
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
 from firnline.errors import RunFailedError
+from firnline.operations.sweep.options import SweepOptions
 
 if TYPE_CHECKING:
-    from firnline.operations.sweep.run import SweepOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -33,27 +41,10 @@ _SHOWN = 50
 )
 def sweep(
     table: TableArgument,
+    options: SweepOptions,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the orphans; without it they are only listed.")
     ] = False,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than",
-            metavar="DURATION",
-            help="Minimum age of an orphan, as 7d, at least 24h; without it the table's "
-            "orphan_grace.",
-        ),
-    ] = None,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key",
-            metavar="KEY",
-            help="With --delete: only this key of the list; may be repeated. An object with a "
-            "foreign name is deleted in no other way.",
-        ),
-    ] = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -63,15 +54,10 @@ def sweep(
     ones than orphan_grace (24h at least) may belong to somebody who is still at work. Under
     Airflow the DAG orphan_sweep__TABLE asks before it deletes.
     """
-    from firnline.operations.sweep.run import SweepOptions, preview
-    from firnline.units import parse_duration
+    from firnline.operations.sweep.run import preview
 
     opened = open_target(table, settings)
-    options = SweepOptions(
-        older_than=None if older_than is None else parse_duration(older_than),
-        dry_run=not delete,
-        approved=tuple(keys) if keys else None,
-    )
+    options = msgspec.structs.replace(options, dry_run=not delete)
     if delete:
         _sweep(opened, options, as_json)
     else:

@@ -10,7 +10,15 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.drawing import ASCII, UNICODE, Glyphs, picture
-from firnline.cli.options import AtOption, JsonOption, SettingsOption, TableArgument, command, open_target, read_state
+from firnline.cli.options import (
+    AtOption,
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    open_target,
+    read_state,
+)
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
-from firnline.cli.options import JsonOption, PartitionsOption, SettingsOption, TableArgument, command, identity, open_target, require_table
+from firnline.cli.options import (
+    JsonOption,
+    SettingsOption,
+    TableArgument,
+    command,
+    identity,
+    open_target,
+    require_table,
+)
 from firnline.cli.removal import SHOWN, render_report, sentence
+from firnline.operations.ttl.options import TtlOptions
 
 if TYPE_CHECKING:
-    from firnline.operations.ttl.run import TtlOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -25,8 +33,7 @@ commands = typer.Typer()
 )
 def ttl(
     table: TableArgument,
-    partitions: PartitionsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    options: TtlOptions,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -36,12 +43,9 @@ def ttl(
     prove every row older. What cannot be dated is listed and stays. The objects stay until
     clean-up deletes them, after the grace. Under Airflow the DAG ttl__TABLE does the same.
     """
-    from firnline.operations.ttl.run import TtlOptions
-
     opened = open_target(table, settings)
     require_table(opened)
-    options = TtlOptions(partitions=tuple(partitions or ()), dry_run=dry_run)
-    if dry_run:
+    if options.dry_run:
         from firnline.operations.ttl.run import preview
 
         plan = preview(opened, options)

@@ -12,6 +12,7 @@ from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
 from firnline.errors import FindingsError, UsageError
+from firnline.operations.verify.options import VerifyOptions
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
@@ -33,9 +34,7 @@ SHOWN = 20
 )
 def verify(
     table: TableArgument,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Read the footer of every live part too.")
-    ] = False,
+    options: VerifyOptions,
     engine: Annotated[
         EngineKind, typer.Option("--engine", help="Read footers in this process, or by Spark.")
     ] = EngineKind.LOCAL,
@@ -49,14 +48,14 @@ def verify(
     there twice, what v1 clients see otherwise; says what to do about each. Changes nothing, and
     is safe beside everything else. Exit code 1 for an error or a warning, not for a note.
     """
-    if engine is EngineKind.SPARK and not deep:
+    if engine is EngineKind.SPARK and not options.deep:
         raise UsageError(
             "--engine spark is for the footers, which are only read with --deep",
             next_step="add --deep, or leave --engine out",
         )
     opened = open_target(table, settings)
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        report = _verify(opened, deep, engine, master)
+        report = _verify(opened, options, engine, master)
     output.show(report.to_json(), as_json, _render)
     from firnline.operations.verify.run import refuse_findings
 
@@ -71,10 +70,11 @@ def verify(
         ) from error
 
 
-def _verify(table: Table, deep: bool, kind: EngineKind, master: str | None) -> VerifyReport:
-    from firnline.operations.verify.run import VerifyOptions, run_verify
+def _verify(
+    table: Table, options: VerifyOptions, kind: EngineKind, master: str | None
+) -> VerifyReport:
+    from firnline.operations.verify.run import run_verify
 
-    options = VerifyOptions(deep=deep)
     if kind is EngineKind.LOCAL:
         return run_verify(table, options)
     from firnline.spark.footers import footers_by

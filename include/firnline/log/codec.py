@@ -15,7 +15,15 @@ from itertools import pairwise
 import msgspec
 
 from firnline.errors import ForeignPathError, LogCorruptError
-from firnline.log.records import Delete, Header, LogContent, LogTombstone, Marker, marker_json, with_unknown
+from firnline.log.records import (
+    Delete,
+    Header,
+    LogContent,
+    LogTombstone,
+    Marker,
+    marker_json,
+    with_unknown,
+)
 from firnline.paths import TablePaths
 from firnline.properties.record import PropertiesRecord, parse_line, record_line
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from firnline.commit import keys
 from firnline.commit.transaction import Change
-from firnline.kernel.task import BloomFilters, Cluster, KernelInput, KernelResult, KernelTask, KeyFile, SortKey, Source
+from firnline.kernel.task import (
+    BloomFilters,
+    Cluster,
+    KernelInput,
+    KernelResult,
+    KernelTask,
+    KeyFile,
+    SortKey,
+    Source,
+)
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.groups import PlannedGroup

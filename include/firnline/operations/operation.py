@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+import msgspec
+
 if TYPE_CHECKING:
     # Airflow parses what imports this again and again.
     from firnline.kernel.engine import Engine
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from firnline.settings.sections import Operation as DagName
     from firnline.table import Table
 
-OptionsT = TypeVar("OptionsT")
-"""An operation's options: a msgspec.Struct."""
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
+"""An operation's options."""
 
 Lock = Literal["merge", "cleanup"]
 """The Airflow pool of the table that its runs hold: of operations that replace parts, or of those
@@ -33,6 +35,15 @@ class Figures(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
+        ...
+
+
+class Plan(Figures, Protocol):
+    """Result of a planner; ``to_json`` has ``seq`` if it is based on a transaction."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return True if the run can end here."""
         ...
 
 
@@ -81,8 +92,6 @@ def without_progress(
 class Loaded(Generic[OptionsT]):
     """The code of an operation, imported on demand because the import takes time."""
 
-    options: type[OptionsT]
-    """With a field ``dry_run`` where there is a plan."""
     preview: Callable[[Table, OptionsT], Figures] | None
     """Plans, and does nothing; None for an operation that only reads."""
     run: Run[OptionsT]
@@ -104,6 +113,8 @@ class Operation(Generic[OptionsT]):
     title: str
     """Its effect on one table, as a sentence without its full stop."""
     lock: Lock
+    options: type[OptionsT]
+    """What can be asked of it: ``operations.options``. With ``dry_run`` where there is a plan."""
     load: Callable[[], Loaded[OptionsT]]
     job: bool = False
     """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""

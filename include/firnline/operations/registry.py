@@ -2,100 +2,94 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.erase.options import EraseOptions
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.operation import Loaded, Operation, without_engine, without_progress
-
-if TYPE_CHECKING:
-    from firnline.operations.cleanup.run import CleanupOptions
-    from firnline.operations.delete.run import DeleteOptions
-    from firnline.operations.drop.run import DropOptions
-    from firnline.operations.erase.run import EraseOptions
-    from firnline.operations.merge.run import MergeOptions
-    from firnline.operations.rebuild.inventory import RebuildOptions
-    from firnline.operations.replace.report import ReplaceOptions
-    from firnline.operations.restore.run import RestoreOptions
-    from firnline.operations.rewrite.work import RewriteOptions
-    from firnline.operations.sweep.run import SweepOptions
-    from firnline.operations.ttl.run import TtlOptions
-    from firnline.operations.verify.run import VerifyOptions
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.ttl.options import TtlOptions
+from firnline.operations.verify.options import VerifyOptions
 
 
 def _merge() -> Loaded[MergeOptions]:
-    from firnline.operations.merge.run import MergeOptions, preview, run_merge
+    from firnline.operations.merge.run import preview, run_merge
 
-    return Loaded(MergeOptions, preview, run_merge)
+    return Loaded(preview, run_merge)
 
 
 def _delete() -> Loaded[DeleteOptions]:
-    from firnline.operations.delete.run import DeleteOptions, preview, run_delete
+    from firnline.operations.delete.run import preview, run_delete
 
-    return Loaded(DeleteOptions, preview, run_delete)
+    return Loaded(preview, run_delete)
 
 
 def _replace() -> Loaded[ReplaceOptions]:
-    from firnline.operations.replace.report import ReplaceOptions
     from firnline.operations.replace.run import preview, run_replace
 
-    return Loaded(ReplaceOptions, preview, run_replace)
+    return Loaded(preview, run_replace)
 
 
 def _rewrite() -> Loaded[RewriteOptions]:
-    from firnline.operations.rewrite.work import RewriteOptions
     from firnline.operations.rewrite.run import preview, run_rewrite
 
-    return Loaded(RewriteOptions, preview, run_rewrite)
+    return Loaded(preview, run_rewrite)
 
 
 def _erase() -> Loaded[EraseOptions]:
-    from firnline.operations.erase.run import EraseOptions, preview, run_erase
+    from firnline.operations.erase.run import preview, run_erase
 
-    return Loaded(EraseOptions, preview, run_erase)
+    return Loaded(preview, run_erase)
 
 
 def _drop() -> Loaded[DropOptions]:
-    from firnline.operations.drop.run import DropOptions, preview, run_drop
+    from firnline.operations.drop.run import preview, run_drop
 
-    return Loaded(DropOptions, preview, without_progress(run_drop))
+    return Loaded(preview, without_progress(run_drop))
 
 
 def _ttl() -> Loaded[TtlOptions]:
-    from firnline.operations.ttl.run import TtlOptions, preview, run_ttl
+    from firnline.operations.ttl.run import preview, run_ttl
 
-    return Loaded(TtlOptions, preview, without_progress(run_ttl))
+    return Loaded(preview, without_progress(run_ttl))
 
 
 def _restore() -> Loaded[RestoreOptions]:
-    from firnline.operations.restore.run import RestoreOptions, preview, run_restore
+    from firnline.operations.restore.run import preview, run_restore
 
-    return Loaded(RestoreOptions, preview, without_engine(run_restore))
+    return Loaded(preview, without_engine(run_restore))
 
 
 def _cleanup() -> Loaded[CleanupOptions]:
-    from firnline.operations.cleanup.run import CleanupOptions, preview, run_cleanup
+    from firnline.operations.cleanup.run import preview, run_cleanup
 
-    return Loaded(CleanupOptions, preview, without_engine(run_cleanup))
+    return Loaded(preview, without_engine(run_cleanup))
 
 
 def _sweep() -> Loaded[SweepOptions]:
-    from firnline.operations.sweep.run import SweepOptions, preview, run_sweep
+    from firnline.operations.sweep.run import preview, run_sweep
 
-    return Loaded(SweepOptions, preview, without_engine(run_sweep))
+    return Loaded(preview, without_engine(run_sweep))
 
 
 def _rebuild() -> Loaded[RebuildOptions]:
-    from firnline.operations.rebuild.inventory import RebuildOptions
     from firnline.operations.rebuild.run import preview, run_rebuild
 
-    return Loaded(RebuildOptions, preview, without_engine(run_rebuild))
+    return Loaded(preview, without_engine(run_rebuild))
 
 
 def _verify() -> Loaded[VerifyOptions]:
-    from firnline.operations.verify.run import VerifyOptions, run_verify
+    from firnline.operations.verify.run import run_verify
 
     # It leaves nothing in the history.
     return Loaded(
-        VerifyOptions,
         None,
         without_engine(lambda table, options, _, tell: run_verify(table, options, None, tell)),
     )
@@ -108,6 +102,7 @@ MERGE = Operation(
     noun="a merge",
     title="Merge small parts of one table into large sorted ones",
     lock="merge",
+    options=MergeOptions,
     load=_merge,
     job=True,
 )
@@ -118,6 +113,7 @@ DELETE = Operation(
     noun="a delete",
     title="Delete the rows of one table for which a condition is true",
     lock="merge",
+    options=DeleteOptions,
     load=_delete,
     job=True,
     destroys=True,
@@ -131,6 +127,7 @@ REPLACE = Operation(
     noun="a replace",
     title="Replace an interval of one table by staged rows, or by nothing",
     lock="merge",
+    options=ReplaceOptions,
     load=_replace,
     job=True,
     destroys=True,
@@ -144,6 +141,7 @@ REWRITE = Operation(
     noun="a rewrite",
     title="Rewrite partitions of one table, by a filter or by a query",
     lock="merge",
+    options=RewriteOptions,
     load=_rewrite,
     job=True,
     destroys=True,
@@ -156,6 +154,7 @@ ERASE = Operation(
     noun="an erase",
     title="Erase every row of one table that has one of the given keys",
     lock="merge",
+    options=EraseOptions,
     load=_erase,
     job=True,
     destroys=True,
@@ -168,6 +167,7 @@ DROP = Operation(
     noun="a removal of partitions",
     title="Drop partitions of one table with all their rows",
     lock="merge",
+    options=DropOptions,
     load=_drop,
     destroys=True,
     once=True,
@@ -179,6 +179,7 @@ TTL = Operation(
     noun="a TTL run",
     title="Drop what is past the age that one table keeps",
     lock="merge",
+    options=TtlOptions,
     load=_ttl,
     destroys=True,
 )
@@ -189,6 +190,7 @@ RESTORE = Operation(
     noun="a restore",
     title="Undo what transactions did to partitions of one table",
     lock="merge",
+    options=RestoreOptions,
     load=_restore,
     destroys=True,
     once=True,
@@ -201,6 +203,7 @@ CLEANUP = Operation(
     noun="a clean-up",
     title="Delete the objects of one table that were replaced and whose grace is over",
     lock="cleanup",
+    options=CleanupOptions,
     load=_cleanup,
     destroys=True,
 )
@@ -211,6 +214,7 @@ SWEEP = Operation(
     noun="a sweep of orphans",
     title="Delete the objects of one table that its log does not name",
     lock="cleanup",
+    options=SweepOptions,
     load=_sweep,
     destroys=True,
     follows_settings=False,
@@ -223,6 +227,7 @@ REBUILD = Operation(
     noun="a rebuild",
     title="Write the lost log of one table from its parts and transactions",
     lock="cleanup",
+    options=RebuildOptions,
     load=_rebuild,
     destroys=True,
     once=True,
@@ -235,6 +240,7 @@ VERIFY = Operation(
     noun="a check",
     title="Check one table",
     lock="cleanup",
+    options=VerifyOptions,
     load=_verify,
     only_looks=True,
     follows_settings=False,

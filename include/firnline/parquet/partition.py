@@ -22,7 +22,13 @@ from firnline.errors import UsageError
 from firnline.parquet.murmur3 import can_hash, hash_column
 from firnline.paths import NULL_VALUE, quote_value
 from firnline.settings.fields import TIME_TRANSFORMS, PartitionField
-from firnline.types.calendar import civil_from_days, date_text, days_from_civil, timestamp_text, year_text
+from firnline.types.calendar import (
+    civil_from_days,
+    date_text,
+    days_from_civil,
+    timestamp_text,
+    year_text,
+)
 
 _MAX_SEGMENT = 255
 """Bytes of one path segment at most, the limit of file systems and stores on top of them."""

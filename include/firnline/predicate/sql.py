@@ -8,7 +8,20 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from firnline.errors import UsageError
-from firnline.predicate.tree import COMPARISONS, And, GreaterEqual, In, IsNull, LessEqual, Not, Or, Predicate, bind, parse_json, to_json
+from firnline.predicate.tree import (
+    COMPARISONS,
+    And,
+    GreaterEqual,
+    In,
+    IsNull,
+    LessEqual,
+    Not,
+    Or,
+    Predicate,
+    bind,
+    parse_json,
+    to_json,
+)
 from firnline.types.values import canonical
 
 if TYPE_CHECKING:

@@ -21,7 +21,17 @@ from firnline.log.schema_lines import folded_by_ours
 from firnline.properties.in_force import current, in_force
 from firnline.properties.record import PropertiesRecord
 from firnline.read import offsets as plan
-from firnline.read.offsets import BEGIN_AGAIN, Bounds, Folds, Initial, Offset, View, long, short, time_in
+from firnline.read.offsets import (
+    BEGIN_AGAIN,
+    Bounds,
+    Folds,
+    Initial,
+    Offset,
+    View,
+    long,
+    short,
+    time_in,
+)
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table

@@ -1,11 +1,25 @@
-"""Partition fields and sort fields of the settings."""
+"""Types of settings: sizes, durations, columns, partition fields and sort fields."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_serializer,
+    model_validator,
+)
+
+from firnline.errors import UsageError
+from firnline.units import format_duration, format_size, parse_duration, parse_size
 
 Transform = Literal["identity", "year", "month", "day", "hour", "bucket"]
 TIME_TRANSFORMS: tuple[Transform, ...] = ("year", "month", "day", "hour")
@@ -137,3 +151,64 @@ class SortField(BaseModel):
         if _ORDER.fullmatch(self.column) is None and self.column == self.column.strip():
             return str(self)
         return {"column": self.column, "descending": self.descending}
+
+
+def _for_pydantic(parse: Callable[[object], int]) -> Callable[[object], int]:
+    def validate(value: object) -> int:
+        try:
+            return parse(value)
+        except UsageError as error:
+            # pydantic collects ValueError only; the field's path is added by the caller.
+            raise ValueError(str(error)) from None
+
+    return validate
+
+
+def size_between(least: str, most: str | None = None) -> AfterValidator:
+    """Return a validator for a ``Size`` within bounds; its message states sizes with units."""
+    return _between(parse_size, format_size, least, most)
+
+
+def duration_between(least: str, most: str | None = None) -> AfterValidator:
+    """Return a validator for a ``Duration`` within bounds; its message states units."""
+    return _between(parse_duration, format_duration, least, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Least and greatest value of a size or duration, as the settings spell them."""
+
+    least: str
+    most: str | None
+    low: int
+    high: int | None
+    show: Callable[[int], str]
+
+    def __call__(self, value: int) -> int:
+        """Return the value. Raises ValueError if it is out of bounds."""
+        if value < self.low or (self.high is not None and value > self.high):
+            least, most = self.least, self.most
+            allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+            raise ValueError(f"{self.show(value)} is not allowed; set {allowed}")
+        return value
+
+
+def _between(
+    parse: Callable[[object], int], show: Callable[[int], str], least: str, most: str | None
+) -> AfterValidator:
+    high = None if most is None else parse(most)
+    return AfterValidator(Bounds(least, most, parse(least), high, show))
+
+
+def _serializer(show: Callable[[int], str]) -> PlainSerializer:
+    return PlainSerializer(show, return_type=str, when_used="json")
+
+
+Size = Annotated[int, BeforeValidator(_for_pydantic(parse_size)), _serializer(format_size)]
+"""A pydantic field of bytes, parsed from ``512MiB`` and written in this form in JSON."""
+
+
+Duration = Annotated[
+    int, BeforeValidator(_for_pydantic(parse_duration)), _serializer(format_duration)
+]
+"""A pydantic field of milliseconds, parsed from ``24h`` and written in this form in JSON."""

@@ -20,7 +20,15 @@ from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.model import TABLE_NAME, TableSettings
-from firnline.settings.sections import AppendSettings, BloomFilterSettings, CleanupSettings, ClusterSettings, MergeSettings, SparkSettings, TtlSettings
+from firnline.settings.sections import (
+    AppendSettings,
+    BloomFilterSettings,
+    CleanupSettings,
+    ClusterSettings,
+    MergeSettings,
+    SparkSettings,
+    TtlSettings,
+)
 
 __all__ = [
     "AppendSettings",

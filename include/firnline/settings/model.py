@@ -12,9 +12,25 @@ from pydantic import AfterValidator, Field, model_validator
 
 from firnline.errors import UsageError
 from firnline.paths import Root
-from firnline.settings.fields import PartitionField, SortField
-from firnline.settings.sections import ALL_OPERATIONS, AlertSettings, AppendSettings, CheckpointSettings, CleanupSettings, ClusterSettings, Column, MergeSettings, Operation, RewriteSettings, Section, SparkSettings, SweepSettings, TtlSettings, VerifySettings, compile_pattern
-from firnline.units import Duration, duration_between
+from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
+from firnline.settings.sections import (
+    ALL_OPERATIONS,
+    AlertSettings,
+    AppendSettings,
+    CheckpointSettings,
+    CleanupSettings,
+    ClusterSettings,
+    Column,
+    MergeSettings,
+    Operation,
+    RewriteSettings,
+    Section,
+    SparkSettings,
+    SweepSettings,
+    TtlSettings,
+    VerifySettings,
+    compile_pattern,
+)
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 """Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``."""

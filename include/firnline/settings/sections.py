@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from firnline.settings.cron import check_schedule
-from firnline.settings.fields import check_column
+from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
 from firnline.settings.spark_conf import is_credential
-from firnline.units import Duration, Size, duration_between, size_between
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from firnline.errors import FirnlineError, StoppedError, UsageError
 from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
+from firnline.operations.options import OptionField, option_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,10 +47,6 @@ class Job(Generic[OptionsT]):
     about: Operation[OptionsT]
     load: Callable[[], Loaded[OptionsT]] | None = None
     """The code where an application runs it otherwise than this machine does."""
-    arguments: Callable[[argparse.ArgumentParser], None] | None = None
-    """Adds arguments of the job's own, for manual use."""
-    from_arguments: Callable[[argparse.Namespace], dict[str, Any]] | None = None
-    """Returns the fields of the options that these arguments set."""
 
     def main(self, arguments: Sequence[str]) -> int:
         """Run the job; return the exit code."""
@@ -67,8 +64,8 @@ class Job(Generic[OptionsT]):
         parser.add_argument("table", help="name in the settings file, or a root URL")
         parser.add_argument("--settings", type=Path, help="settings file ($FIRNLINE_TABLES)")
         parser.add_argument("--options", metavar="JSON", help=f"what to do (${OPTIONS_VARIABLE})")
-        if self.arguments is not None:
-            self.arguments(parser)
+        for field in self._fields():
+            _add_argument(parser, field)
         parser.add_argument("--dry-run", action="store_true", help="print the plan only")
         parser.add_argument("--scratch", help="local folder on the executors")
         parser.add_argument("--master", help="Spark master when this is run without spark-submit")
@@ -90,19 +87,21 @@ class Job(Generic[OptionsT]):
         text = os.environ.get(ACCESS_VARIABLE)
         access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
         table = open_table(settings, access)
-        fields = _fields(given)
-        if self.from_arguments is not None:
-            fields |= self.from_arguments(given)
+        fields = _fields(given) | {
+            field.name: field.value(value)
+            for field in self._fields()
+            if (value := getattr(given, field.name)) not in (None, [], False)
+        }
         if fields.get("dry_run"):
             loaded = self._load()
-            options = _convert(fields, loaded.options)
+            options = _convert(fields, self.about.options)
             if loaded.preview is not None:
                 _print(loaded.preview(table, options))
                 return
         spark = _Spark(self.about.name, settings, access, given)
         try:
             loaded = self._load()
-            options = _convert(fields, loaded.options)
+            options = _convert(fields, self.about.options)
             _print(loaded.run(table, spark.engine, options, _identity(given), _silent))
         except FirnlineError as error:
             report = getattr(error, "report", None)
@@ -112,8 +111,30 @@ class Job(Generic[OptionsT]):
         finally:
             spark.stop()
 
+    def _fields(self) -> list[OptionField]:
+        """Return the options that are arguments too; ``--dry-run`` is one of every job."""
+        return [field for field in option_fields(self.about.options) if field.name != "dry_run"]
+
     def _load(self) -> Loaded[OptionsT]:
         return (self.load or self.about.load)()
+
+
+def _add_argument(parser: argparse.ArgumentParser, field: OptionField) -> None:
+    """Declare an option of the operation, for manual use."""
+    metavar = field.option.metavar or None
+    kinds: dict[str, dict[str, Any]] = {
+        "flag": {"action": "store_true"},
+        "number": {"metavar": metavar, **({} if field.option.unit else {"type": int})},
+        "texts": {"metavar": metavar, "action": "append", "default": []},
+        "pairs": {"metavar": metavar, "action": "append", "default": []},
+        "choice": {"choices": field.choices},
+    }
+    parser.add_argument(
+        f"--{field.name}".replace("_", "-") if field.option.argument else field.flag,
+        dest=field.name,
+        help=field.option.text.replace("%", "%%"),
+        **kinds.get(field.kind, {"metavar": metavar}),
+    )
 
 
 def _silent(_progress: object) -> None:
@@ -148,7 +169,7 @@ _OPTIONS_STEP = 'write a JSON object, as {"dry_run": true}; the names are those 
 def _convert(fields: dict[str, Any], options: type[OptionsT]) -> OptionsT:
     import msgspec
 
-    known = {field.encode_name for field in msgspec.structs.fields(options)}  # type: ignore[arg-type] # a Struct class
+    known = {field.encode_name for field in msgspec.structs.fields(options)}
     unknown = sorted(fields.keys() - known)
     if unknown:
         raise UsageError(

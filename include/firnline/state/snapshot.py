@@ -20,13 +20,35 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firnline.errors import InvariantError, LogCorruptError, SchemaConflictError, SnapshotExpiredError, UsageError
+from firnline.errors import (
+    InvariantError,
+    LogCorruptError,
+    SchemaConflictError,
+    SnapshotExpiredError,
+    UsageError,
+)
 from firnline.log import dated
 from firnline.log.parts_view import PartsView
 from firnline.log.reader import LogObject, LogRead, read_log
 from firnline.log.records import Delete, LogContent, Marker
-from firnline.log.schema_changes import AS_IT_IS, PartColumns, SchemaChange, line_now, part_columns, pending, record_of, split, stats_now
-from firnline.log.schema_lines import first_sequence, line_sequence, newest_before, schema_of, standing
+from firnline.log.schema_changes import (
+    AS_IT_IS,
+    PartColumns,
+    SchemaChange,
+    line_now,
+    part_columns,
+    pending,
+    record_of,
+    split,
+    stats_now,
+)
+from firnline.log.schema_lines import (
+    first_sequence,
+    line_sequence,
+    newest_before,
+    schema_of,
+    standing,
+)
 from firnline.log.union import Past, combine, is_live, union_parts
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner

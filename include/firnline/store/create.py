@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
 from firnline.store.base import Store
 from firnline.store.client import PART_BYTES
 

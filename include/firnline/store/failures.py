@@ -16,7 +16,13 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, StoreAccessError, StoreError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 Kind = Literal["not-found", "exists", "access", "transient", "range", "other"]
 

@@ -6,7 +6,12 @@ import threading
 import weakref
 
 from firnline.clock import Clock, SystemClock
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, StoreUnavailableError, StoreUnsafeError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+    StoreUnsafeError,
+)
 from firnline.ids import Ids, SystemIds
 from firnline.paths import TablePaths
 from firnline.store.base import Store

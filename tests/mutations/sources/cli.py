@@ -6,19 +6,19 @@ from tests.mutations.model import Mutation
 
 CLI = (
     Mutation(
-        name="a delete does not ask",
-        file="include/firnline/cli/delete.py",
-        old="            ask(opened, data, as_json, _render_plan)\n        _delete(",
-        new="        _delete(",
-        breaks="A mistyped condition deletes rows at once.",
+        name="a command that removes rows does not ask",
+        file="include/firnline/cli/confirm.py",
+        old="    if yes and not dry_run:\n",
+        new="    if not dry_run:\n",
+        breaks="A mistyped condition or key takes rows at once.",
         caught_by=("tests/cli/test_delete.py",),
         unit=False,
     ),
     Mutation(
-        name="an erase does not ask",
+        name="an erase takes its question for answered",
         file="include/firnline/cli/erase.py",
-        old="            ask(opened, data, as_json, _render_plan)\n",
-        new="",
+        old="            yes=yes,\n",
+        new="            yes=True,\n",
         breaks="The rows of a mistyped key are gone for ever.",
         caught_by=("tests/cli/test_delete.py",),
         unit=False,
@@ -52,8 +52,8 @@ CLI = (
     Mutation(
         name="a sweep of one key deletes all that is listed",
         file="include/firnline/cli/sweep.py",
-        old="approved=tuple(keys) if keys else None",
-        new="approved=None",
+        old="replace(options, dry_run=not delete)",
+        new="replace(options, dry_run=not delete, approved=None)",
         breaks="Objects go that nobody has named.",
         caught_by=("tests/cli/test_sweep.py",),
         unit=False,

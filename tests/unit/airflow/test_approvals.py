@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.airflow import approvals as humans
-from firnline.airflow.approvals import Approve, Pick, answer_within, answer_within_param, approved_by, code, count, partition_table, unlisted_lines
+from firnline.airflow.approvals import (
+    Approve,
+    Pick,
+    answer_within,
+    answer_within_param,
+    approved_by,
+    code,
+    count,
+    partition_table,
+    unlisted_lines,
+)
 from firnline.airflow.erase import ApprovedErase
 from firnline.airflow.removal import RemoveWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork

@@ -11,8 +11,9 @@ from firnline.airflow.erase import ApprovedErase, EraseWork, certificates_of
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import DeleteOptions
-from firnline.operations.erase.run import EraseOptions, run_erase
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.erase.options import EraseOptions
+from firnline.operations.erase.run import run_erase
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.world import World, make_world

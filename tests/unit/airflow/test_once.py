@@ -32,7 +32,8 @@ from firnline.airflow.verify import VerifyWork
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import run as delete
-from firnline.operations.drop.run import DropOptions, run_drop
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import run_drop
 from firnline.operations.replace import run as replace_op
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.run_records import completed

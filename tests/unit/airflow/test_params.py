@@ -1,16 +1,39 @@
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
 import pytest
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.airflow.params import count_param, flag_param, partition_globs, partitions_param, size_param, size_value
+from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
-from firnline.units import SIZE_UNITS, format_size
+from firnline.operations.options import Mode, Option
+from firnline.units import DURATION_UNITS, SIZE_UNITS, format_size
 
-SIZE = size_param("Size", "How much.")
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of every kind."""
+
+    where: Annotated[str, Option("Where", "Rows.")]
+    columns: Annotated[tuple[str, ...], Option("Columns", "Names.")]
+    globs: Annotated[tuple[str, ...], Option("Globs", "These.", absent="all", metavar="GLOB")] = ()
+    size: Annotated[int | None, Option("Size", "Bytes.", unit="size", least=1)] = None
+    age: Annotated[int | None, Option("Age", "At least.", unit="duration")] = None
+    count: Annotated[int | None, Option("Count", "At most.", least=1)] = None
+    deep: Annotated[bool, Option("Deep", "Everything.")] = False
+    mode: Annotated[Mode | None, Option("Mode", "When.", absent="`deletes`")] = None
+    equal: Annotated[dict[str, str | int], Option("Equal", "Values.")] = {}
+    start: Annotated[str | int | float | None, Option("Start", "From.")] = None
+    hidden: Annotated[int | None, Option("Hidden", "Not here.", form=False)] = None
+    internal: int = 0
+
+
+PARAMS = form_params(Asked)
+GIVEN = {"where": "a = 1", "columns": ["a"]}
 
 
 def accepted(param: Param, value: object) -> bool:
@@ -21,51 +44,91 @@ def accepted(param: Param, value: object) -> bool:
     return True
 
 
-@pytest.mark.parametrize("value", ["day=a", [1], {"day": "a"}])
-def test_what_is_no_list_of_globs_is_refused(value: object) -> None:
-    with pytest.raises(UsageError, match="partitions is not a list of globs"):
-        partition_globs(value)
+def test_a_form_asks_for_what_people_can_set_and_no_more() -> None:
+    assert list(PARAMS) == [
+        *("where", "columns", "globs", "size", "age", "count", "deep", "mode", "equal", "start")
+    ]
 
 
-def test_globs_are_a_list_or_nothing() -> None:
-    assert partition_globs(None) == partition_globs([]) == ()
-    assert partition_globs(["day=a", "day=b*"]) == ("day=a", "day=b*")
-    param = partitions_param()
-    assert accepted(param, None)
-    assert accepted(param, ["day=*"])
-    assert not accepted(param, "day=*")
-    assert not accepted(param, [""])
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("where", ["a = 1"], [None, "", 1]),
+        ("columns", [["a"]], [None, [], [""], "a"]),
+        ("globs", [None, [], ["day=*"]], ["day=*", [""], [1]]),
+        ("size", [None, "1.5 GiB", "12"], ["ten", "-1GiB", "10 apples", "GiB", "1,5GiB", "1GiB x"]),
+        ("age", [None, "7d", "1.5 h"], ["7", "d", "7 years"]),
+        ("count", [None, 1, 10**9], [0, -1, 1.5, "7"]),
+        ("deep", [True, False], [None, "yes", 1]),
+        ("mode", [None, "eager", "lazy"], ["gentle", ""]),
+        ("equal", [None, {}, {"c": 1, "d": "x", "e": True}], ["c=1", {"c": [1]}]),
+        ("start", [None, 7, 1.5, "2024"], ["", [1]]),
+    ],
+)
+def test_a_value_of_another_form_is_refused_before_there_is_a_run(
+    name: str, good: list[object], bad: list[object]
+) -> None:
+    assert [value for value in good if not accepted(PARAMS[name], value)] == []
+    assert [value for value in bad if accepted(PARAMS[name], value)] == []
 
 
-def test_a_size_is_read_or_refused() -> None:
-    assert size_value(None) is size_value("") is None
-    assert size_value("1.5GiB") == 3 * 2**29
-    with pytest.raises(UsageError, match=r"'1\.5B' is not a whole byte count"):
-        size_value("1.5B")
+def test_what_is_required_has_no_default_that_passes() -> None:
+    for name in GIVEN:
+        param = form_params(Asked)[name]
+        assert not accepted(param, param.value)
 
 
-def test_a_count_is_a_whole_number_from_its_least_on() -> None:
-    param = count_param("Deletes", "At most.")
-    assert [value for value in (None, 1, 10**9) if not accepted(param, value)] == []
-    assert [value for value in (0, -1, 1.5, "7") if accepted(param, value)] == []
+def test_every_default_passes_and_stands_for_the_default_of_the_options() -> None:
+    params = form_params(Asked).items()
+    defaults = {name: param.resolve() for name, param in params if name not in GIVEN}
+    assert Asked(**form_values(Asked, {**defaults, **GIVEN})) == Asked(
+        where="a = 1", columns=("a",)
+    )
 
 
-def test_a_flag_is_yes_or_no() -> None:
-    assert flag_param("Deep", "Everything.").value is False
-    assert accepted(flag_param("Deep", "Everything.", default=True), False)
-    assert not accepted(flag_param("Deep", "Everything."), "yes")
+def test_a_description_says_what_applies_without_a_value() -> None:
+    described = {name: param.description for name, param in PARAMS.items()}
+    shown = {
+        name: param.serialize()["schema"].get("description_md") for name, param in PARAMS.items()
+    }
+    assert described["globs"] is None
+    assert shown["globs"] == "These. One a line. Empty: all."
+    assert shown["mode"] == "When. Empty: `deletes`."
+    assert shown["deep"] == "Everything."
+
+
+def test_values_come_in_the_units_of_the_options() -> None:
+    values = form_values(Asked, {**GIVEN, "size": "1.5GiB", "age": "1h", "globs": ["day=a"]})
+    assert (values["size"], values["age"]) == (3 * 2**29, 3_600_000)
+    assert values["globs"] == ("day=a",)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": "1.5B"}, r"'1\.5B' is not a whole byte count"),
+        ({"size": "0B"}, "size is 0B, and the least is 1"),
+        ({"globs": "day=a"}, "globs is not a list of globs"),
+        ({"globs": [1]}, "globs is not a list of globs"),
+    ],
+)
+def test_a_value_that_is_wrong_is_refused_by_its_name(
+    given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        form_values(Asked, {**GIVEN, **given})
 
 
 @given(st.integers(min_value=1, max_value=2**62))
-def test_every_size_that_we_write_passes_airflow_s_check(size: int) -> None:
-    assert accepted(SIZE, format_size(size))
+def test_every_size_that_is_written_passes_airflow_s_check(size: int) -> None:
+    assert accepted(PARAMS["size"], format_size(size))
 
 
 @pytest.mark.parametrize("unit", ["", *SIZE_UNITS, *(unit.lower() for unit in SIZE_UNITS)])
-def test_every_unit_that_we_read_passes_airflow_s_check(unit: str) -> None:
-    assert accepted(SIZE, f" 12 {unit}")
+def test_every_unit_of_sizes_passes_airflow_s_check(unit: str) -> None:
+    assert accepted(PARAMS["size"], f" 12 {unit}")
 
 
-@pytest.mark.parametrize("text", ["ten", "-1GiB", "10 apples", "GiB", "1,5GiB", "10GiB extra"])
-def test_what_is_no_size_does_not(text: str) -> None:
-    assert not accepted(SIZE, text)
+@pytest.mark.parametrize("unit", [unit for unit in DURATION_UNITS if unit != "ms"])
+def test_every_unit_of_ages_passes_airflow_s_check(unit: str) -> None:
+    assert accepted(PARAMS["age"], f" 12 {unit}")

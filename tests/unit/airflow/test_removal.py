@@ -8,7 +8,14 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
-from firnline.airflow.removal import MOST_LISTED, ApproveRemoval, ListPartitions, RemoveWork, newest_transaction, rows_of
+from firnline.airflow.removal import (
+    MOST_LISTED,
+    ApproveRemoval,
+    ListPartitions,
+    RemoveWork,
+    newest_transaction,
+    rows_of,
+)
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
 from firnline.errors import PlanChangedError, UsageError

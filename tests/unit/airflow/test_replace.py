@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from firnline.airflow.replace import ReplaceWork
 from firnline.errors import UsageError
-from firnline.operations.replace.report import ReplaceOptions
+from firnline.operations.replace.options import ReplaceOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.world import make_world

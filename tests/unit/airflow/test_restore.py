@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from firnline.airflow.restore import RestoreWork
 from firnline.errors import UsageError
-from firnline.operations.restore.run import RestoreOptions
+from firnline.operations.restore.options import RestoreOptions
 from tests.support.airflow_context import run_context
 from tests.support.histories import RUN, drop, filled
 from tests.support.reading import visible_ids

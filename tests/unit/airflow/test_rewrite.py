@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of
 from firnline.airflow.runs import kind_of_run
 from firnline.errors import UsageError
-from firnline.operations.rewrite.run import RewriteOptions
+from firnline.operations.rewrite.options import RewriteOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.tables import one
@@ -67,18 +67,16 @@ def test_a_run_by_hand_takes_the_partitions_that_it_names() -> None:
         REWRITE.parse_params(context({"where": "k > 1"}, "manual"))
 
 
-@pytest.mark.parametrize(
-    ("conf", "said"),
-    [
-        ({}, "a rewrite takes where or sql, and neither is given"),
-        ({"where": "k > 1", "sql": "select 1"}, "a rewrite takes where or sql, and both is given"),
-        ({"where": "k > 1", "filter": "k"}, "a rewrite has no param filter; use where, sql, "),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_meant_is_refused(conf: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        REWRITE.parse_params(context(conf, "backfill"))
+def test_a_param_that_a_rewrite_does_not_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="a rewrite has no param filter; use where, sql, "):
+        REWRITE.parse_params(context({"where": "k > 1", "filter": "k"}, "backfill"))
+
+
+@pytest.mark.parametrize("conf", [{}, {"where": "k > 1", "sql": "select 1"}], ids=str)
+def test_a_rewrite_takes_a_condition_or_a_query(conf: dict[str, Any]) -> None:
+    asked = REWRITE.parse_params(context({**conf, "partitions": ["*"]}, "manual"))
+    with pytest.raises(UsageError, match=r"takes a condition \(where\) or a query \(sql\)"):
+        REWRITE.preview(make_world().table, asked)
 
 
 def test_a_backfill_without_an_interval_rewrites_nothing() -> None:

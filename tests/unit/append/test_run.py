@@ -10,8 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.append.append import Appender
-from firnline.errors import AppendExpiredError, CommitUnknownError, FirnlineError, OutcomeUnknownError, PartSchemaError, SchemaConflictError, ScratchFullError, StoreUnavailableError, UsageError
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.errors import (
+    AppendExpiredError,
+    CommitUnknownError,
+    FirnlineError,
+    OutcomeUnknownError,
+    PartSchemaError,
+    SchemaConflictError,
+    ScratchFullError,
+    StoreUnavailableError,
+    UsageError,
+)
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
 from firnline.state.snapshot import read_snapshot
 from firnline.types.arrow import parse_type

@@ -19,7 +19,16 @@ from firnline.append.intake import RowValidator
 from firnline.append.service import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
-from firnline.errors import AppenderFullError, CommitUnknownError, FirnlineError, FlushFailedError, PartSchemaError, SchemaConflictError, StoreUnavailableError, UsageError
+from firnline.errors import (
+    AppenderFullError,
+    CommitUnknownError,
+    FirnlineError,
+    FlushFailedError,
+    PartSchemaError,
+    SchemaConflictError,
+    StoreUnavailableError,
+    UsageError,
+)
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store

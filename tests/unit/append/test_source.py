@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from firnline.append.append import Appender
 from firnline.append.source import gather
-from firnline.errors import FirnlineError, PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    UsageError,
+)
 from tests.support.appends import TABLE, keys, make, rows_of
 
 STREAMS: dict[str, Any] = {

@@ -22,12 +22,22 @@ from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMa
 from firnline.log.schema_changes import Evolved
 from firnline.log.schema_changes import record as schema_record
 from firnline.log.txn_file import Counts
-from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from tests.support.beside import Beside
 from tests.support.evolving import CHANGED, lazily, rows_are, rows_of, world_of
-from tests.support.histories import RUN, append, append_to, clean_up, delete_lazily, filled, merge, table_world
+from tests.support.histories import (
+    RUN,
+    append,
+    append_to,
+    clean_up,
+    delete_lazily,
+    filled,
+    merge,
+    table_world,
+)
 from tests.support.log_tables import do_merge, put_append, snapshot
 from tests.support.paged import Paged
 from tests.support.reading import visible_ids, visible_rows

@@ -10,7 +10,18 @@ import pytest
 
 from firnline.commit.base import publish, take_base
 from firnline.commit.transaction import Change, Mended, commit
-from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, InvariantError, LogCorruptError, ObjectExistsError, OutcomeUnknownError, RowCountMismatchError, SchemaConflictError, SnapshotUnstableError
+from firnline.errors import (
+    CommitConflictError,
+    CommitExpiredError,
+    CommitUnknownError,
+    InvariantError,
+    LogCorruptError,
+    ObjectExistsError,
+    OutcomeUnknownError,
+    RowCountMismatchError,
+    SchemaConflictError,
+    SnapshotUnstableError,
+)
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -21,7 +32,15 @@ from firnline.store.base import ObjectMeta
 from firnline.store.create import Attempt
 from firnline.table import Table
 from tests.support.beside import Beside
-from tests.support.log_tables import SCHEMA, do_merge, merge_change, part_key, put_append, snapshot, v1_live
+from tests.support.log_tables import (
+    SCHEMA,
+    do_merge,
+    merge_change,
+    part_key,
+    put_append,
+    snapshot,
+    v1_live,
+)
 from tests.support.v1_client import V1Client
 from tests.support.world import Fault, FaultyStore, SetClock, Sleeping, World, make_world
 

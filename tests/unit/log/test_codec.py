@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log.codec import decode, encode
 from firnline.log.heads import decode_head
-from firnline.log.records import NO_STATS, Delete, LogContent, LogTombstone, Marker, TxnMark, stats_json, with_unknown
+from firnline.log.records import (
+    NO_STATS,
+    Delete,
+    LogContent,
+    LogTombstone,
+    Marker,
+    TxnMark,
+    stats_json,
+    with_unknown,
+)
 from firnline.paths import TablePaths
 from tests.support.effort import examples
 

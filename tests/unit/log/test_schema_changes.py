@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 
 from firnline.errors import LogCorruptError
 from firnline.log.records import Delete
-from firnline.log.schema_changes import AS_IT_IS, Evolved, SchemaChange, is_change, line_now, part_columns, pending, record, record_of, split, stats_now
+from firnline.log.schema_changes import (
+    AS_IT_IS,
+    Evolved,
+    SchemaChange,
+    is_change,
+    line_now,
+    part_columns,
+    pending,
+    record,
+    record_of,
+    split,
+    stats_now,
+)
 from firnline.types.values import Stats
 
 NAMES = ["a", "b", "c", "d"]

@@ -36,9 +36,8 @@ def test_its_package_its_command_its_dag_and_its_job_are_there(operation: Operat
 
 @BY_NAME
 def test_it_can_be_planned_unless_it_only_looks(operation: Operation[Any]) -> None:
-    loaded = operation.load()
-    fields = {field.name for field in msgspec.structs.fields(loaded.options)}
-    assert (loaded.preview is None) == operation.only_looks
+    fields = {field.name for field in msgspec.structs.fields(operation.options)}
+    assert (operation.load().preview is None) == operation.only_looks
     assert ("dry_run" in fields) == (not operation.only_looks)
 
 

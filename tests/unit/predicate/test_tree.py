@@ -7,7 +7,21 @@ from hypothesis import given
 
 from firnline.errors import UsageError
 from firnline.predicate.pruning import evaluate
-from firnline.predicate.tree import MAX_DEPTH, And, Equal, In, IsNull, Not, Or, Predicate, bind, columns_of, parse_json, to_json, to_sql
+from firnline.predicate.tree import (
+    MAX_DEPTH,
+    And,
+    Equal,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    bind,
+    columns_of,
+    parse_json,
+    to_json,
+    to_sql,
+)
 from tests.support.predicates import COLUMNS, TREES
 
 

@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from firnline.errors import PropertiesDifferError, SettingsError
-from firnline.properties.in_force import FIELDS, as_text, differences, disagree, from_settings, in_force, needed, stated, waits
+from firnline.properties.in_force import (
+    FIELDS,
+    as_text,
+    differences,
+    disagree,
+    from_settings,
+    in_force,
+    needed,
+    stated,
+    waits,
+)
 from firnline.properties.record import Properties, PropertiesRecord
 from firnline.settings.load import TableSettings
 

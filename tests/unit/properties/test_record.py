@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from firnline.properties.record import Cluster, Properties, PropertiesRecord, parse_line, record_line, union
+from firnline.properties.record import (
+    Cluster,
+    Properties,
+    PropertiesRecord,
+    parse_line,
+    record_line,
+    union,
+)
 
 VALUES = Properties(
     append_ttl=1, commit_ttl=2, grace=3, orphan_grace=4, cluster_by=Cluster(("a", "b"), "zorder")

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from firnline.errors import SettingsError, UsageError
-from firnline.settings.load import MergeSettings, find_table, load_settings, settings_for_root, settings_path
+from firnline.settings.load import (
+    MergeSettings,
+    find_table,
+    load_settings,
+    settings_for_root,
+    settings_path,
+)
 from tests.support.calls import calls_of
 from tests.support.tables import loaded, mistakes
 

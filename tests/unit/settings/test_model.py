@@ -6,7 +6,20 @@ import pytest
 from pydantic import BaseModel
 
 from firnline.settings.model import TableSettings
-from firnline.settings.sections import AlertSettings, AppenderSettings, AppendSettings, BloomFilterSettings, CheckpointSettings, CleanupSettings, MergeSettings, RewriteSettings, SparkSettings, SweepSettings, TtlSettings, VerifySettings
+from firnline.settings.sections import (
+    AlertSettings,
+    AppenderSettings,
+    AppendSettings,
+    BloomFilterSettings,
+    CheckpointSettings,
+    CleanupSettings,
+    MergeSettings,
+    RewriteSettings,
+    SparkSettings,
+    SweepSettings,
+    TtlSettings,
+    VerifySettings,
+)
 from tests.support.tables import mistakes, one
 
 

@@ -54,9 +54,11 @@ def job(tmp_path: Path) -> Callable[..., int]:
         return Said({"where": options.where, "in": list(options.partitions), "id": who})
 
     def load() -> Loaded[Options]:
-        return Loaded(Options, lambda _table, o: Said({"planned": o.where}), run)
+        return Loaded(lambda _table, o: Said({"planned": o.where}), run)
 
-    made: Job[Options] = Job(replace(cast("Operation[Options]", DELETE), load=load))
+    made: Job[Options] = Job(
+        replace(cast("Operation[Options]", DELETE), options=Options, load=load)
+    )
     return lambda *arguments: made.main([f"file://{tmp_path}/t", *arguments])
 
 

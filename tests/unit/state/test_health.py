@@ -18,9 +18,12 @@ from firnline.errors import LogCorruptError, LogLostError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
-from firnline.operations.merge.run import MergeOptions, preview
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.verify.run import VerifyOptions, VerifyReport, run_verify
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import preview
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.read.stream import AppendStream
 from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts
 from firnline.state.moment import snapshot_at
@@ -30,7 +33,16 @@ from firnline.store.base import ObjectMeta
 from tests.support import histories
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log
-from tests.support.histories import RUN, append, filled, lose_log, merge, rows_from, state, table_world
+from tests.support.histories import (
+    RUN,
+    append,
+    filled,
+    lose_log,
+    merge,
+    rows_from,
+    state,
+    table_world,
+)
 from tests.support.log_tables import do_merge, put_append
 from tests.support.reading import visible_ids
 from tests.support.v1_client import V1Client

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from firnline.errors import EnvironmentFaultError, ObjectNotFoundError, StoreAccessError, StoreError, UsageError
+from firnline.errors import (
+    EnvironmentFaultError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    StoreError,
+    UsageError,
+)
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.connect import forget_memory
 from tests.support.store_contract import StoreContract

@@ -5,7 +5,14 @@ from contextlib import suppress
 
 import pytest
 
-from firnline.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError, StoreAccessError, StoreError, StoreUnavailableError
+from firnline.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+)
 from firnline.store.create import ATTEMPTS, Attempt, create
 from tests.support.world import MemoryStore, SetClock
 

@@ -17,14 +17,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, Waiting, plan_cleanup, purge_horizon
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.plan import (
+    TXN_KEPT,
+    CleanupPlan,
+    Waiting,
+    plan_cleanup,
+    purge_horizon,
+)
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner
@@ -36,18 +41,6 @@ if TYPE_CHECKING:
     from firnline.commit.checkpoint import Written
 
 _LOG = logging.getLogger(__name__)
-
-
-class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a clean-up."""
-
-    max_deletes: int | None = None
-    """Objects to delete at most; None for the table's ``cleanup.max_deletes_per_run``."""
-    dry_run: bool = False
-    old_types: bool = False
-    """Delete without waiting for the grace folded log files that state an old type of a column: for
-    clients of version 1, who refuse the table as long as they are there. A stream that has not
-    read the appends in them is behind then."""
 
 
 class CleanupReport(Report, frozen=True, kw_only=True):

@@ -14,12 +14,28 @@ import msgspec
 
 from firnline.commit.base import stated
 from firnline.commit.transaction import commit_whole
-from firnline.errors import CommitUnknownError, ObjectNotFoundError, SnapshotExpiredError, SnapshotUnstableError, StoreError, UsageError
+from firnline.errors import (
+    CommitUnknownError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
+    SnapshotUnstableError,
+    StoreError,
+    UsageError,
+)
 from firnline.log import txn_file
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.clone.plan import ClonePlan, decode, encode, refuse_place, with_history, without_history
+from firnline.operations.clone.options import CloneOptions
+from firnline.operations.clone.plan import (
+    ClonePlan,
+    decode,
+    encode,
+    refuse_place,
+    with_history,
+    without_history,
+)
+from firnline.operations.relocate.options import RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
-from firnline.operations.relocate.run import RelocateOptions, RelocateProgress, execute, plan_relocation
+from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
 from firnline.operations.report import Report, RunMetrics
 from firnline.operations.runner import refuse_unsafe_store
 from firnline.paths import Root
@@ -37,14 +53,6 @@ _NEVER = 2**63
 said what."""
 
 Tell = Callable[[RelocateProgress], None]
-
-
-class CloneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a clone."""
-
-    history: bool = False
-    """Copy dead parts, the log and the transactions too: past states, restore, certificates."""
-    dry_run: bool = False
 
 
 class CloneReport(Report, frozen=True, kw_only=True):

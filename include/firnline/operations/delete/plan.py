@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
+from firnline.operations.options import Mode
 from firnline.operations.selection import Selected, Verdict, select, select_whole, untouched
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import Predicate, bind, columns_of, to_json
@@ -20,8 +21,6 @@ from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, Stats, bound_key, canonical
-
-Mode = Literal["eager", "lazy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

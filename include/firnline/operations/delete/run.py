@@ -17,11 +17,19 @@ from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.plan import DeletePlan, Mode, plan_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.plan import DeletePlan, plan_delete
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.options import Mode
 from firnline.operations.report import Report
-from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute, is_nothing
+from firnline.operations.rewriting import (
+    RewriteResult,
+    change,
+    commit_or_discard,
+    execute,
+    is_nothing,
+)
 from firnline.operations.runner import Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
@@ -29,18 +37,6 @@ from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
 OP = "delete"
-
-
-class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a delete."""
-
-    where: str
-    """Rows to delete: SQL text, or a predicate as JSON (docs/format.md)."""
-    partitions: tuple[str, ...] = ()
-    """Globs over partition paths; empty for all."""
-    mode: Mode | None = None
-    """None: the table's ``deletes``."""
-    dry_run: bool = False
 
 
 class DeleteReport(Report, frozen=True, kw_only=True):

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import commit_whole
 from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.merge.run import Failure
@@ -30,12 +29,6 @@ from firnline.store.create import create
 from firnline.table import Table
 
 OP = "downgrade"
-
-
-class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a downgrade."""
-
-    dry_run: bool = False
 
 
 class DowngradeReport(Report, frozen=True, kw_only=True):

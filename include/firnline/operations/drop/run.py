@@ -11,13 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.drop.plan import DropPlan, PartitionInfo, Removals, describe, plan_drop, refuse_changed
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.plan import (
+    DropPlan,
+    PartitionInfo,
+    Removals,
+    describe,
+    plan_drop,
+    refuse_changed,
+)
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner
 from firnline.operations.ttl.plan import Undecided
@@ -32,16 +38,6 @@ _HISTORY = 50
 _NAMED = 1_000
 """Partitions that a transaction's header names; also keys and partitions of a report."""
 P = TypeVar("P", bound=Removals)
-
-
-class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a removal."""
-
-    partitions: tuple[str, ...]
-    """Exact names."""
-    expected: dict[str, str] = {}
-    """Partition -> version as listed; one that changed since is refused."""
-    dry_run: bool = False
 
 
 class DropReport(Report, frozen=True, kw_only=True):

@@ -13,7 +13,18 @@ from firnline.log import codec, txn_file
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.deletion import Deleter
-from firnline.operations.erase.certificate import OP, Certificate, Remaining, Replaced, check_id, forget, list_certificates, read, remaining, write
+from firnline.operations.erase.certificate import (
+    OP,
+    Certificate,
+    Remaining,
+    Replaced,
+    check_id,
+    forget,
+    list_certificates,
+    read,
+    remaining,
+    write,
+)
 from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
 from firnline.properties.in_force import waits
 from firnline.state.history import history

@@ -23,9 +23,17 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.delete.plan import ErasePlan, plan_erase
-from firnline.operations.erase.certificate import OP, Certificate, ErasedPart, Replaced, forget, write
+from firnline.operations.erase.certificate import (
+    OP,
+    Certificate,
+    ErasedPart,
+    Replaced,
+    forget,
+    write,
+)
 from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
+from firnline.operations.erase.options import EraseOptions
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.report import Report
@@ -33,21 +41,8 @@ from firnline.operations.rewriting import RewriteResult, change, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
-from firnline.types.values import Scalar
 
 _LOG = logging.getLogger(__name__)
-
-
-class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an erase."""
-
-    columns: tuple[str, ...]
-    """Key columns; a row is erased when all of them equal those of one key."""
-    keys: tuple[tuple[Scalar, ...], ...] = ()
-    """A few keys, one value per column each."""
-    keys_file: str | None = None
-    """Or a Parquet or CSV file with these columns: a path, or a URL in the table's bucket."""
-    dry_run: bool = False
 
 
 class EraseReport(Report, frozen=True, kw_only=True):

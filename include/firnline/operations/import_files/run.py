@@ -18,7 +18,16 @@ from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.import_files.plan import ImportedFrom, ImportPlan, PlannedFile, plan_import, record_line, records_of, sort_out
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.plan import (
+    ImportedFrom,
+    ImportPlan,
+    PlannedFile,
+    plan_import,
+    record_line,
+    records_of,
+    sort_out,
+)
 from firnline.operations.report import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
@@ -30,16 +39,6 @@ from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 
 _TELL_EVERY = 100
-
-
-class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an import."""
-
-    source: str
-    """URL of the folder, in the table's bucket (``file://``: below the table's parent folder)."""
-    dry_run: bool = False
-    again: bool = False
-    """Import a folder that was imported before, too: its rows are then in the table twice."""
 
 
 class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 from firnline.errors import UsageError
-from firnline.predicate.tree import And, Equal, Greater, GreaterEqual, In, Less, LessEqual, Or, Predicate
+from firnline.predicate.tree import (
+    And,
+    Equal,
+    Greater,
+    GreaterEqual,
+    In,
+    Less,
+    LessEqual,
+    Or,
+    Predicate,
+)
 from firnline.types.calendar import date_text, timestamp_text
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, bound_key

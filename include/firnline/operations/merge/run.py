@@ -21,6 +21,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
 from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner
@@ -28,16 +29,6 @@ from firnline.state.history import add_counts
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
-
-
-class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a merge."""
-
-    partitions: tuple[str, ...] = ()
-    """Globs over partition paths; empty for all."""
-    max_bytes: int | None = None
-    """Bytes to read at most; None for the table's setting."""
-    dry_run: bool = False
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

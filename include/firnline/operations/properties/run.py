@@ -18,7 +18,16 @@ from firnline.errors import CommitConflictError, PropertiesDifferError, UsageErr
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.report import Report
 from firnline.operations.runner import Runner
-from firnline.properties.in_force import FIELDS, Difference, as_text, differences, from_settings, in_force, stated, waits
+from firnline.properties.in_force import (
+    FIELDS,
+    Difference,
+    as_text,
+    differences,
+    from_settings,
+    in_force,
+    stated,
+    waits,
+)
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings, settings_for_root
 from firnline.state.snapshot import Snapshot

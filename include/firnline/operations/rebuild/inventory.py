@@ -6,14 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-import msgspec
-
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.operations.rebuild.plan import Choice, History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.plan import (
+    Choice,
+    History,
+    RebuildPlan,
+    first_of_run,
+    plan_rebuild,
+)
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import TablePaths, path_columns
 from firnline.properties.in_force import current, in_force, lengthened, waits
@@ -29,18 +34,6 @@ from firnline.types.sql import fold_name
 
 _TELL_EVERY = 1_000
 _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
-
-
-class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a rebuild."""
-
-    dry_run: bool = False
-    include: tuple[str, ...] = ()
-    """Globs over keys or file names: undecided objects that are parts of the table."""
-    exclude: tuple[str, ...] = ()
-    """Globs likewise: objects that nothing names and that are not parts of the table."""
-    force: bool = False
-    """Rebuild also where the log reads and lacks nothing that a transaction names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from firnline.log import codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.rebuild.inventory import Inventory, RebuildOptions, read_inventory
+from firnline.operations.rebuild.inventory import Inventory, read_inventory
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.plan import RebuildPlan
 from firnline.operations.report import Report, RunMetrics
 from firnline.operations.runner import refuse_unsafe_store

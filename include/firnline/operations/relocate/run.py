@@ -15,7 +15,15 @@ import msgspec
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
-from firnline.operations.relocate.plan import RelocationPlan, Seen, in_order, is_of, refuse_missing, refuse_without
+from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.relocate.plan import (
+    RelocationPlan,
+    Seen,
+    in_order,
+    is_of,
+    refuse_missing,
+    refuse_without,
+)
 from firnline.operations.report import Report, RunMetrics
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within
@@ -27,14 +35,6 @@ from firnline.table import Table
 _TELL_EVERY = 100
 Named = Callable[[str, bytes], relocation.Named]
 Move = Callable[[str, bytes, TablePaths, TablePaths], bytes]
-
-
-class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a relocation."""
-
-    old: str | None = None
-    """Key prefix, or root URL, of the place that the log names; None: it says so itself."""
-    dry_run: bool = False
 
 
 class RelocateProgress(msgspec.Struct, frozen=True, kw_only=True):

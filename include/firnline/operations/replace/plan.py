@@ -12,8 +12,10 @@ import msgspec
 from firnline.commit.keys import refuse_outside_key
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log.records import Marker
-from firnline.operations.delete.plan import Mode, judge_by
+from firnline.operations.delete.plan import judge_by
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
+from firnline.operations.options import Mode
+from firnline.operations.replace.options import ReplaceOptions
 from firnline.operations.selection import HIDDEN, Selected, select
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import And, Equal, GreaterEqual, IsNull, Less, Predicate, bind, to_json
@@ -224,6 +226,17 @@ def refuse_rivals(
                 )
 
     return refuse
+
+
+def span_of(options: ReplaceOptions, settings: TableSettings) -> Span:
+    """Return the rows that are replaced. Raises UsageError where no column is named."""
+    column = options.column or time_column(settings)
+    if column is None:
+        raise UsageError(
+            f"the settings of table {settings.name} name no column of times",
+            next_step="name the column (--column)",
+        )
+    return Span(column, options.start, options.end, tuple(options.equal.items()))
 
 
 def time_column(settings: TableSettings) -> str | None:

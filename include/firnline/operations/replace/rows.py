@@ -16,7 +16,14 @@ from firnline.append.run import AppendRun, Origin
 from firnline.append.source import check_files, gather, read_files
 from firnline.commit.base import Base
 from firnline.commit.change import Change
-from firnline.errors import FirnlineError, ObjectNotFoundError, PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    ObjectNotFoundError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    UsageError,
+)
 from firnline.kernel.convert import RowCheck, row_check
 from firnline.log.records import Marker, stats_json
 from firnline.operations.replace.plan import Span

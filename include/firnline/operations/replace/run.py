@@ -22,11 +22,19 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.plan import Mode
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Progress
-from firnline.operations.replace.report import ReplaceFailedError, ReplaceOptions, ReplaceReport
-from firnline.operations.replace.plan import ReplacePlan, plan_nothing, plan_replace, refuse_rivals, with_new_columns
+from firnline.operations.options import Mode
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.plan import (
+    ReplacePlan,
+    plan_nothing,
+    plan_replace,
+    refuse_rivals,
+    span_of,
+    with_new_columns,
+)
+from firnline.operations.replace.report import ReplaceFailedError, ReplaceReport
 from firnline.operations.rewriting import RewriteResult, change, commit_or_discard, execute
 from firnline.operations.runner import Runner
 from firnline.state.snapshot import Snapshot
@@ -50,7 +58,7 @@ def preview(table: Table, options: ReplaceOptions) -> ReplacePlan:
     base = take_base(table)
     table = base.table
     if not base.snapshot.live and not options.nothing:  # its columns may be those of the new rows
-        return plan_nothing(base.snapshot, options.span(table.settings), _mode(table, options))
+        return plan_nothing(base.snapshot, span_of(options, table.settings), _mode(table, options))
     return _plan(table, base, options, {})
 
 
@@ -99,7 +107,7 @@ def run_replace(
     with state.new:
         state.answer_for(data)
         base = state.runner.take_base()
-        if options.span(base.table.settings).column in base.snapshot.schema:
+        if span_of(options, base.table.settings).column in base.snapshot.schema:
             _plan(base.table, base, options, {})  # before a row is read: refuses a bad interval
         state.runner.probe()
         return state.replace(base, state.write(base, data, scratch))
@@ -123,7 +131,7 @@ def _plan(
     return plan_replace(
         base.snapshot,
         table.settings,
-        options.span(table.settings),
+        span_of(options, table.settings),
         with_new_columns(base.snapshot.schema, new_columns),
         mode=_mode(table, options),
     )
@@ -175,7 +183,12 @@ class _Run:
             return NewRows()
         with scratch_folder(scratch) as folder:
             new = NewParts(
-                table, base, options.span(table.settings), self.delete, folder, options.partition
+                table,
+                base,
+                span_of(options, table.settings),
+                self.delete,
+                folder,
+                options.partition,
             )
             if data is None:
                 known = SchemaUnion()

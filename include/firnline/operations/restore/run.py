@@ -20,6 +20,7 @@ from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotEx
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.report import TransactionReport
+from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.plan import RestorePlan, plan_restore
 from firnline.operations.runner import Runner
 from firnline.operations.since.read import read_since
@@ -28,18 +29,6 @@ from firnline.store.transfer import each
 from firnline.table import Table
 
 _TELL_EVERY = 100
-
-
-class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a restore."""
-
-    to: int
-    """Number of the transaction after which the state was right; 0: before the first."""
-    partitions: tuple[str, ...] = ()
-    """Globs; without one the whole table."""
-    exact: bool = False
-    """Remove what was appended since, too."""
-    dry_run: bool = False
 
 
 class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from firnline.commit.keys import outside_key
 from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.operations.kernel_tasks import Work
+from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.rewrite.plan import RewritePlan, plan_rewrite
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, columns_of, to_sql
@@ -17,27 +16,6 @@ from firnline.table import Table
 OP = "rewrite"
 SOURCE = "_rows"
 """Name of the rows of a partition in the query."""
-
-
-class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a rewrite; exactly one of ``where`` and ``sql``."""
-
-    partitions: tuple[str, ...] = ()
-    """Globs over partition paths; empty for all."""
-    start_ms: int | None = None
-    end_ms: int | None = None
-    """Unix ms, end exclusive: only partitions whose whole span of time lies between; both or
-    neither."""
-    where: str | None = None
-    """Rows to keep: a condition in SQL. A row for which it is false or null vanishes."""
-    sql: str | None = None
-    """A query in DuckDB's dialect over ``_rows`` that computes the new rows of each partition."""
-    force: bool = False
-    """Also rewrite where more than ``rewrite.max_removed_fraction`` of a partition's rows go."""
-    first_try: int = 0
-    """Number of the first try of this execution of the run: partitions that it has committed since
-    are done, so that a retry does not apply a query twice. 0: every partition again."""
-    dry_run: bool = False
 
 
 def make_plan(

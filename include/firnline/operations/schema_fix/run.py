@@ -16,7 +16,13 @@ from firnline.commit import keys
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.commit.transaction import Change, Mended
-from firnline.errors import CommitConflictError, PartGoneError, PartUnreadableError, RunFailedError, UsageError
+from firnline.errors import (
+    CommitConflictError,
+    PartGoneError,
+    PartUnreadableError,
+    RunFailedError,
+    UsageError,
+)
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
 from firnline.log.records import Marker, stats_json

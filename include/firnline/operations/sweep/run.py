@@ -10,13 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-import msgspec
-
 from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.report import Report, RunMetrics
+from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
@@ -25,17 +24,6 @@ from firnline.table import Table
 from firnline.units import format_duration
 
 _LOG = logging.getLogger(__name__)
-
-
-class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a sweep."""
-
-    older_than: int | None = None
-    """Age of an orphan, ms; None for the table's ``orphan_grace``. At least a day."""
-    dry_run: bool = False
-    approved: tuple[str, ...] | None = None
-    """Keys that a person has seen and approved: of the orphans, these and no others. None: all
-    but those with foreign names."""
 
 
 class SweepReport(Report, frozen=True, kw_only=True):

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, remove, report
 from firnline.operations.runner import Runner
+from firnline.operations.ttl.options import TtlOptions
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.table import Table
 
 _OP = "ttl"
 _NAMED = 1_000
-
-
-class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a TTL."""
-
-    partitions: tuple[str, ...] = ()
-    """Globs over partition paths; empty for all."""
-    dry_run: bool = False
 
 
 def preview(table: Table, options: TtlOptions) -> TtlPlan:

@@ -16,7 +16,19 @@ from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
 from firnline.operations.report import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
-from firnline.operations.verify.plan import Counted, Finding, Findings, FooterCheck, check_leftovers, check_log, check_lost, check_objects, check_transactions, check_v1
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.plan import (
+    Counted,
+    Finding,
+    Findings,
+    FooterCheck,
+    check_leftovers,
+    check_log,
+    check_lost,
+    check_objects,
+    check_transactions,
+    check_v1,
+)
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.state import health
@@ -29,13 +41,6 @@ ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFact
 """Reads many footers: in threads of this process, or in Spark tasks (firnline.spark.footers)."""
 
 _TELL_EVERY = 1_000
-
-
-class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a check."""
-
-    deep: bool = False
-    """Read the footer of every live part: one GET each."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):

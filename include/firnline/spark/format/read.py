@@ -18,7 +18,15 @@ from firnline.predicate.tree import And, Predicate
 from firnline.read.duckdb import Limits, stream
 from firnline.read.plan import ReadOptions, ReadPlan, plan_read
 from firnline.read.task import ReadTask
-from firnline.spark.format.options import BYTES_PER_TASK, MEMORY, Opened, flag_option, list_option, scratch, size_option
+from firnline.spark.format.options import (
+    BYTES_PER_TASK,
+    MEMORY,
+    Opened,
+    flag_option,
+    list_option,
+    scratch,
+    size_option,
+)
 from firnline.spark.format.types import duckdb_type, pushed
 from firnline.state.moment import snapshot_at
 from firnline.types.sql import fold_name

@@ -21,8 +21,10 @@ from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts, NewRows
-from firnline.operations.replace.run import ReplaceOptions, run_replace
+from firnline.operations.replace.run import run_replace
 from firnline.parquet.part import WrittenPart
 from firnline.properties.record import Properties
 from firnline.spark.format.options import Opened, object_option, scratch
@@ -135,7 +137,7 @@ class PartWriter:
         base = take_base(table)
         table = base.table
         parts = NewParts(
-            table, base, options.span(table.settings), self.delete, folder, self.partition
+            table, base, span_of(options, table.settings), self.delete, folder, self.partition
         )
         return parts.write(chain([first], tables))
 

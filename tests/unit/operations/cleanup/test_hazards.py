@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
-from firnline.errors import CommitConflictError, FirnlineError, OutcomeUnknownError, SnapshotExpiredError
-from firnline.operations.cleanup.run import CleanupOptions, preview
+from firnline.errors import (
+    CommitConflictError,
+    FirnlineError,
+    OutcomeUnknownError,
+    SnapshotExpiredError,
+)
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import preview
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside, busy
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep

@@ -18,7 +18,14 @@ from firnline.log.records import Delete, LogContent, LogTombstone, Marker
 from firnline.log.sinks import sink_record
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.logs import deletable
-from firnline.operations.cleanup.plan import TXN_AGE_MS, CleanupPlan, Doomed, old_transactions, plan_cleanup, purge_horizon
+from firnline.operations.cleanup.plan import (
+    TXN_AGE_MS,
+    CleanupPlan,
+    Doomed,
+    old_transactions,
+    plan_cleanup,
+    purge_horizon,
+)
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord
 from firnline.state.snapshot import build, read_snapshot

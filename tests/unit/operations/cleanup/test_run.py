@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from firnline.errors import ForeignPathError, SnapshotExpiredError, StoreUnavailableError, StoreUnsafeError
+from firnline.errors import (
+    ForeignPathError,
+    SnapshotExpiredError,
+    StoreUnavailableError,
+    StoreUnsafeError,
+)
+from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.plan import TXN_KEPT
-from firnline.operations.cleanup.run import CleanupFailedError, CleanupOptions, CleanupReport, preview, run_cleanup
+from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, preview, run_cleanup
 from firnline.operations.deletion import DeleteProgress
 from firnline.paths import TablePaths
 from firnline.state.history import history

@@ -11,15 +11,28 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.errors import CommitUnknownError, FirnlineError, LogCorruptError, PropertiesDifferError, SnapshotExpiredError, StreamBehindError, UsageError
+from firnline.errors import (
+    CommitUnknownError,
+    FirnlineError,
+    LogCorruptError,
+    PropertiesDifferError,
+    SnapshotExpiredError,
+    StreamBehindError,
+    UsageError,
+)
 from firnline.log.sinks import newest_batches
-from firnline.operations.clone.run import CloneOptions, CloneReport, run_clone
+from firnline.operations.clone.options import CloneOptions
+from firnline.operations.clone.run import CloneReport, run_clone
 from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.relocate.run import RelocateOptions, RelocateProgress, run_relocate
-from firnline.operations.restore.run import RestoreOptions, run_restore
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.relocate.run import RelocateProgress, run_relocate
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.restore.run import run_restore
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.read.offsets import Bounds
 from firnline.read.plan import ReadOptions
 from firnline.read.stream import AppendStream

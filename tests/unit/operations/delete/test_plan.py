@@ -18,7 +18,18 @@ from firnline.operations.selection import HIDDEN, NO_ROW
 from firnline.parquet.stats import from_table
 from firnline.paths import TablePaths
 from firnline.predicate.pruning import evaluate
-from firnline.predicate.tree import COMPARISONS, And, Compare, In, IsNull, Not, Or, Predicate, parse_json, to_json
+from firnline.predicate.tree import (
+    COMPARISONS,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    parse_json,
+    to_json,
+)
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot, build
 from tests.support.predicates import COLUMNS, ROWS, TREES, arrow

@@ -15,8 +15,10 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import RunFailedError, UsageError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.downgrade.run import DowngradeOptions, DowngradeReport, preview, run_downgrade
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from tests.support import histories
 from tests.support.histories import RUN, append, filled, ids_of, merge, state

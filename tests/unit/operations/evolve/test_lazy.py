@@ -14,15 +14,28 @@ import pytest
 import firnline
 from firnline.errors import UsageError
 from firnline.log.records import Delete
-from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.lazy import LazyOptions, preview
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.predicate.tree import parse_json
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot
 from tests.support.cleanups import clean_up
-from tests.support.evolving import DAY, RUN, at_once, columns_in_parts, engine, lazily, merged, put, rows_are, schema_of
+from tests.support.evolving import (
+    DAY,
+    RUN,
+    at_once,
+    columns_in_parts,
+    engine,
+    lazily,
+    merged,
+    put,
+    rows_are,
+    schema_of,
+)
 from tests.support.log_tables import v1_live
 from tests.support.world import World, make_world
 

@@ -16,16 +16,34 @@ from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.replace.report import ReplaceOptions
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts
 from firnline.operations.replace.run import run_replace
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget
 from tests.support.beside import Beside
-from tests.support.evolving import AFTER, CHANGED, RUN, columns_in_parts, columns_of, engine, lazily, merged, put, rows_are, rows_of, schema_of, world_of
+from tests.support.evolving import (
+    AFTER,
+    CHANGED,
+    RUN,
+    columns_in_parts,
+    columns_of,
+    engine,
+    lazily,
+    merged,
+    put,
+    rows_are,
+    rows_of,
+    schema_of,
+    world_of,
+)
 from tests.support.scenarios import Sequential
 from tests.support.world import World
 
@@ -130,7 +148,7 @@ def test_new_rows_with_a_name_that_goes_while_they_are_written_are_refused(
 
 def test_new_rows_that_executors_wrote_before_a_name_went_are_refused(tmp_path: Path) -> None:
     world = world_of(2)
-    base, span = take_base(world.table), OPTIONS.span(world.settings)
+    base, span = take_base(world.table), span_of(OPTIONS, world.settings)
     writer = NewParts(world.table, base, span, world.ids.uuid7(world.clock.now), tmp_path)
     new = writer.write([pa.table({"id": pa.array([0], pa.int32()), "note": ["new"]})])
     lazily(world, **CHANGED)

@@ -20,11 +20,20 @@ from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.schema_fix.run import SchemaFixFailedError, SchemaFixOptions, SchemaFixReport, preview, run_schema_fix
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.schema_fix.run import (
+    SchemaFixFailedError,
+    SchemaFixOptions,
+    SchemaFixReport,
+    preview,
+    run_schema_fix,
+)
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

@@ -9,9 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.errors import CommitUnknownError, FirnlineError, PartSchemaError, PartUnreadableError, SchemaConflictError, StoreUnavailableError, UsageError
-from firnline.operations.import_files.run import ImportOptions, ImportReport, preview, run_import
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.errors import (
+    CommitUnknownError,
+    FirnlineError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    StoreUnavailableError,
+    UsageError,
+)
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.run import ImportReport, preview, run_import
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from tests.support import histories
 from tests.support.histories import ids_of, parquet_bytes, rows_from, state
 from tests.support.log_tables import v1_live

@@ -14,10 +14,31 @@ from firnline.errors import UsageError
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker, stats_json
 from firnline.operations.inspect.axis import extent, reader
-from firnline.operations.inspect.timeline import HIDDEN, PARTLY, SEEN, Bounds, Timeline, plan_timeline
+from firnline.operations.inspect.timeline import (
+    HIDDEN,
+    PARTLY,
+    SEEN,
+    Bounds,
+    Timeline,
+    plan_timeline,
+)
 from firnline.paths import TablePaths
 from firnline.predicate.pruning import evaluate
-from firnline.predicate.tree import And, Equal, Greater, GreaterEqual, In, IsNull, Less, LessEqual, Not, NotEqual, Or, Predicate, to_json
+from firnline.predicate.tree import (
+    And,
+    Equal,
+    Greater,
+    GreaterEqual,
+    In,
+    IsNull,
+    Less,
+    LessEqual,
+    Not,
+    NotEqual,
+    Or,
+    Predicate,
+    to_json,
+)
 from firnline.state.snapshot import Snapshot, build
 from tests.support.effort import examples
 

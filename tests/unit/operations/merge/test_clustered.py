@@ -20,11 +20,16 @@ from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
-from firnline.operations.merge.run import MergeOptions, MergeReport, preview, run_merge
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import list_partitions, run_drop
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import MergeReport, preview, run_merge
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from tests.support.cleanups import keys_under
 from tests.support.log_tables import snapshot, v1_live

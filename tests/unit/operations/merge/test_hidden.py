@@ -21,9 +21,11 @@ from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.plan import plan_merge
-from firnline.operations.merge.run import MergeOptions, MergeReport, preview, run_merge
+from firnline.operations.merge.run import MergeReport, preview, run_merge
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import And, to_json
 from firnline.state.snapshot import read_snapshot

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.operations.merge.tiers import Tier, group_by_size, group_in_order, group_newest_first, worthwhile
+from firnline.operations.merge.tiers import (
+    Tier,
+    group_by_size,
+    group_in_order,
+    group_newest_first,
+    worthwhile,
+)
 
 TIER = Tier(target=6400, min_inputs=4, max_inputs=1000)
 

@@ -15,17 +15,29 @@ from firnline.clock import SystemClock
 from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
-from firnline.errors import AppendExpiredError, CommitConflictError, PropertiesDifferError, UsageError
+from firnline.errors import (
+    AppendExpiredError,
+    CommitConflictError,
+    PropertiesDifferError,
+    UsageError,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
-from firnline.operations.merge.run import MergeOptions, run_merge
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
 from firnline.operations.properties.run import reconcile, run_apply, show
-from firnline.operations.rebuild.run import RebuildOptions, run_rebuild
-from firnline.operations.restore.run import RestoreOptions, run_restore
-from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.restore.run import run_restore
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.properties.in_force import current, disagree, from_settings
 from firnline.read.scan import scan
 from firnline.state.snapshot import read_snapshot

@@ -16,13 +16,24 @@ from firnline.log import codec, dated
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
 from firnline.operations.rebuild import inventory
-from firnline.operations.rebuild.run import RebuildOptions, RebuildReport, preview, run_rebuild
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.state.survey import LogSurvey, TxnSurvey
 from tests.support import histories
-from tests.support.evolving import AFTER, CHANGED, columns_of, lazily, put, rows_are, rows_of, schema_of, world_of
+from tests.support.evolving import (
+    AFTER,
+    CHANGED,
+    columns_of,
+    lazily,
+    put,
+    rows_are,
+    rows_of,
+    schema_of,
+    world_of,
+)
 from tests.support.histories import RUN, append, filled, lose_log, merge, state
 from tests.support.log_tables import do_merge, put_append
 from tests.support.v1_client import V1Client

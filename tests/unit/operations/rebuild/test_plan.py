@@ -8,7 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from firnline.log.records import Marker
-from firnline.operations.rebuild.plan import Choice, History, RebuildPlan, first_of_run, plan_rebuild
+from firnline.operations.rebuild.plan import (
+    Choice,
+    History,
+    RebuildPlan,
+    first_of_run,
+    plan_rebuild,
+)
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
 from firnline.paths import TablePaths

@@ -13,12 +13,23 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.errors import CommitConflictError, CommitUnknownError, FindingsError, LogCorruptError, StoreUnavailableError, UsageError
+from firnline.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FindingsError,
+    LogCorruptError,
+    StoreUnavailableError,
+    UsageError,
+)
 from firnline.log.records import Marker
-from firnline.operations.rebuild.run import RebuildOptions, RebuildReport, preview, run_rebuild
-from firnline.operations.relocate.run import RelocateOptions, run_relocate
-from firnline.operations.restore.run import RestoreOptions, run_restore
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
+from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.relocate.run import run_relocate
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.restore.run import run_restore
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.settings.load import settings_for_root
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot

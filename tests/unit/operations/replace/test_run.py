@@ -16,13 +16,25 @@ import pytest
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.fold import delete_is_over
-from firnline.errors import CommitConflictError, CommitUnknownError, FirnlineError, OutcomeUnknownError, PartSchemaError, SchemaConflictError, UsageError
+from firnline.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FirnlineError,
+    OutcomeUnknownError,
+    PartSchemaError,
+    SchemaConflictError,
+    UsageError,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.drop.run import DropOptions, run_drop
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.replace.run import ReplaceFailedError, ReplaceOptions, ReplaceReport, preview, run_replace
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import run_drop
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.replace.run import ReplaceFailedError, ReplaceReport, preview, run_replace
 from firnline.parquet.part import read_pairs
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids

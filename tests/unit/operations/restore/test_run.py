@@ -19,16 +19,31 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, FirnlineError, SnapshotExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.report import TransactionReport
 from firnline.operations.restore import run as restoring
-from firnline.operations.restore.run import RestoreOptions, preview, run_restore
+from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.restore.run import preview, run_restore
 from firnline.state.history import history
 from tests.support.beside import Beside
 from tests.support.effort import examples
-from tests.support.histories import RUN, append, clean_up, delete_lazily, drop, filled, lose_log, merge, parquet_bytes, rows_from, state, table_world
+from tests.support.histories import (
+    RUN,
+    append,
+    clean_up,
+    delete_lazily,
+    drop,
+    filled,
+    lose_log,
+    merge,
+    parquet_bytes,
+    rows_from,
+    state,
+    table_world,
+)
 from tests.support.reading import visible_by_partition, visible_ids
 from tests.support.v1_client import V1Client
 from tests.support.world import Crashed, Fault, FaultyStore, World

@@ -21,8 +21,16 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.merge.run import MergeOptions, Progress, run_merge
-from firnline.operations.rewrite.run import RewriteFailedError, RewriteOptions, RewriteRefusedError, RewriteReport, preview, run_rewrite
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import Progress, run_merge
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import (
+    RewriteFailedError,
+    RewriteRefusedError,
+    RewriteReport,
+    preview,
+    run_rewrite,
+)
 from firnline.state.history import history
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot

@@ -10,20 +10,31 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.delete.run import DeleteOptions, run_delete
-from firnline.operations.downgrade.run import DowngradeOptions, run_downgrade
-from firnline.operations.drop.run import DropOptions, list_partitions, run_drop
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.delete.options import DeleteOptions
+from firnline.operations.delete.run import run_delete
+from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.downgrade.run import run_downgrade
+from firnline.operations.drop.options import DropOptions
+from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.run import EraseOptions, run_erase
-from firnline.operations.import_files.run import ImportOptions, run_import
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.erase.options import EraseOptions
+from firnline.operations.erase.run import run_erase
+from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.import_files.run import run_import
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.rewrite.run import RewriteOptions, run_rewrite
-from firnline.operations.sweep.run import SweepOptions, run_sweep
-from firnline.operations.ttl.run import TtlOptions, run_ttl
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.sweep.run import run_sweep
+from firnline.operations.ttl.options import TtlOptions
+from firnline.operations.ttl.run import run_ttl
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from tests.support.conflicts import RUN, conflicting, engine, fix

@@ -21,13 +21,23 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
-from firnline.operations.cleanup.run import CleanupOptions, run_cleanup
-from firnline.operations.merge.run import MergeOptions, run_merge
-from firnline.operations.rebuild.inventory import RebuildOptions
+from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.merge.options import MergeOptions
+from firnline.operations.merge.run import run_merge
+from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.schema_fix.run import OP, SchemaFixFailedError, SchemaFixOptions, SchemaFixReport, preview, run_schema_fix
+from firnline.operations.schema_fix.run import (
+    OP,
+    SchemaFixFailedError,
+    SchemaFixOptions,
+    SchemaFixReport,
+    preview,
+    run_schema_fix,
+)
 from firnline.operations.schema_fix.target import ColumnFix
-from firnline.operations.verify.run import VerifyOptions, run_verify
+from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
