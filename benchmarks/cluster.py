@@ -26,8 +26,8 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions
 from firnline.parquet.stats import from_footer
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.sql import parse_sql

@@ -166,8 +166,8 @@ class Firnline:
 
     def run(self) -> Notes:
         from firnline.log.txn_file import RunIdentity
-        from firnline.operations.merge.options import MergeOptions
         from firnline.operations.merge.run import run_merge
+        from firnline.operations.options import MergeOptions
 
         report = run_merge(
             self._open(self._settings, self._access),

@@ -26,8 +26,8 @@ from firnline.ids import format_uuid7
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, TxnMark, stats_json
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
 from firnline.paths import TablePaths
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess

@@ -56,8 +56,8 @@ def erase(root: str, keys: Path, column: str, work: Path) -> None:
     from firnline.ids import SystemIds
     from firnline.kernel.local import LocalEngine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.erase.options import EraseOptions
     from firnline.operations.erase.run import run_erase
+    from firnline.operations.options import EraseOptions
     from firnline.settings.load import TableSettings
     from firnline.store.client import open_store
     from firnline.table import open_table

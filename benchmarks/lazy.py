@@ -24,8 +24,8 @@ from benchmarks.measure import MIB, Figures, Usage, run_json
 from firnline.errors import InvariantError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.table import open_table

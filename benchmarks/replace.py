@@ -110,7 +110,7 @@ def replace(mode: str, root: str, new: Path, work: Path) -> None:
     """Our contender."""
     from firnline.log.txn_file import RunIdentity
     from firnline.operations.options import Mode
-    from firnline.operations.replace.options import ReplaceOptions
+    from firnline.operations.options import ReplaceOptions
     from firnline.operations.replace.run import run_replace
 
     start, end = _interval()
@@ -125,7 +125,7 @@ def rewrite(root: str, new: Path, work: Path) -> None:
     """Our rewrite of the day, and an append."""
     from firnline.append.append import Appender
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.rewrite.options import RewriteOptions
+    from firnline.operations.options import RewriteOptions
     from firnline.operations.rewrite.run import run_rewrite
 
     start, end = _interval()

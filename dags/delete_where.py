@@ -28,8 +28,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.delete import DeleteWork
 from firnline.airflow.tables import tables_of
+from firnline.airflow.works import DeleteWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 DELETE = DeleteWork()

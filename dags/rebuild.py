@@ -23,8 +23,8 @@ is finished by the next one.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.rebuild import RebuildWork
 from firnline.airflow.tables import tables_of
+from firnline.airflow.works import RebuildWork
 
 REBUILD = RebuildWork()
 

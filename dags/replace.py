@@ -35,8 +35,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.replace import ReplaceWork
 from firnline.airflow.tables import tables_of
+from firnline.airflow.works import ReplaceWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 REPLACE = ReplaceWork()

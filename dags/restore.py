@@ -33,8 +33,8 @@ conflict) are retried three times, all others fail at once.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.restore import RestoreWork
 from firnline.airflow.tables import tables_of
+from firnline.airflow.works import RestoreWork
 
 RESTORE = RestoreWork()
 

@@ -21,9 +21,9 @@ Transient errors are retried three times, all others fail at once.
 
 from __future__ import annotations
 
-from firnline.airflow.cleanup import CleanupWork
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.tables import clock_of, tables_of
+from firnline.airflow.works import CleanupWork
 
 CLEANUP = CleanupWork()
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.tables import clock_of, tables_of
-from firnline.airflow.ttl import TtlWork
+from firnline.airflow.works import TtlWork
 
 TTL = TtlWork()
 

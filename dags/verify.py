@@ -21,7 +21,7 @@ from pathlib import Path
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.footers import check
 from firnline.airflow.tables import clock_of, tables_of
-from firnline.airflow.verify import VerifyWork
+from firnline.airflow.works import VerifyWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 VERIFY = VerifyWork()

@@ -14,27 +14,29 @@ from firnline.errors import (
     SnapshotExpiredError,
 )
 from firnline.operations.cleanup import run as cleanup
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.delete import run as delete
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.drop import run as drop
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.erase import run as erase
-from firnline.operations.erase.options import EraseOptions
-from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
+from firnline.operations.evolve.run import LazyOptions, run_lazily
 from firnline.operations.merge import run as merge
-from firnline.operations.merge.options import MergeOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    EraseOptions,
+    MergeOptions,
+    ReplaceOptions,
+    RestoreOptions,
+    RewriteOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.replace import run as replace
-from firnline.operations.replace.options import ReplaceOptions
 from firnline.operations.restore import run as restore
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.rewrite import run as rewrite
-from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.sweep import run as sweep
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.verify import run as verify
-from firnline.operations.verify.options import VerifyOptions
 from firnline.state.snapshot import read_snapshot
 from simulation.kinds import is_tombstone
 from simulation.ledger import Hides, Restores

@@ -10,10 +10,9 @@ from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import FindingsError, FirnlineError, LogLostError, UsageError
 from firnline.log.txn_file import folded_by
+from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild import run as rebuild
-from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.verify import run as verify
-from firnline.operations.verify.options import VerifyOptions
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.parquet.part import read_pairs
 from firnline.read.stream import AppendStream

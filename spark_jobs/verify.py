@@ -19,7 +19,7 @@ from firnline.spark.job import Job
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.verify.options import VerifyOptions
+    from firnline.operations.options import VerifyOptions
     from firnline.operations.verify.run import VerifyReport
     from firnline.table import Table
 

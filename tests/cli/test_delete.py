@@ -14,8 +14,8 @@ from firnline.cli.erase import parse_keys
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import run_erase
+from firnline.operations.options import EraseOptions
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, content_of, settings_file

@@ -10,8 +10,8 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
 from firnline.settings.load import settings_for_root
 from firnline.table import Table, open_table
 from tests.support.cli import Outcome

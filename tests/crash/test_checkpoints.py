@@ -12,8 +12,8 @@ from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.options import CleanupOptions
 from firnline.table import Table
 from tests.support.checkpoints import assert_same, checkpoints
 from tests.support.log_tables import do_merge, merge_change, put_append

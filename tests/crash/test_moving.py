@@ -20,19 +20,21 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.clone.options import CloneOptions
 from firnline.operations.clone.run import run_clone
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    CloneOptions,
+    DeleteOptions,
+    RebuildOptions,
+    RelocateOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.relocate.options import RelocateOptions
 from firnline.operations.relocate.run import run_relocate
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import LogCorruptError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.options import CleanupOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.operations import ALL, lost, rebuild
 from tests.support.places import MemoryPlace, keys_in

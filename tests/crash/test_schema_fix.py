@@ -15,11 +15,10 @@ import pytest
 
 from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions, VerifyOptions
 from firnline.operations.schema_fix.run import OP, SchemaFixOptions, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

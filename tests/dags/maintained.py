@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.options import CleanupOptions
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table

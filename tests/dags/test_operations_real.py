@@ -12,8 +12,8 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
 from firnline.state.history import history
 from firnline.table import Table
 from tests.dags.filled import fill, live_keys, live_rows

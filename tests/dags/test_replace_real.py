@@ -18,10 +18,9 @@ import pytest
 from firnline.append.append import Appender
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
+from firnline.operations.options import CleanupOptions, DropOptions
 from firnline.state.history import history
 from firnline.table import Table
 from tests.dags.filled import fill, live_keys, live_rows

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.options import CleanupOptions
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table

@@ -17,10 +17,9 @@ import psutil
 import pytest
 
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.options import SweepOptions, VerifyOptions
 from firnline.operations.pools import pools_json
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import load_settings
 from firnline.state.history import history

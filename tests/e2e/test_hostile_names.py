@@ -21,15 +21,17 @@ from firnline.errors import UsageError
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import list_partitions, run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DropOptions,
+    MergeOptions,
+    RewriteOptions,
+    VerifyOptions,
+)
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.paths import Root, TablePaths, quote_value, unquote_value
 from firnline.settings.load import TableSettings

@@ -23,15 +23,17 @@ from firnline.clock import SystemClock
 from firnline.errors import FirnlineError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    ImportOptions,
+    MergeOptions,
+    RewriteOptions,
+    VerifyOptions,
+)
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support.hostile import reading, refusal
 from tests.support.log_tables import snapshot

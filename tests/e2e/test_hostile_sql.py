@@ -23,11 +23,9 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.query import process as query_process
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import run as delete
-from firnline.operations.delete.options import DeleteOptions
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite import run as rewrite
-from firnline.operations.rewrite.options import RewriteOptions
 from tests.support.effort import sample
 from tests.support.hostile import RecordingStore, refusal
 from tests.support.world import World, make_world

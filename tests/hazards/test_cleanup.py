@@ -13,17 +13,19 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.errors import ForeignPathError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import preview, run_cleanup
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    MergeOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.paths import TablePaths
 from firnline.state.snapshot import read_snapshot

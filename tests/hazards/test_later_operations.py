@@ -14,14 +14,11 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import CleanupOptions, MergeOptions, ReplaceOptions, RestoreOptions
 from firnline.operations.replace.run import run_replace
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
 from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
 from firnline.state.snapshot import read_snapshot

@@ -11,11 +11,9 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import list_partitions, run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import DropOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

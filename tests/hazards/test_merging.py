@@ -12,8 +12,8 @@ import pytest
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions
 from firnline.state.history import history
 from tests.support.cleanups import RUN, check
 from tests.support.engines import CountingEngine

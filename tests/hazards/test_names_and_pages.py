@@ -11,17 +11,19 @@ import pytest
 
 from firnline.clock import SystemClock
 from firnline.errors import UsageError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    RewriteOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table

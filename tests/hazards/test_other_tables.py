@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FindingsError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import list_partitions, run_drop
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    RebuildOptions,
+    SweepOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
 from tests.support.on_store import RUN, content, engine, filled, later, merge, opened
 from tests.support.reading import visible_ids

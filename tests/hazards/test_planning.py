@@ -8,15 +8,17 @@ from collections.abc import Callable
 from functools import partial
 
 from firnline.operations.cleanup import run as cleanup
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.delete import run as delete
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.drop import run as drop
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.merge import run as merging
-from firnline.operations.merge.options import MergeOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    MergeOptions,
+    SweepOptions,
+)
 from firnline.operations.sweep import run as sweep
-from firnline.operations.sweep.options import SweepOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import GRACE, RUN
 from tests.support.engines import CountingEngine

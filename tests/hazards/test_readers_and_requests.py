@@ -9,11 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import CleanupOptions, RewriteOptions, SweepOptions
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table

@@ -14,13 +14,10 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.history import history
 from firnline.table import Table

@@ -11,8 +11,8 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import RUN, check, clean_up, keys_under
 from tests.support.conflicts import fix

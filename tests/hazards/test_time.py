@@ -7,11 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from firnline.errors import SnapshotExpiredError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import CleanupFailedError, preview
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import CleanupOptions, DropOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Watched

@@ -15,15 +15,17 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    MergeOptions,
+    RebuildOptions,
+    RewriteOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from tests.support.reading import visible_ids

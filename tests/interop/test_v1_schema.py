@@ -13,11 +13,10 @@ from firnline.clock import SystemClock
 from firnline.errors import SchemaConflictError, StreamBehindError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import preview
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import CleanupOptions, MergeOptions
 from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
 from firnline.read.offsets import Bounds

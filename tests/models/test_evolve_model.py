@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import firnline
 from firnline.commit.fold import delete_is_over
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.cleanups import clean_up
 from tests.support.effort import examples

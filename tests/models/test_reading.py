@@ -23,10 +23,9 @@ from firnline.append.append import Appender
 from firnline.errors import PartGoneError, PartUnreadableError, SnapshotExpiredError, UsageError
 from firnline.log import codec
 from firnline.log.records import NO_STATS
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import CleanupOptions, DeleteOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.effort import examples
 from tests.support.visible import RUN, SCHEMA, Played, Row, by_every_path, rows_like, tally

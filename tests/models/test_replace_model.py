@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from firnline.append.append import Appender
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import run_replace
 from firnline.state.history import history
 from tests.support.effort import examples

@@ -18,12 +18,10 @@ from firnline.commit.keys import units
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
 from firnline.operations.kernel_tasks import kernel_task
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.selection import group_of
 from firnline.read.scan import scan

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.footers import FooterWanted
 from firnline.settings.load import settings_for_root

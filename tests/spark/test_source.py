@@ -13,8 +13,8 @@ import pytest
 
 import firnline
 from firnline.append.append import Appender
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from firnline.spark.source import register
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.options import CleanupOptions, DropOptions, RestoreOptions
 from firnline.operations.restore.run import run_restore
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.probe import forget

@@ -22,11 +22,9 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
 from firnline.operations.sweep.run import preview, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

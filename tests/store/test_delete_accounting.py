@@ -14,14 +14,12 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import EraseReport, run_erase
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DeleteOptions, EraseOptions, MergeOptions
 from firnline.store.probe import forget
 from firnline.table import Table
 from tests.store.test_merge_accounting import opened

@@ -16,8 +16,8 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import MergeReport, run_merge
+from firnline.operations.options import MergeOptions
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

@@ -11,8 +11,8 @@ import pytest
 import firnline
 from firnline.append.append import Appender
 from firnline.errors import PartGoneError
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from tests.support.on_store import RUN, engine, filled, merge, opened
 from tests.support.visible import by_every_path
 from tools.s3server import StoreRoot

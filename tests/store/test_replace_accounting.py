@@ -15,9 +15,8 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import ReplaceReport, run_replace
 from firnline.store.probe import forget
 from firnline.table import Table

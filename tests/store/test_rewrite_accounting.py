@@ -14,7 +14,7 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import RewriteOptions
 from firnline.operations.rewrite.run import RewriteReport, run_rewrite
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot

@@ -16,8 +16,8 @@ from firnline.errors import SchemaConflictError
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions
 from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
     SchemaFixOptions,

@@ -18,15 +18,17 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    DowngradeOptions,
+    ImportOptions,
+    MergeOptions,
+    RebuildOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

@@ -8,9 +8,8 @@ from typing import Any
 
 from firnline.errors import StoreError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import CleanupReport, run_cleanup
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import CleanupOptions, SweepOptions
 from firnline.operations.sweep.run import SweepReport, run_sweep
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted

@@ -20,10 +20,9 @@ from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import CleanupOptions, MergeOptions
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world

@@ -17,11 +17,9 @@ from firnline.append.append import Appender
 from firnline.kernel.merge import merge_group
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import CleanupOptions, MergeOptions, SweepOptions
 from firnline.operations.sweep.run import run_sweep
 from firnline.table import Table
 from tests.support.histories import rows_from

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import FirnlineError, LogLostError
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.paths import Root, TablePaths
 from firnline.state.history import history

@@ -20,10 +20,9 @@ from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete, Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DeleteOptions, MergeOptions
 from firnline.parquet.stats import from_table
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import to_json

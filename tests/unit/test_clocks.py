@@ -21,18 +21,20 @@ from firnline.kernel.local import LocalEngine
 from firnline.log import dated
 from firnline.log.records import LogContent
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import run_erase
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    DowngradeOptions,
+    EraseOptions,
+    MergeOptions,
+    RebuildOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.moment import snapshot_at
 from firnline.state.snapshot import read_snapshot

@@ -14,8 +14,8 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions
 from firnline.settings.load import find_table
 from firnline.table import Table, open_table
 from tools.bootstrap import REPO

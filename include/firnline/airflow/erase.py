@@ -22,13 +22,13 @@ from firnline.airflow.approvals import (
     code,
     refuse_approver,
 )
-from firnline.airflow.delete import reading_lines
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
-from firnline.operations.erase.options import EraseOptions
+from firnline.airflow.works import reading_lines
+from firnline.operations.options import EraseOptions
 from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
 from firnline.units import about_size

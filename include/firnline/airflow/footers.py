@@ -14,15 +14,15 @@ from firnline.airflow.dags import longest
 from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import RunInTask
-from firnline.airflow.verify import VerifyWork
 from firnline.airflow.work import SparkWork, pool_of
+from firnline.airflow.works import VerifyWork
 from firnline.operations.registry import VERIFY
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from firnline.operations.verify.options import VerifyOptions
+    from firnline.operations.options import VerifyOptions
 
 _DEEP = "verify_deep"
 
@@ -38,7 +38,7 @@ class FooterWork(SparkWork["VerifyOptions"]):
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Return the options of a deep check."""
-        from firnline.operations.verify.options import VerifyOptions
+        from firnline.operations.options import VerifyOptions
 
         return VerifyOptions(deep=True)
 

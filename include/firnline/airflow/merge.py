@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
-from firnline.operations.merge.options import MergeOptions
+from firnline.operations.options import MergeOptions
 from firnline.operations.pools import pool_of_dag
 from firnline.operations.registry import MERGE
 from firnline.units import about_size

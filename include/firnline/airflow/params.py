@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from firnline.operations.options import OptionField, option_fields
+from firnline.operations.fields import OptionField, option_fields
 
 if TYPE_CHECKING:
     import msgspec

@@ -25,7 +25,7 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import field_param
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
-from firnline.operations.options import Option, OptionField
+from firnline.operations.fields import Option, OptionField
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.log.txn_file import RunIdentity
-    from firnline.operations.drop.options import DropOptions
     from firnline.operations.drop.plan import DropPlan, PartitionInfo
     from firnline.operations.drop.run import DropReport
+    from firnline.operations.options import DropOptions
     from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
 
     def parse_params(self, context: Context) -> Confirmed:
         """Return the choice and approval of this run; no param names them."""
-        from firnline.operations.drop.options import DropOptions
+        from firnline.operations.options import DropOptions
 
         rows = picked_rows(context)
         options = DropOptions(

@@ -11,8 +11,8 @@ from firnline.airflow.runs import first_try, kind_of_run
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
+from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
-from firnline.operations.rewrite.options import RewriteOptions
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 

@@ -25,8 +25,8 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
+from firnline.operations.options import SweepOptions
 from firnline.operations.registry import SWEEP
-from firnline.operations.sweep.options import SweepOptions
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
 

@@ -18,7 +18,7 @@ from firnline.append.columns import KnownColumns
 from firnline.append.run import AppendRun, Origin
 from firnline.append.source import Rows, check_files, gather, read_files, tables_of
 from firnline.append.store_time import StoreTime
-from firnline.commit import birth
+from firnline.commit import append_log as birth
 from firnline.errors import ForeignPathError, ScratchFullError, UsageError
 from firnline.log import dated
 from firnline.log.reader import ATTEMPTS

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -20,8 +19,9 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
+from firnline.cli.rendering import show_undeleted
 from firnline.errors import RunFailedError
-from firnline.operations.cleanup.options import CleanupOptions
+from firnline.operations.options import CleanupOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -107,7 +107,7 @@ def _render(data: dict[str, Any]) -> None:
 
     number = output.number
     count = data["parts"] + data["log_files"] + data["txn_files"]
-    show_failures(data["failures"], data["failed"])
+    show_undeleted(data["failures"], data["failed"])
     if not count and not data["failed"]:
         output.line(f"Nothing to clean up in {data['table']}.")
     else:

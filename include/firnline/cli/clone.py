@@ -10,7 +10,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
 from firnline.cli.output import requests_text
-from firnline.operations.clone.options import CloneOptions
+from firnline.operations.options import CloneOptions
 
 commands = typer.Typer()
 

@@ -21,7 +21,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
-from firnline.operations.downgrade.options import DowngradeOptions
+from firnline.operations.options import DowngradeOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table

@@ -19,11 +19,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.removal import render_report, sentence
+from firnline.cli.rendering import render_report, sentence
 
 if TYPE_CHECKING:
-    from firnline.operations.drop.options import DropOptions
     from firnline.operations.drop.plan import DropPlan
+    from firnline.operations.options import DropOptions
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -64,8 +64,8 @@ def drop(
     if not partitions:
         _list(opened, as_json)
         return
-    from firnline.operations.drop.options import DropOptions
     from firnline.operations.drop.run import preview
+    from firnline.operations.options import DropOptions
 
     options = DropOptions(partitions=tuple("" if p == "-" else p for p in partitions))
     if yes and not dry_run:

@@ -25,9 +25,9 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import groups_table, show_failures
+from firnline.cli.rendering import groups_table, show_failures
 from firnline.errors import RunFailedError, UsageError
-from firnline.operations.erase.options import EraseOptions
+from firnline.operations.options import EraseOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

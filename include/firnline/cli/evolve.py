@@ -129,7 +129,7 @@ def change_lazily(
     table: Table, evolution: Evolution, *, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Plan, ask, commit, and print the report."""
-    from firnline.operations.evolve.lazy import LazyOptions, preview, run_lazily
+    from firnline.operations.evolve.run import LazyOptions, preview, run_lazily
 
     name, options = table.settings.name, LazyOptions(evolution=evolution, dry_run=dry_run)
     if dry_run or not yes:

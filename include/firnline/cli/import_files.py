@@ -10,7 +10,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
-from firnline.operations.import_files.options import ImportOptions
+from firnline.operations.options import ImportOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table

@@ -25,7 +25,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
-from firnline.operations.merge.options import MergeOptions
+from firnline.operations.options import MergeOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

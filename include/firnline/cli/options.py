@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.errors import FirnlineError, UsageError
-from firnline.operations.options import OptionField, option_fields
+from firnline.operations.fields import OptionField, option_fields
 
 if TYPE_CHECKING:
     from firnline.log.txn_file import RunIdentity

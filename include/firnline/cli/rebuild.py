@@ -19,7 +19,7 @@ from firnline.cli.options import (
     open_target,
 )
 from firnline.cli.output import requests_text
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import RebuildOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table

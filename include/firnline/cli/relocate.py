@@ -10,7 +10,7 @@ from firnline.cli import output
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
-from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.options import RelocateOptions
 
 commands = typer.Typer()
 

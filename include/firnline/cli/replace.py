@@ -24,9 +24,9 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rewriting import groups_table, show_failures
+from firnline.cli.rendering import groups_table, show_failures
 from firnline.errors import RunFailedError
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import ReplaceOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

@@ -20,7 +20,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
-from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.options import RestoreOptions
 
 commands = typer.Typer()
 

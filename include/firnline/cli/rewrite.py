@@ -23,7 +23,7 @@ from firnline.cli.options import (
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import RewriteOptions
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

@@ -52,7 +52,7 @@ def show(
     parts behind it.
     """
     opened = open_target(table, settings)
-    from firnline.operations.schema_fix.statements import disputes
+    from firnline.operations.schema_fix.target import disputes
     from firnline.state.snapshot import read_snapshot
 
     state = read_snapshot(opened.store, opened.paths, tolerant=True)

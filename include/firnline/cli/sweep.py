@@ -8,7 +8,6 @@ import msgspec
 import typer
 
 from firnline.cli import output
-from firnline.cli.deletion import show_failures
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
@@ -20,8 +19,9 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
+from firnline.cli.rendering import show_undeleted
 from firnline.errors import RunFailedError
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import SweepOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -143,7 +143,7 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
     number = output.number
-    show_failures(data["failures"], data["failed"])
+    show_undeleted(data["failures"], data["failed"])
     if not data["orphans"]:
         output.line(f"No orphans in {data['table']}.")
     else:

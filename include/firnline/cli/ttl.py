@@ -17,8 +17,8 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.removal import SHOWN, render_report, sentence
-from firnline.operations.ttl.options import TtlOptions
+from firnline.cli.rendering import SHOWN, render_report, sentence
+from firnline.operations.options import TtlOptions
 
 if TYPE_CHECKING:
     from firnline.table import Table

@@ -12,7 +12,7 @@ from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
 from firnline.errors import FindingsError, UsageError
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import VerifyOptions
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport

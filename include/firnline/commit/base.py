@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
-from firnline.properties import birth
+from firnline.properties import record as birth
 from firnline.properties.in_force import current, disagree, put_within
 from firnline.properties.record import Properties
 from firnline.state.health import Watch, refuse_objects

@@ -19,7 +19,7 @@ from firnline.log import codec, txn_file
 from firnline.log.codec import UNREADABLE, check_seal, corrupt
 from firnline.log.records import LogContent
 from firnline.paths import TablePaths
-from firnline.properties import birth
+from firnline.properties import record as birth
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)

@@ -1,61 +1,15 @@
-"""The options of operations: described once, for command lines, forms and Spark jobs.
+"""The options of every operation: what can be asked of it, and in which words.
 
-The options of an operation are a ``msgspec.Struct``. A field that people can set carries an
-``Option``, which says in words what the type does not::
-
-    max_bytes: Annotated[
-        int | None, Option("Bytes to read at most", "Such as `10GiB`.", unit="size", least=1)
-    ] = None
-
-``cli.options`` makes options of the command line from it, ``airflow.params`` the params of a form,
-``spark.job`` the arguments of a job. A field without an ``Option`` is set by code only.
+Forms, command lines, Spark jobs and the tables of docs/ are made from them (``operations.fields``).
 """
 
 from __future__ import annotations
 
-import functools
-import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal
 
 import msgspec
 
-from firnline.errors import UsageError
-from firnline.units import parse_duration, parse_size
-
-Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
-"""Shape of a value: ``texts`` is a list of text, ``pairs`` a mapping of names to scalars, and a
-``scalar`` is a number or text."""
-Unit = Literal["", "size", "duration", "time"]
-"""Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The words of an option; code in them stands in backticks."""
-
-    title: str
-    """Label in a form."""
-    text: str
-    """One or two sentences."""
-    absent: str = ""
-    """Noun phrase for what applies without a value: ``all partitions``."""
-    in_form: str = ""
-    """Sentence that a form shows in place of ``absent``."""
-    metavar: str = ""
-    """Placeholder of the value on a command line."""
-    flag: str = ""
-    """Name on the command line where it is not that of the field: ``--from``."""
-    argument: bool = False
-    """Positional on the command line."""
-    form: bool = True
-    """Forms ask for it."""
-    unit: Unit = ""
-    least: int | None = None
-    most: int | None = None
-
+from firnline.operations.fields import Option
 
 Partitions = Annotated[
     tuple[str, ...],
@@ -73,136 +27,408 @@ Mode = Literal["eager", "lazy"]
 """Rewrite parts in this transaction, or leave that to the next merge."""
 
 
-@dataclass(frozen=True, slots=True)
-class OptionField:
-    """A field of an options struct, with its words."""
+class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a merge."""
 
-    name: str
-    option: Option
-    kind: Kind
-    required: bool
-    nullable: bool
-    """None stands for no value; a list that is not nullable is empty then."""
-    choices: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        """Return the name on a command line."""
-        return self.option.flag or f"--{self.name.replace('_', '-')}"
-
-    def value(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
-        """Return the field's value for what a command line, a form or JSON gave.
-
-        None and what is empty stand for a value that was not given.
-
-        Raises:
-            UsageError: the value has another shape, is not of the unit, or is out of bounds.
-        """
-        if self.kind == "flag":
-            return bool(given)
-        if self.nullable and (given is None or given in ("", [], ())):
-            return None
-        if self.kind == "texts":
-            return self._texts(given)
-        if self.kind == "pairs":
-            return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
-        value = _UNITS[self.option.unit](given) if self.option.unit else given
-        if self.option.least is not None and isinstance(value, int) and value < self.option.least:
-            raise UsageError(
-                f"{self.name} is {given}, and the least is {self.option.least}",
-                next_step="write a larger value, or leave it out",
-            )
-        return value
-
-    def _texts(self, given: object) -> tuple[str, ...]:
-        values = given or ()
-        if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
-            example = "ts_month=2013-*" if self.option.metavar == "GLOB" else "first"
-            noun = "globs" if self.option.metavar == "GLOB" else "texts"
-            raise UsageError(
-                f"{self.name} is not a list of {noun}: {given!r}",
-                next_step=f'write it as ["{example}"], or leave it empty',
-            )
-        return tuple(values)
-
-    def _pairs(self, texts: tuple[str, ...]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for text in texts:
-            name, separator, value = text.partition("=")
-            if not separator or not name:
-                raise UsageError(
-                    f"{self.flag} {text!r} is not COLUMN=VALUE",
-                    next_step=f"write it as {self.flag} client=1234",
-                )
-            if name in found:
-                raise UsageError(
-                    f"{self.flag} names the column {name!r} twice",
-                    next_step="give each column once",
-                )
-            found[name] = value
-        return found
+    partitions: Partitions = ()
+    max_bytes: Annotated[
+        int | None,
+        Option(
+            "Bytes to read at most",
+            "At most this much in one run, such as `10GiB`; the rest waits for the next run.",
+            absent="`merge.max_bytes_per_run` of the table's settings",
+            metavar="SIZE",
+            unit="size",
+            least=1,
+        ),
+    ] = None
+    dry_run: DryRun = False
 
 
-def parse_moment(value: object) -> int:
-    """Return the unix milliseconds of a time in ISO 8601, in UTC without a zone.
+class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a clean-up."""
 
-    Raises:
-        UsageError: not a time.
-    """
-    try:
-        moment = datetime.fromisoformat(str(value).strip())
-    except ValueError:
-        raise UsageError(
-            f"{value!r} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
-        ) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-_UNITS: Mapping[str, Callable[[object], int]] = {
-    "size": parse_size,
-    "duration": parse_duration,
-    "time": parse_moment,
-}
-
-
-@functools.cache
-def option_fields(options: type[msgspec.Struct]) -> tuple[OptionField, ...]:
-    """Return the fields of an options struct that people can set, in its order.
-
-    Raises:
-        TypeError: a field has an ``Option`` and a type that no form can show.
-    """
-    found = []
-    for field in msgspec.structs.fields(options):
-        words = [a for a in getattr(field.type, "__metadata__", ()) if isinstance(a, Option)]
-        if words:
-            members = _members(get_args(field.type)[0])
-            kind, choices = _kind([one for one in members if one is not type(None)])
-            nullable = type(None) in members
-            found.append(OptionField(field.name, words[0], kind, field.required, nullable, choices))
-    return tuple(found)
+    dry_run: DryRun = False
+    max_deletes: Annotated[
+        int | None,
+        Option(
+            "Objects to delete at most",
+            "At most this many in one run; the rest waits for the next.",
+            absent="`cleanup.max_deletes_per_run` of the table's settings",
+            metavar="N",
+            least=1,
+        ),
+    ] = None
+    old_types: Annotated[
+        bool,
+        Option(
+            "Old types",
+            "Delete folded log files that state another type than the table's at once, for clients "
+            "of version 1, who refuse the table until then. A stream that has not read the appends "
+            "in them is behind.",
+            form=False,
+        ),
+    ] = False
 
 
-_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
+class TtlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a TTL run."""
+
+    partitions: Partitions = ()
+    dry_run: DryRun = False
 
 
-def _kind(members: Sequence[Any]) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of a type, given as the members of its union, and its choices."""
-    if len(members) > 1:
-        return "scalar", ()
-    single = members[0]
-    if get_origin(single) is Literal:
-        return "choice", get_args(single)
-    if get_origin(single) is tuple and get_args(single) == (str, ...):
-        return "texts", ()
-    if get_origin(single) is dict:
-        return "pairs", ()
-    if single not in _KINDS:
-        raise TypeError(f"an option cannot be of type {single}")
-    return _KINDS[single], ()
+class DropOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a removal of partitions."""
+
+    partitions: tuple[str, ...]
+    """Exact names."""
+    expected: dict[str, str] = {}
+    """Partition -> version as listed; one that changed since is refused."""
+    dry_run: DryRun = False
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any form
-    """Return the types of a union, or the one that it is."""
-    is_union = get_origin(annotation) in (Union, types.UnionType)
-    return get_args(annotation) if is_union else (annotation,)
+class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a rewrite; exactly one of ``where`` and ``sql``."""
+
+    where: Annotated[
+        str | None,
+        Option(
+            "Rows to keep",
+            "A condition for the rows that STAY, such as `dep_delay is not null`: and, or, not "
+            "over comparisons of columns with literals, in DuckDB's dialect. A row for which it is "
+            "false or null goes.",
+            metavar="SQL",
+        ),
+    ] = None
+    sql: Annotated[
+        str | None,
+        Option(
+            "Query",
+            "Instead of `where`: a SELECT in DuckDB's dialect over `_rows`, the rows of one "
+            "partition, such as `select * replace (upper(carrier) as carrier) from _rows`. Its "
+            "columns and types must be the table's.",
+            metavar="QUERY",
+        ),
+    ] = None
+    partitions: Annotated[
+        tuple[str, ...],
+        Option(
+            "Partitions",
+            "Only these, as globs over partition paths such as `ts_month=2013-*`.",
+            absent="all partitions",
+            in_form="By hand they are needed, `*` is all. In a backfill they narrow what its dates "
+            "choose.",
+            metavar="GLOB",
+        ),
+    ] = ()
+    start_ms: Annotated[
+        int | None,
+        Option(
+            "From",
+            "Only partitions whose whole span of time lies between `--from` and `--until`, which "
+            "is exclusive, as `2013-02-01`; both or neither.",
+            metavar="TIME",
+            flag="--from",
+            form=False,
+            unit="time",
+        ),
+    ] = None
+    """Unix ms."""
+    end_ms: Annotated[
+        int | None,
+        Option(
+            "Until",
+            "End of that span, exclusive; see `--from`.",
+            metavar="TIME",
+            flag="--until",
+            form=False,
+            unit="time",
+        ),
+    ] = None
+    """Unix ms."""
+    force: Annotated[
+        bool,
+        Option(
+            "Force",
+            "Also rewrite partitions that lose more rows than `rewrite.max_removed_fraction` "
+            "allows.",
+        ),
+    ] = False
+    first_try: int = 0
+    """Number of the first try of this execution of the run: partitions that it has committed since
+    are done, so that a retry does not apply a query twice. 0: every partition again."""
+    dry_run: DryRun = False
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a delete."""
+
+    where: Annotated[
+        str,
+        Option(
+            "Rows to delete",
+            "A condition for the rows that go, such as `carrier = 'AA' and dep_delay > 60`: and, "
+            "or, not over comparisons of columns with literals, in DuckDB's dialect; or the same "
+            "as JSON.",
+            metavar="SQL",
+        ),
+    ]
+    """SQL text, or a predicate as JSON (docs/format.md)."""
+    partitions: Partitions = ()
+    mode: Annotated[
+        Mode | None,
+        Option(
+            "Mode",
+            "`eager` rewrites the parts that hold such rows at once; `lazy` hides the rows from "
+            "readers at once and leaves the rest to the next merge.",
+            absent="`deletes` of the table's settings",
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+
+class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a replace."""
+
+    files: Annotated[
+        tuple[str, ...],
+        Option(
+            "New rows",
+            "Parquet files with the new rows, or folders of them: URLs in the table's bucket, such "
+            "as `s3://bucket/staged/2024-03-05/`, or paths where the command runs.",
+            metavar="[FILES]",
+            argument=True,
+        ),
+    ] = ()
+    start: Annotated[
+        str | int | float,
+        Option("Start", "Start of the interval, inclusive: `2024-03-05T07:00`.", metavar="VALUE"),
+    ]
+    """In the form of docs/format.md, or as text."""
+    end: Annotated[
+        str | int | float,
+        Option("End", "End of the interval, exclusive: `2024-03-05T08:00`.", metavar="VALUE"),
+    ]
+    column: Annotated[
+        str | None,
+        Option(
+            "Column",
+            "Column of times, dates or numbers; a row with a null there is never replaced.",
+            absent="the time of `partition_by`, of `ttl.column`, or the first of `sort_by`",
+            metavar="NAME",
+        ),
+    ] = None
+    nothing: Annotated[
+        bool, Option("Nothing", "Instead of new rows: the interval is empty afterwards.")
+    ] = False
+    equal: Annotated[
+        dict[str, str | int | float | bool],
+        Option(
+            "Equal",
+            "Only rows that have these values, such as `client=1234`.",
+            metavar="COLUMN=VALUE",
+            flag="--where-equal",
+        ),
+    ] = {}
+    partition: Annotated[
+        str | None,
+        Option(
+            "Partition",
+            "Path of all new rows, such as `d=2026-01-31`; only for a table without "
+            "`partition_by`.",
+            metavar="PATH",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        Option(
+            "Mode",
+            "Parts that the interval cuts: `eager` rewrites them at once, `lazy` leaves them to "
+            "the next merge.",
+            absent="`deletes` of the table's settings",
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+
+class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a restore."""
+
+    to: Annotated[
+        int,
+        Option(
+            "Transaction",
+            "The last transaction after which the state was right, by its number in "
+            "`firnline history`; 0: before the first.",
+            metavar="SEQ",
+            least=0,
+            most=999_999_999,
+        ),
+    ]
+    partitions: Annotated[
+        tuple[str, ...],
+        Option(
+            "Partitions",
+            "Only these, as globs over partition paths such as `ts_month=2013-*`.",
+            absent="the whole table",
+            in_form="They are needed, `*` is all.",
+            metavar="GLOB",
+            flag="--partition",
+        ),
+    ] = ()
+    exact: Annotated[bool, Option("Exact", "Also remove what was appended since.")] = False
+    dry_run: DryRun = False
+
+
+class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an erase."""
+
+    columns: Annotated[
+        tuple[str, ...],
+        Option(
+            "Key columns",
+            "Names of columns; a row goes when all of them equal those of one key.",
+            metavar="NAME",
+            flag="--column",
+        ),
+    ]
+    keys: tuple[tuple[str | int | float | bool | None, ...], ...] = ()
+    """A few keys, one value per column each. What asks for them says who else sees them."""
+    keys_file: Annotated[
+        str | None,
+        Option(
+            "File of keys",
+            "Parquet or CSV with these columns: a URL in the table's bucket, or a path that the "
+            "command can read (in Airflow: the worker and the Spark driver).",
+            metavar="FILE",
+            flag="--keys",
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+
+class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a sweep."""
+
+    older_than: Annotated[
+        int | None,
+        Option(
+            "Older than",
+            "Minimum age of an orphan, such as `7d`, at least `24h`.",
+            absent="`orphan_grace` of the table's settings",
+            metavar="DURATION",
+            unit="duration",
+        ),
+    ] = None
+    """Milliseconds."""
+    dry_run: bool = False
+    approved: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "Keys",
+            "With `--delete`: only these of the list. An object with a foreign name is deleted in "
+            "no other way.",
+            metavar="KEY",
+            flag="--key",
+            form=False,
+        ),
+    ] = None
+    """Keys that a person has seen and approved: of the orphans, these and no others. None: all
+    but those with foreign names."""
+
+
+class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a check."""
+
+    deep: Annotated[
+        bool, Option("Deep", "Read the footer of every live part too: one request for each.")
+    ] = False
+
+
+class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a rebuild."""
+
+    include: Annotated[
+        tuple[str, ...],
+        Option(
+            "Include",
+            "Globs over keys or file names: undecided objects that are parts of the table.",
+            metavar="GLOB",
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Option(
+            "Exclude",
+            "Globs over keys or file names: objects that nothing names and that are not parts of "
+            "the table.",
+            metavar="GLOB",
+        ),
+    ] = ()
+    force: Annotated[
+        bool,
+        Option(
+            "Force", "Also rebuild a log that reads and lacks nothing that a transaction names."
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+
+class CloneOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a clone."""
+
+    history: Annotated[
+        bool,
+        Option(
+            "History",
+            "Also copy dead parts, log and transactions, for states of the past, restore and "
+            "certificates.",
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+
+class RelocateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a relocation."""
+
+    old: Annotated[
+        str | None,
+        Option(
+            "Old place",
+            "Key prefix or root URL of the old place; needed only where the log names objects of "
+            "two places.",
+            metavar="PREFIX",
+            flag="--from",
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an import."""
+
+    source: Annotated[
+        str,
+        Option(
+            "Source",
+            "URL of the folder, in the table's bucket (`file://`: below the table's parent "
+            "folder).",
+            metavar="SOURCE",
+            argument=True,
+        ),
+    ]
+    again: Annotated[
+        bool,
+        Option(
+            "Again",
+            "Also import a folder that was imported before: its rows are then in the table twice.",
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+
+class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a downgrade."""
+
+    dry_run: DryRun = False

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline.operations.cleanup.options import CleanupOptions
-from firnline.operations.delete.options import DeleteOptions
-from firnline.operations.drop.options import DropOptions
-from firnline.operations.erase.options import EraseOptions
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.operation import Loaded, Operation, without_engine, without_progress
-from firnline.operations.rebuild.options import RebuildOptions
-from firnline.operations.replace.options import ReplaceOptions
-from firnline.operations.restore.options import RestoreOptions
-from firnline.operations.rewrite.options import RewriteOptions
-from firnline.operations.sweep.options import SweepOptions
-from firnline.operations.ttl.options import TtlOptions
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DropOptions,
+    EraseOptions,
+    MergeOptions,
+    RebuildOptions,
+    ReplaceOptions,
+    RestoreOptions,
+    RewriteOptions,
+    SweepOptions,
+    TtlOptions,
+    VerifyOptions,
+)
 
 
 def _merge() -> Loaded[MergeOptions]:

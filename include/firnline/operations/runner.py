@@ -1,4 +1,4 @@
-"""Run an operation: take the base, plan, probe the store, act, and plan again after a conflict.
+"""Run an operation: take the base, plan, probe the store, act, plan again after a conflict, report.
 
 Every operation that commits goes through here, so that each of these steps has one rule. What an
 operation plans and how it carries out the plan stays in its package.
@@ -15,7 +15,6 @@ from firnline.commit.base import Base, take_base
 from firnline.errors import CommitConflictError
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.report import RunMetrics
 from firnline.store.probe import probe
 from firnline.table import Table
 
@@ -35,6 +34,54 @@ def refuse_unsafe_store(table: Table, locking: str | None = None) -> None:
     """
     if (locking or table.settings.locking) == "fenced":
         probe(table.store, table.paths.prefix, ids=table.ids, clock=table.clock)
+
+
+class RunMetrics:
+    """Requests and seconds of one run, from when this is made.
+
+    Args:
+        table: the table; its store counts the requests.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._started_ms = table.clock.elapsed_ms()
+        self._before = table.store.counters.as_dict()
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """Requests and bytes by kind, so far."""
+        after = self.table.store.counters.as_dict()
+        return {kind: after[kind] - self._before[kind] for kind in after}
+
+    @property
+    def seconds(self) -> float:
+        """So far, by the monotonic clock."""
+        return (self.table.clock.elapsed_ms() - self._started_ms) / 1000
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a run: its plan and what was done."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for XCom and ``--json``."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+class TransactionReport(Report, frozen=True, kw_only=True):
+    """Report of a run that is one transaction, or none."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    """The last plan, as its ``to_json``."""
+    transaction: int | None
+    """Sequence number of the transaction; None when nothing was committed."""
+    replans: int
+    """Times that the run planned again because another run changed the base of the plan."""
+    requests: dict[str, int]
+    seconds: float
 
 
 class Runner(RunMetrics):

@@ -1,7 +1,13 @@
-"""The log record that holds the properties of a table (docs/format.md).
+"""The records that hold the properties of a table (docs/format.md, "Properties").
 
-``{"props":{"seq":…,"t":…,"seen":…,"values":{…}}}`` is an extension record. The one with the highest
-``seq`` is in force; older ones are kept as long as an operation that began with them may run.
+``{"props":{"seq":…,"t":…,"seen":…,"values":{…}}}`` is an extension record of the log. The one with
+the highest ``seq`` is in force; older ones are kept as long as an operation that began with them
+may run.
+
+The birth record, ``_txn/`` number 0, is written once the first append of a new table is visible. It
+states the table's properties when concurrent first appends disagree, and that the table had a log:
+a table with a birth record and without log files has lost them. It is not a transaction, and is
+never deleted.
 """
 
 from __future__ import annotations
@@ -9,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+
+from firnline.errors import LogCorruptError
 
 
 class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,7 +75,7 @@ class _Line(msgspec.Struct, frozen=True):
     props: PropertiesRecord
 
 
-_DECODE = msgspec.json.Decoder(_Line).decode
+_DECODE_LINE = msgspec.json.Decoder(_Line).decode
 
 
 def record_line(record: PropertiesRecord) -> bytes:
@@ -77,7 +85,7 @@ def record_line(record: PropertiesRecord) -> bytes:
 
 def parse_line(line: bytes) -> PropertiesRecord:
     """Parse the line of a record. Raises msgspec.MsgspecError."""
-    return _DECODE(line).props
+    return _DECODE_LINE(line).props
 
 
 def union(records: Iterable[PropertiesRecord]) -> tuple[PropertiesRecord, ...]:
@@ -94,3 +102,37 @@ def union(records: Iterable[PropertiesRecord]) -> tuple[PropertiesRecord, ...]:
             t = min(known.t, record.t)
             found[record.identity] = msgspec.structs.replace(known, seen=seen, t=t)
     return tuple(found[identity] for identity in sorted(found))
+
+
+VERSION = 2
+"""Differs from that of a transaction: versions without birth records must not publish one."""
+
+
+class Birth(msgspec.Struct, frozen=True, kw_only=True):
+    """The birth record."""
+
+    v: int = VERSION
+    log: str
+    """Key of the log file of the first append."""
+    t: int
+    """Time of that log file, unix milliseconds."""
+    properties: Properties
+
+
+_DECODE_BIRTH = msgspec.json.Decoder(Birth).decode
+
+
+def encode(birth: Birth) -> bytes:
+    """Return the record as bytes, one line."""
+    return msgspec.json.encode(birth) + b"\n"
+
+
+def decode(key: str, data: bytes) -> Birth:
+    """Parse the bytes of a birth record. Raises LogCorruptError."""
+    try:
+        return _DECODE_BIRTH(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise LogCorruptError(
+            f"birth record {key} cannot be read: {error}",
+            next_step="upgrade firnline if a newer version wrote it; else restore it from a backup",
+        ) from error

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from firnline.errors import FirnlineError, StoppedError, UsageError
+from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
-from firnline.operations.options import OptionField, option_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.log.union import combine
 from firnline.paths import TablePaths
-from firnline.properties import birth
+from firnline.properties import record as birth
 from firnline.properties.record import PropertiesRecord
 from firnline.store.base import Store
 

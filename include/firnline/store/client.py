@@ -2,12 +2,21 @@
 
 It is thread-safe. A process forked after the first request cannot use any store, since obstore's
 threads do not survive a fork; its requests raise an error.
+
+Listings come in key order, in pages of 1,000, and resume at the last key after a failure. Batch
+deletes have a result for every key: S3 deletes 1,000 keys a request and returns a result for each,
+but obstore raises the first error and drops the other results. boto3 returns all of them, but would
+be a second client with its own configuration of endpoint, credentials and timeouts, for a rare
+case. So a batch in which a key failed is halved until each failing key is alone: deletes are
+idempotent, and one failing key among 1,000 costs about 20 more requests, none of which S3 bills.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +25,7 @@ import obstore
 from firnline.clock import Clock, SystemClock
 from firnline.errors import ObjectNotFoundError, OutcomeUnknownError, StoreError
 from firnline.paths import Root
-from firnline.store import deletion, listing, transfer
+from firnline.store import transfer
 from firnline.store.access import StoreAccess
 from firnline.store.base import Counters, Deleted, ObjectMeta
 from firnline.store.connect import open_backend
@@ -24,7 +33,8 @@ from firnline.store.failures import Failure, classify
 from firnline.store.requests import LIBRARY_ERRORS, RequestFailed, Requests, RetryPolicy
 
 if TYPE_CHECKING:
-    from obstore import GetResult
+    from obstore import GetResult, ListStream
+    from obstore import ObjectMeta as Row
 
 PART_BYTES = 16 * 2**20
 """Bytes of an upload part; a larger file is uploaded in several."""
@@ -227,22 +237,176 @@ class ObjectClient:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Yield the objects under ``prefix``, sorted by key."""
-        return listing.in_order(self._requests, prefix, start_after)
+        return in_order(self._requests, prefix, start_after)
 
     def head(self, key: str) -> ObjectMeta:
         """Return size and time of one object."""
 
         def head() -> ObjectMeta:
             self._requests.count(head=1)
-            return listing.to_meta(obstore.head(self._requests.readable(key), key))
+            return to_meta(obstore.head(self._requests.readable(key), key))
 
         return self._requests.run("HEAD", key, head)
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         """Delete in batches; nothing is sent before the first result is taken."""
-        return deletion.delete_many(self._requests, keys)
+        return delete_many(self._requests, keys)
 
 
 def _check_size(size: int, expected: int) -> None:
     if size != expected:
         raise RequestFailed(Failure("transient", f"{size} bytes came instead of {expected}"))
+
+
+PAGE = 1_000
+"""Keys of a LIST page, the limit of S3."""
+UNSORTED = {"file", "memory"}
+"""Stores whose listings are not sorted."""
+
+
+def to_meta(row: Row) -> ObjectMeta:
+    """Convert an obstore row."""
+    return ObjectMeta(row["path"], row["size"], round(row["last_modified"].timestamp() * 1000))
+
+
+def in_order(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    """Yield the objects under ``prefix``, sorted by key; none when it does not exist.
+
+    Raises:
+        StoreError: a request failed, or the listing of the store is not sorted.
+    """
+    if requests.backend.scheme in UNSORTED:
+        # Their listings are not sorted, and are local anyway.
+        yield from sorted(_objects(requests, prefix, start_after), key=lambda meta: meta.key)
+        return
+    last = start_after
+    for meta in _objects(requests, prefix, start_after):
+        if last is not None and meta.key <= last:
+            raise StoreError(
+                f"{requests.backend.where} lists {meta.key} after {last}, which is out of order",
+                next_step="use a general purpose bucket; a directory bucket does not sort",
+            )
+        last = meta.key
+        yield meta
+
+
+def _objects(requests: Requests, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    if not requests.folder_exists():
+        requests.count(list=1)
+        return
+    after, first = start_after, True
+    # An unsorted listing cannot be resumed after a key.
+    attempts = 1 if requests.backend.scheme in UNSORTED else None
+    stream: ListStream[Sequence[Row]] | None = None
+
+    def page() -> tuple[ObjectMeta, ...]:
+        nonlocal stream
+        try:
+            if stream is None:
+                store, folder = requests.listable(prefix), prefix.rstrip("/")
+                stream = obstore.list(store, folder, offset=after, chunk_size=PAGE)
+            rows = next(stream, ())
+        except LIBRARY_ERRORS:
+            requests.count(list=1)
+            stream = None  # the next attempt begins after the last key of the previous page
+            raise
+        if rows or first:
+            requests.count(list=1)
+        return tuple(to_meta(row) for row in rows)
+
+    while True:
+        rows = requests.run("LIST", prefix, page, attempts=attempts)
+        yield from rows
+        # obstore fills its chunks across pages, so a short one is the last.
+        if len(rows) < PAGE:
+            return
+        after, first = rows[-1].key, False
+
+
+BATCH = 1_000
+"""Keys of one DeleteObjects request, the limit of S3."""
+CONCURRENCY = 8
+"""Concurrent batches. A caller that limits the request rate passes fewer keys a call."""
+
+
+def delete_many(requests: Requests, keys: Iterable[str]) -> Iterator[Deleted]:
+    """Delete keys; yields one result per key, in order; a missing object counts as deleted."""
+    todo = iter(keys)
+    while batch := tuple(islice(todo, BATCH)):
+        if requests.backend.scheme == "s3":
+            yield from _batches(requests, [batch, *_more(todo)])
+        elif requests.backend.scheme == "file":
+            yield from _files(requests, batch)
+        else:
+            # Google and memory have no batch delete; Azure's fails on a missing object.
+            yield from transfer.each(batch, lambda key: _single(requests, key))
+
+
+def _more(todo: Iterator[str]) -> Iterator[tuple[str, ...]]:
+    """Yield further batches to send concurrently."""
+    for _ in range(CONCURRENCY - 1):
+        if batch := tuple(islice(todo, BATCH)):
+            yield batch
+
+
+def _batches(requests: Requests, batches: Sequence[tuple[str, ...]]) -> Iterator[Deleted]:
+    if len(batches) == 1:
+        yield from _batch(requests, batches[0])
+        return
+    with ThreadPoolExecutor(len(batches), thread_name_prefix="firnline-delete") as pool:
+        for answers in pool.map(lambda batch: list(_batch(requests, batch)), batches):
+            yield from answers
+
+
+def _files(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
+    """Delete local files in one call: one by one they take three times as long."""
+
+    def delete() -> None:
+        obstore.delete(requests.readable(*keys), list(keys))
+        requests.count(delete=len(keys))
+
+    try:
+        requests.run("DELETE", f"{len(keys)} files from {keys[0]}", delete, attempts=1)
+    except StoreError:
+        # One of them is missing or cannot be deleted, and the error does not say which.
+        yield from transfer.each(keys, lambda key: _single(requests, key))
+    else:
+        yield from (Deleted(key) for key in keys)
+
+
+def _batch(requests: Requests, keys: Sequence[str]) -> Iterator[Deleted]:
+    failures: list[Failure] = []
+
+    def delete() -> None:
+        requests.count(delete=1)
+        obstore.delete(requests.readable(*keys), list(keys))
+
+    name = keys[0] if len(keys) == 1 else f"{len(keys)} keys from {keys[0]}"
+    try:
+        requests.run("DELETE", name, delete, failures=failures)
+    except StoreError as error:
+        if failures[-1].per_key and len(keys) > 1:
+            middle = len(keys) // 2
+            yield from _batch(requests, keys[:middle])
+            yield from _batch(requests, keys[middle:])
+        else:
+            # The batch failed as a whole: the error holds for every key.
+            yield from (Deleted(key, error) for key in keys)
+    else:
+        yield from (Deleted(key) for key in keys)
+
+
+def _single(requests: Requests, key: str) -> Deleted:
+    def delete() -> None:
+        requests.count(delete=1)
+        try:
+            obstore.delete(requests.readable(key), key)
+        except FileNotFoundError as error:
+            if classify(error).kind != "not-found":
+                raise  # the bucket is missing
+
+    try:
+        requests.run("DELETE", key, delete)
+    except StoreError as error:
+        return Deleted(key, error)
+    return Deleted(key)

@@ -34,7 +34,7 @@ PROPERTIES = (
     Mutation(
         name="the first append of a table looks for no rival",
         file="include/firnline/commit/append_log.py",
-        old="    found = birth.look_again(table)",
+        old="    found = look_again(table)",
         new="    found = None",
         breaks="A table has rows that were written by another key than its own.",
         caught_by=_TESTS,
@@ -42,7 +42,7 @@ PROPERTIES = (
     Mutation(
         name="the first append of a table goes by its own ttl",
         file="include/firnline/commit/append_log.py",
-        old="    ttl = min(ttl, birth.LONGEST_MS, ttl if found is None else found.append_ttl)",
+        old="    ttl = min(ttl, LONGEST_MS, ttl if found is None else found.append_ttl)",
         new="    ttl = min(ttl, ttl if found is None else found.append_ttl)",
         breaks="A sweep by other settings deletes its parts right before it is acknowledged.",
         caught_by=_TESTS,

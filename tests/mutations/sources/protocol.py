@@ -137,7 +137,7 @@ PROTOCOL = (
     ),
     Mutation(
         name="a file that could not be deleted counts as deleted",
-        file="include/firnline/store/deletion.py",
+        file="include/firnline/store/client.py",
         old="        return Deleted(key, error)\n",
         new="        return Deleted(key)\n",
         breaks="In a folder, clean-up forgets files that are still there.",

@@ -50,7 +50,7 @@ STORE = (
     ),
     Mutation(
         name="a batch that could not be deleted counts as deleted",
-        file="include/firnline/store/deletion.py",
+        file="include/firnline/store/client.py",
         old="            yield from (Deleted(key, error) for key in keys)",
         new="            yield from (Deleted(key) for key in keys)",
         breaks="Clean-up forgets objects that are still there, and they stay for ever.",
@@ -59,7 +59,7 @@ STORE = (
     ),
     Mutation(
         name="a listing ends with its first page",
-        file="include/firnline/store/listing.py",
+        file="include/firnline/store/client.py",
         old="        if len(rows) < PAGE:",
         new="        if len(rows) <= PAGE:",
         breaks="Of a table with more than 1,000 log files the rows of the others are missing.",
@@ -67,7 +67,7 @@ STORE = (
     ),
     Mutation(
         name="a listing that broke off begins anew",
-        file="include/firnline/store/listing.py",
+        file="include/firnline/store/client.py",
         old="        after, first = rows[-1].key, False",
         new="        first = False",
         breaks="Keys are given twice, or the listing ends with an error, where a page was lost.",

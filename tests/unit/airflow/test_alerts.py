@@ -14,7 +14,7 @@ from airflow.sdk.definitions.deadline import DeadlineReference
 from firnline.airflow.alerts import failure_alert, merge_deadline, missed_deadline
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.ttl import TtlWork
+from firnline.airflow.works import TtlWork
 from tests.support.tables import one
 
 TOLD = "tests.support.notifier.Told"

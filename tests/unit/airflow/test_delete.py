@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from firnline.airflow.delete import DeleteWork
 from firnline.airflow.erase import ApprovedErase, EraseWork, certificates_of
+from firnline.airflow.works import DeleteWork
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import run_erase
+from firnline.operations.options import DeleteOptions, EraseOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.world import World, make_world

@@ -14,7 +14,7 @@ from firnline.airflow.submit import job_arguments
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge.groups import LeftAlone, MergePlan, PlannedGroup
-from firnline.operations.merge.options import MergeOptions
+from firnline.operations.options import MergeOptions
 from tests.support.world import make_world
 
 MERGE = MergeWork()

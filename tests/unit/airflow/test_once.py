@@ -15,25 +15,27 @@ from airflow.sdk.exceptions import (
     ParamValidationError,
 )
 
-from firnline.airflow.cleanup import CleanupWork
 from firnline.airflow.dags import operation_dag, plan_then_run, submit_then_report
-from firnline.airflow.delete import DeleteWork
 from firnline.airflow.erase import ApprovedErase, EraseWork
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.once import Once, again_param, again_word, as_transactions
-from firnline.airflow.rebuild import RebuildWork
 from firnline.airflow.removal import ListPartitions, RemoveWork
-from firnline.airflow.replace import ReplaceWork
-from firnline.airflow.restore import RestoreWork
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
-from firnline.airflow.ttl import TtlWork
-from firnline.airflow.verify import VerifyWork
+from firnline.airflow.works import (
+    CleanupWork,
+    DeleteWork,
+    RebuildWork,
+    ReplaceWork,
+    RestoreWork,
+    TtlWork,
+    VerifyWork,
+)
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete import run as delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
 from firnline.operations.replace import run as replace_op
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.run_records import completed

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
-from firnline.operations.options import Mode, Option
+from firnline.operations.fields import Option
+from firnline.operations.options import Mode
 from firnline.units import DURATION_UNITS, SIZE_UNITS, format_size
 
 

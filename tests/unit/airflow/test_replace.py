@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from firnline.airflow.replace import ReplaceWork
+from firnline.airflow.works import ReplaceWork
 from firnline.errors import UsageError
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import ReplaceOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.world import make_world

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from firnline.airflow.restore import RestoreWork
+from firnline.airflow.works import RestoreWork
 from firnline.errors import UsageError
-from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.options import RestoreOptions
 from tests.support.airflow_context import run_context
 from tests.support.histories import RUN, drop, filled
 from tests.support.reading import visible_ids

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of
 from firnline.airflow.runs import kind_of_run
 from firnline.errors import UsageError
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import RewriteOptions
 from tests.dags.filled import fill
 from tests.support.airflow_context import run_context
 from tests.support.tables import one

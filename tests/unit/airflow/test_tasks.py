@@ -13,13 +13,12 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from firnline.airflow.cleanup import CleanupWork
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.tables import asset_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
-from firnline.airflow.ttl import TtlWork
 from firnline.airflow.work import InTaskWork
+from firnline.airflow.works import CleanupWork, TtlWork
 from firnline.commit.base import take_base
 from firnline.errors import CommitConflictError, FirnlineError, RunFailedError
 from firnline.log.txn_file import RunIdentity

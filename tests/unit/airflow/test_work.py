@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from firnline.airflow.cleanup import CleanupWork
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.runs import run_identity
-from firnline.airflow.ttl import TtlWork
 from firnline.airflow.work import Work, pool_of
+from firnline.airflow.works import CleanupWork, TtlWork
 from firnline.errors import UsageError
 from tests.support.airflow_context import run_context
 from tests.support.world import make_world

@@ -21,7 +21,7 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.scan import scan
 from firnline.state.snapshot import read_snapshot

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from firnline.append.append import Appender
-from firnline.commit import birth
+from firnline.commit import append_log as birth
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.properties import birth as birth_file
+from firnline.properties import record as birth_file
 from firnline.properties.in_force import from_settings
 from tests.support.log_tables import put_append
 from tests.support.world import World, make_world

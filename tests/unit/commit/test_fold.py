@@ -22,8 +22,8 @@ from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMa
 from firnline.log.schema_changes import Evolved
 from firnline.log.schema_changes import record as schema_record
 from firnline.log.txn_file import Counts
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
+from firnline.operations.options import DeleteOptions
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from tests.support.beside import Beside

@@ -19,10 +19,10 @@ from firnline.errors import SchemaConflictError
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
+from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.options import DowngradeOptions
 from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
 from firnline.operations.schema_fix.target import ColumnFix
 from tests.support.log_tables import snapshot

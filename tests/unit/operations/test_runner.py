@@ -10,8 +10,7 @@ from firnline.commit.base import Base
 from firnline.errors import CommitConflictError
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.report import RunMetrics
-from firnline.operations.runner import Runner
+from firnline.operations.runner import RunMetrics, Runner
 from tests.support.log_tables import put_append
 from tests.support.world import make_world
 

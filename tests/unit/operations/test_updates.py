@@ -21,20 +21,22 @@ from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Committer
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import DeleteReport, run_delete
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import preview as preview_erase
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import (
+    DeleteOptions,
+    EraseOptions,
+    MergeOptions,
+    RestoreOptions,
+    RewriteOptions,
+    TtlOptions,
+)
 from firnline.operations.replace.plan import Span, plan_replace
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
-from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.ttl.options import TtlOptions
 from firnline.operations.ttl.run import run_ttl
 from tests.support.histories import drop
 from tests.support.log_tables import do_merge, merge_change, snapshot

@@ -19,7 +19,7 @@ from firnline.log.dated import FAR_MS
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import CleanupFailedError
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.read.offsets import MOST_SEEN, Bounds, Offset, View, advance
 from firnline.read.plan import ReadOptions

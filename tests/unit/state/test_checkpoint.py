@@ -24,11 +24,9 @@ from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.reader import LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json, with_unknown
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import CleanupOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.checkpoint import newest_usable
 from firnline.state.snapshot import Snapshot, build, read_snapshot

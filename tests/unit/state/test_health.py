@@ -18,11 +18,9 @@ from firnline.errors import LogCorruptError, LogLostError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import preview
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import MergeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import VerifyReport, run_verify
 from firnline.read.stream import AppendStream
 from firnline.state.health import OLD_MS, Health, confirmed_lost, require_table, unknown_parts

@@ -22,7 +22,6 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.plan import (
     TXN_KEPT,
     CleanupPlan,
@@ -31,8 +30,8 @@ from firnline.operations.cleanup.plan import (
     purge_horizon,
 )
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.report import Report
-from firnline.operations.runner import Runner
+from firnline.operations.options import CleanupOptions
+from firnline.operations.runner import Report, Runner
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.table import Table

@@ -24,7 +24,6 @@ from firnline.errors import (
 )
 from firnline.log import txn_file
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.clone.options import CloneOptions
 from firnline.operations.clone.plan import (
     ClonePlan,
     decode,
@@ -33,11 +32,10 @@ from firnline.operations.clone.plan import (
     with_history,
     without_history,
 )
-from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.options import CloneOptions, RelocateOptions
 from firnline.operations.relocate.plan import refuse_missing, refuse_without
 from firnline.operations.relocate.run import RelocateProgress, execute, plan_relocation
-from firnline.operations.report import Report, RunMetrics
-from firnline.operations.runner import refuse_unsafe_store
+from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.paths import Root
 from firnline.properties.in_force import from_settings, put_within
 from firnline.state.health import no_table

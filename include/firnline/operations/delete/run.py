@@ -17,12 +17,10 @@ from firnline.errors import CommitConflictError, RunFailedError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.plan import DeletePlan, plan_delete
 from firnline.operations.kernel_tasks import Work, hidden_condition
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.options import Mode
-from firnline.operations.report import Report
+from firnline.operations.options import DeleteOptions, Mode
 from firnline.operations.rewriting import (
     RewriteResult,
     change,
@@ -30,7 +28,7 @@ from firnline.operations.rewriting import (
     execute,
     is_nothing,
 )
-from firnline.operations.runner import Runner
+from firnline.operations.runner import Report, Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
 from firnline.state.snapshot import Snapshot

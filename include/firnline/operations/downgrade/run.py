@@ -16,14 +16,13 @@ from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
 from firnline.operations.merge.run import Failure
-from firnline.operations.report import Report
+from firnline.operations.options import DowngradeOptions
 from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
-from firnline.operations.runner import Runner
-from firnline.properties import birth
+from firnline.operations.runner import Report, Runner
+from firnline.properties import record as birth
 from firnline.properties.record import Properties
 from firnline.store.create import create
 from firnline.table import Table

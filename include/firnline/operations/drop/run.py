@@ -15,7 +15,6 @@ from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.plan import (
     DropPlan,
     PartitionInfo,
@@ -24,8 +23,8 @@ from firnline.operations.drop.plan import (
     plan_drop,
     refuse_changed,
 )
-from firnline.operations.report import Report
-from firnline.operations.runner import Runner
+from firnline.operations.options import DropOptions
+from firnline.operations.runner import Report, Runner
 from firnline.operations.ttl.plan import Undecided
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot

@@ -33,12 +33,11 @@ from firnline.operations.erase.certificate import (
 )
 from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Report
+from firnline.operations.options import EraseOptions
 from firnline.operations.rewriting import RewriteResult, change, execute
-from firnline.operations.runner import Runner
+from firnline.operations.runner import Report, Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 

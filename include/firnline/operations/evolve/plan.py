@@ -10,7 +10,7 @@ import msgspec
 
 from firnline.errors import UsageError
 from firnline.log.schema_changes import Evolved, line_now, record, split
-from firnline.operations.schema_fix.lines import refuse_deletes
+from firnline.operations.schema_fix.repairs import refuse_deletes
 from firnline.operations.schema_fix.target import Target, known_type, storable
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from firnline.commit import birth
+from firnline.commit import append_log as birth
 from firnline.commit.append_log import publish_append
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.plan import (
     ImportedFrom,
     ImportPlan,
@@ -28,7 +27,8 @@ from firnline.operations.import_files.plan import (
     records_of,
     sort_out,
 )
-from firnline.operations.report import Report, RunMetrics
+from firnline.operations.options import ImportOptions
+from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot

@@ -21,10 +21,9 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer
 from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.plan import plan_merge
-from firnline.operations.report import Report
-from firnline.operations.runner import Runner
+from firnline.operations.options import MergeOptions
+from firnline.operations.runner import Report, Runner
 from firnline.state.history import add_counts
 from firnline.table import Table
 

@@ -16,8 +16,7 @@ from firnline.commit.base import Base, of_history, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, PropertiesDifferError, UsageError
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.report import Report
-from firnline.operations.runner import Runner
+from firnline.operations.runner import Report, Runner
 from firnline.properties.in_force import (
     FIELDS,
     Difference,

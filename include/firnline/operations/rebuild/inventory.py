@@ -11,7 +11,7 @@ from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.schema_changes import PartColumns, SchemaChange, line_now, split
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.plan import (
     Choice,
     History,

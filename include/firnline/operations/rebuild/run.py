@@ -16,11 +16,10 @@ from firnline.log import codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
+from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.inventory import Inventory, read_inventory
-from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.plan import RebuildPlan
-from firnline.operations.report import Report, RunMetrics
-from firnline.operations.runner import refuse_unsafe_store
+from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
 from firnline.table import Table

@@ -15,7 +15,7 @@ import msgspec
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError, StoreError, UsageError
 from firnline.log import relocation
 from firnline.log.reader import LogObject, list_log
-from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.options import RelocateOptions
 from firnline.operations.relocate.plan import (
     RelocationPlan,
     Seen,
@@ -24,7 +24,7 @@ from firnline.operations.relocate.plan import (
     refuse_missing,
     refuse_without,
 )
-from firnline.operations.report import Report, RunMetrics
+from firnline.operations.runner import Report, RunMetrics
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import put_within
 from firnline.state.health import no_table

@@ -16,7 +16,12 @@ import msgspec
 
 from firnline.log.parts_view import Totals, summed
 from firnline.log.records import Delete, Marker
-from firnline.operations.since.plan import Since, refuse_deleted, refuse_foreign, refuse_impossible
+from firnline.operations.restore.since import (
+    Since,
+    refuse_deleted,
+    refuse_foreign,
+    refuse_impossible,
+)
 from firnline.state.partitions import choose, matches
 from firnline.state.snapshot import Snapshot
 

@@ -19,11 +19,10 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotExpiredError
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.report import TransactionReport
-from firnline.operations.restore.options import RestoreOptions
+from firnline.operations.options import RestoreOptions
 from firnline.operations.restore.plan import RestorePlan, plan_restore
-from firnline.operations.runner import Runner
-from firnline.operations.since.read import read_since
+from firnline.operations.restore.since import read_since
+from firnline.operations.runner import Runner, TransactionReport
 from firnline.state.snapshot import Snapshot
 from firnline.store.transfer import each
 from firnline.table import Table

@@ -1,4 +1,4 @@
-"""The plan of a rewrite of partitions: pure, printable."""
+"""The plan of a rewrite of partitions, and the work of its kernels: pure, printable."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from typing import Any
 import msgspec
 
 from firnline.commit import keys
+from firnline.commit.keys import outside_key
 from firnline.errors import UsageError
+from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
+from firnline.operations.kernel_tasks import Work
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, PlannedGroup
+from firnline.operations.options import RewriteOptions
 from firnline.operations.selection import NO_ROW, Selected, Verdict, select, select_whole
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner
-from firnline.predicate.tree import Predicate, columns_of
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import Predicate, columns_of, to_sql
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
+from firnline.table import Table
 
 STAYS = "its statistics prove that every row stays"
 BEYOND = "its partition reaches beyond the interval"
@@ -247,3 +253,67 @@ def _visible(snapshot: Snapshot, marker: Marker, partition: str) -> int | None:
     if not pending:
         return marker.n
     return 0 if snapshot.hidden_whole(marker, pending) else None
+
+
+OP = "rewrite"
+SOURCE = "_rows"
+"""Name of the rows of a partition in the query."""
+
+
+def make_plan(
+    table: Table, snapshot: Snapshot, options: RewriteOptions, only: frozenset[str] | None
+) -> RewritePlan:
+    """Return the plan of the options. Raises UsageError."""
+    return plan_rewrite(
+        snapshot,
+        table.settings,
+        _condition(snapshot, options),
+        partitions=options.partitions,
+        interval=_interval(options),
+        only=only,
+    )
+
+
+def _interval(options: RewriteOptions) -> tuple[int, int] | None:
+    start, end = options.start_ms, options.end_ms
+    if start is None and end is None:
+        return None
+    if start is None or end is None or start >= end:
+        raise UsageError(
+            "the interval has no start or no end, or ends before it starts",
+            next_step="give both, the end exclusive",
+        )
+    return start, end
+
+
+def _condition(snapshot: Snapshot, options: RewriteOptions) -> Predicate | None:
+    """Return the bound filter; None for a query, which is checked. Raises UsageError."""
+    if (options.where is None) == (options.sql is None):
+        raise UsageError(
+            "a rewrite takes a condition (where) or a query (sql)", next_step="give one of them"
+        )
+    if options.where is None:
+        check_query(str(options.sql), SOURCE, snapshot.schema)
+        return None
+    try:
+        return parse_sql(options.where, snapshot.schema)
+    except UsageError as error:
+        raise UsageError(
+            error.message,
+            next_step=f"{error.next_step.removesuffix('; nothing else')}; whatever is more takes a "
+            "query (sql) over _rows",
+        ) from None
+
+
+def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> Work:
+    """Return the kernels' work for the options. Raises UsageError."""
+    condition = _condition(snapshot, options)
+    if condition is None:
+        limit = table.settings.rewrite.time_limit
+        return Work(op=OP, query=options.sql, source=SOURCE, time_limit_ms=limit)
+    return Work(
+        op=OP,
+        keep=to_sql(condition, snapshot.schema),
+        only_touched=True,
+        keep_winners=bool(outside_key(table.settings, columns_of(condition))),
+    )

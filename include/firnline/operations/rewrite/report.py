@@ -13,8 +13,8 @@ from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
 from firnline.operations.kernel_tasks import change_of
 from firnline.operations.merge.run import Failure
-from firnline.operations.report import Report
 from firnline.operations.rewrite.plan import PlannedPartition
+from firnline.operations.runner import Report
 from firnline.state.snapshot import Snapshot
 
 

@@ -21,8 +21,8 @@ from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.rewrite.options import RewriteOptions
-from firnline.operations.rewrite.plan import PlannedPartition, RewritePlan
+from firnline.operations.options import RewriteOptions
+from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
     PartitionRewrite,
     RewriteFailedError,
@@ -31,7 +31,6 @@ from firnline.operations.rewrite.report import (
     change,
     too_much,
 )
-from firnline.operations.rewrite.work import OP, make_plan, make_work
 from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
 from firnline.operations.runner import Runner
 from firnline.state.history import add_counts, history

@@ -16,10 +16,15 @@ from typing import Any
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.merge.groups import FIXED_REQUESTS
-from firnline.operations.schema_fix.lines import line_of, refuse_deletes, wrong_files
-from firnline.operations.schema_fix.parts import PartFix, as_it_is, part_fix
-from firnline.operations.schema_fix.statements import LineSource, lines, live_parts, source_of
-from firnline.operations.schema_fix.target import Target
+from firnline.operations.schema_fix.repairs import (
+    PartFix,
+    as_it_is,
+    line_of,
+    part_fix,
+    refuse_deletes,
+    wrong_files,
+)
+from firnline.operations.schema_fix.target import LineSource, Target, lines, live_parts, source_of
 from firnline.parquet.footers import FooterFacts
 from firnline.state.snapshot import Snapshot
 from firnline.types.sql import fold_name

@@ -32,12 +32,10 @@ from firnline.operations.evolve.plan import Evolution, evolved
 from firnline.operations.kernel_tasks import bloom_filters, sources_of
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.report import Report
 from firnline.operations.rewriting import commit_or_discard
-from firnline.operations.runner import Runner
-from firnline.operations.schema_fix.lines import mended
-from firnline.operations.schema_fix.parts import PartFix
+from firnline.operations.runner import Report, Runner
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
+from firnline.operations.schema_fix.repairs import PartFix, mended
 from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata

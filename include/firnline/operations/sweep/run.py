@@ -14,8 +14,8 @@ from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
-from firnline.operations.report import Report, RunMetrics
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import SweepOptions
+from firnline.operations.runner import Report, RunMetrics
 from firnline.operations.sweep.plan import FLOOR_MS, Orphan, SweepPlan, plan_sweep
 from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from firnline.commit.base import Base, take_base
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import DropReport, remove, report
+from firnline.operations.options import TtlOptions
 from firnline.operations.runner import Runner
-from firnline.operations.ttl.options import TtlOptions
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.table import Table
 

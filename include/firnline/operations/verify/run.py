@@ -14,9 +14,9 @@ import msgspec
 from firnline.errors import FindingsError, FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log.reader import LogRead
 from firnline.log.records import LogContent, Marker
-from firnline.operations.report import RunMetrics
+from firnline.operations.options import VerifyOptions
+from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.plan import (
     Counted,
     Finding,

@@ -21,7 +21,7 @@ from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import ReplaceOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts, NewRows
 from firnline.operations.replace.run import run_replace

@@ -19,8 +19,8 @@ from firnline.errors import (
     OutcomeUnknownError,
     SnapshotExpiredError,
 )
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import preview
+from firnline.operations.options import CleanupOptions
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside, busy
 from tests.support.cleanups import GRACE, RUN, check, clean_up, keys_under, sweep

@@ -12,10 +12,10 @@ from firnline.errors import (
     StoreUnavailableError,
     StoreUnsafeError,
 )
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, preview, run_cleanup
 from firnline.operations.deletion import DeleteProgress
+from firnline.operations.options import CleanupOptions
 from firnline.paths import TablePaths
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

@@ -21,17 +21,19 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.sinks import newest_batches
-from firnline.operations.clone.options import CloneOptions
 from firnline.operations.clone.run import CloneReport, run_clone
-from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.options import (
+    CloneOptions,
+    RebuildOptions,
+    RelocateOptions,
+    RestoreOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.relocate.options import RelocateOptions
 from firnline.operations.relocate.run import RelocateProgress, run_relocate
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.read.offsets import Bounds
 from firnline.read.plan import ReadOptions

@@ -18,12 +18,10 @@ from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import DeleteFailedError, DeleteReport, preview, run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions
 from firnline.parquet.part import read_pairs
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids

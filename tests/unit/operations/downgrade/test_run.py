@@ -15,9 +15,8 @@ import pytest
 from firnline.clock import SystemClock
 from firnline.errors import RunFailedError, UsageError
 from firnline.kernel.local import LocalEngine
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from tests.support import histories

@@ -8,8 +8,8 @@ import pytest
 
 from firnline.errors import CommitConflictError, PlanChangedError, UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import DropReport, list_partitions, preview, run_drop
+from firnline.operations.options import DropOptions
 from firnline.state.history import history
 from tests.support.log_tables import do_merge, put_append, snapshot, v1_live
 from tests.support.world import FaultyStore, World, make_world

@@ -18,15 +18,13 @@ from firnline.clock import SystemClock
 from firnline.errors import StoreUnavailableError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase import run as erasing
 from firnline.operations.erase.certificate import Certificate, list_certificates
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import EraseFailedError, EraseReport, preview, run_erase
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import CleanupOptions, EraseOptions, MergeOptions
 from tests.support.log_tables import snapshot, v1_live
 from tests.support.reading import stored_ids, visible_ids
 from tests.support.world import World, make_world

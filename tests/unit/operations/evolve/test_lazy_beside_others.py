@@ -16,15 +16,12 @@ from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, ReplaceOptions, VerifyOptions
 from firnline.operations.replace.plan import span_of
 from firnline.operations.replace.rows import NewParts
 from firnline.operations.replace.run import run_replace
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

@@ -13,19 +13,21 @@ import firnline
 from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.errors import FirnlineError, UsageError
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.lazy import LazyOptions, run_lazily
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.options import (
+    DeleteOptions,
+    DowngradeOptions,
+    DropOptions,
+    RebuildOptions,
+    RestoreOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.snapshot import read_snapshot
 from firnline.store.probe import forget

@@ -20,11 +20,10 @@ from firnline.commit.base import take_base
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DeleteOptions, MergeOptions, VerifyOptions
 from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
     SchemaFixOptions,
@@ -32,7 +31,6 @@ from firnline.operations.schema_fix.run import (
     preview,
     run_schema_fix,
 )
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

@@ -18,9 +18,8 @@ from firnline.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import ImportReport, preview, run_import
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import ImportOptions, VerifyOptions
 from firnline.operations.verify.run import run_verify
 from tests.support import histories
 from tests.support.histories import ids_of, parquet_bytes, rows_from, state

@@ -13,12 +13,10 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
 from firnline.operations.evolve.plan import Evolution
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
 from tests.support.log_tables import snapshot

@@ -20,15 +20,17 @@ from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import list_partitions, run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import MergeReport, preview, run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    DropOptions,
+    MergeOptions,
+    RebuildOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from tests.support.cleanups import keys_under

@@ -21,11 +21,10 @@ from firnline.commit.transaction import Change, commit
 from firnline.kernel.local import LocalEngine
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.run import MergeReport, preview, run_merge
+from firnline.operations.options import DeleteOptions, MergeOptions
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import And, to_json
 from firnline.state.snapshot import read_snapshot

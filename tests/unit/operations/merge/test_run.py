@@ -8,7 +8,6 @@ import pytest
 
 from firnline.errors import CommitConflictError, RowCountMismatchError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import (
     MergeFailedError,
     MergeReport,
@@ -16,6 +15,7 @@ from firnline.operations.merge.run import (
     preview,
     run_merge,
 )
+from firnline.operations.options import MergeOptions
 from firnline.state.history import history, run_report
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot

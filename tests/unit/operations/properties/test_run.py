@@ -23,20 +23,22 @@ from firnline.errors import (
 )
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
+from firnline.operations.options import (
+    DeleteOptions,
+    DowngradeOptions,
+    MergeOptions,
+    RebuildOptions,
+    RestoreOptions,
+    SweepOptions,
+    VerifyOptions,
+)
 from firnline.operations.properties.run import reconcile, run_apply, show
-from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.properties.in_force import current, disagree, from_settings
 from firnline.read.scan import scan

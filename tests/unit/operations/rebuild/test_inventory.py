@@ -15,8 +15,8 @@ from firnline.commit.transaction import Change, Mended, commit
 from firnline.log import codec, dated
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
+from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild import inventory
-from firnline.operations.rebuild.options import RebuildOptions
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import PropertiesRecord

@@ -9,7 +9,7 @@ import pytest
 from firnline.errors import FindingsError, LogCorruptError, UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import RebuildOptions
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot

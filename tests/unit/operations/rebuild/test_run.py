@@ -22,13 +22,15 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.records import Marker
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    RebuildOptions,
+    RelocateOptions,
+    RestoreOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import RebuildReport, preview, run_rebuild
-from firnline.operations.relocate.options import RelocateOptions
 from firnline.operations.relocate.run import run_relocate
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import run_restore
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.settings.load import settings_for_root
 from firnline.state.history import history

@@ -16,17 +16,14 @@ from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log import codec, txn_file
 from firnline.log.records import Marker
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import run_erase
-from firnline.operations.relocate.options import RelocateOptions
+from firnline.operations.options import CleanupOptions, EraseOptions, RelocateOptions, VerifyOptions
 from firnline.operations.relocate.run import RelocateProgress, RelocateReport, run_relocate
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
-from firnline.properties import birth
+from firnline.properties import record as birth
 from firnline.settings.load import TableSettings, settings_for_root
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot

@@ -27,13 +27,10 @@ from firnline.errors import (
 )
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import run_drop
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.replace.options import ReplaceOptions
+from firnline.operations.options import DeleteOptions, DropOptions, MergeOptions, ReplaceOptions
 from firnline.operations.replace.run import ReplaceFailedError, ReplaceReport, preview, run_replace
 from firnline.parquet.part import read_pairs
 from tests.support.log_tables import snapshot, v1_live

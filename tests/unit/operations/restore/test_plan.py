@@ -11,7 +11,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.log.records import Delete, Marker, with_unknown
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.restore.plan import Copied, RestorePlan, plan_restore
-from firnline.operations.since.read import read_since
+from firnline.operations.restore.since import read_since
 from tests.support.log_tables import put_append, snapshot
 from tests.support.world import World, make_world
 

@@ -19,14 +19,12 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, FirnlineError, SnapshotExpiredError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import DeleteOptions, RebuildOptions, RestoreOptions
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.report import TransactionReport
 from firnline.operations.restore import run as restoring
-from firnline.operations.restore.options import RestoreOptions
 from firnline.operations.restore.run import preview, run_restore
+from firnline.operations.runner import TransactionReport
 from firnline.state.history import history
 from tests.support.beside import Beside
 from tests.support.effort import examples

@@ -21,9 +21,8 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import Progress, run_merge
-from firnline.operations.rewrite.options import RewriteOptions
+from firnline.operations.options import MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import (
     RewriteFailedError,
     RewriteRefusedError,

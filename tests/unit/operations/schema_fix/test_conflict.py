@@ -10,30 +10,32 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.delete.options import DeleteOptions
 from firnline.operations.delete.run import run_delete
-from firnline.operations.downgrade.options import DowngradeOptions
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.drop.options import DropOptions
 from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.completion import complete_certificate
-from firnline.operations.erase.options import EraseOptions
 from firnline.operations.erase.run import run_erase
-from firnline.operations.import_files.options import ImportOptions
 from firnline.operations.import_files.run import run_import
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    DowngradeOptions,
+    DropOptions,
+    EraseOptions,
+    ImportOptions,
+    MergeOptions,
+    RebuildOptions,
+    RewriteOptions,
+    SweepOptions,
+    TtlOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.rewrite.options import RewriteOptions
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.sweep.options import SweepOptions
 from firnline.operations.sweep.run import run_sweep
-from firnline.operations.ttl.options import TtlOptions
 from firnline.operations.ttl.run import run_ttl
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot

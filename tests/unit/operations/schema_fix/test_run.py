@@ -21,11 +21,9 @@ from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
-from firnline.operations.cleanup.options import CleanupOptions
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.merge.options import MergeOptions
 from firnline.operations.merge.run import run_merge
-from firnline.operations.rebuild.options import RebuildOptions
+from firnline.operations.options import CleanupOptions, MergeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.schema_fix.run import (
     OP,
@@ -36,7 +34,6 @@ from firnline.operations.schema_fix.run import (
     run_schema_fix,
 )
 from firnline.operations.schema_fix.target import ColumnFix
-from firnline.operations.verify.options import VerifyOptions
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from firnline.state.history import history

@@ -16,7 +16,7 @@ from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.commit.transaction import commit
 from firnline.errors import LogLostError, OutcomeUnknownError, StoreAccessError, UsageError
-from firnline.operations.sweep.options import SweepOptions
+from firnline.operations.options import SweepOptions
 from firnline.operations.sweep.run import SweepFailedError, preview, run_sweep
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot

@@ -7,7 +7,7 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.ttl.options import TtlOptions
+from firnline.operations.options import TtlOptions
 from firnline.operations.ttl.run import preview, run_ttl
 from firnline.settings.load import TableSettings
 from firnline.state.history import history

@@ -18,7 +18,7 @@ from firnline.errors import FindingsError, UsageError
 from firnline.log import codec, txn_file
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
-from firnline.operations.verify.options import VerifyOptions
+from firnline.operations.options import VerifyOptions
 from firnline.operations.verify.run import VerifyReport, refuse_findings, run_verify
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
 from firnline.parquet.part import PartMetadata

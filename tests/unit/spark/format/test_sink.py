@@ -37,8 +37,8 @@ def test_parts_are_deleted_when_a_task_failed_and_stay_when_only_the_commit_did(
 
 
 def test_a_delete_that_one_task_did_not_know_hides_the_rows_of_all(tmp_path: Path) -> None:
-    from firnline.operations.delete.options import DeleteOptions
     from firnline.operations.delete.run import run_delete
+    from firnline.operations.options import DeleteOptions
     from tests.support.on_store import RUN, engine
 
     table, target = make(tmp_path)

@@ -16,8 +16,7 @@ from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.evolve.plan import Evolution, LazyPlan, plan_lazily
-from firnline.operations.report import TransactionReport
-from firnline.operations.runner import Runner
+from firnline.operations.runner import Runner, TransactionReport
 from firnline.operations.schema_fix.run import EVOLVE
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table

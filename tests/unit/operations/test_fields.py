@@ -6,11 +6,9 @@ import msgspec
 import pytest
 
 from firnline.errors import UsageError
-from firnline.operations.options import Mode, Option, OptionField, option_fields, parse_moment
+from firnline.operations.fields import Option, OptionField, option_fields, parse_moment
+from firnline.operations.options import Mode, ReplaceOptions, RewriteOptions, SweepOptions
 from firnline.operations.registry import OPERATIONS
-from firnline.operations.replace.options import ReplaceOptions
-from firnline.operations.rewrite.options import RewriteOptions
-from firnline.operations.sweep.options import SweepOptions
 
 
 def field(options: type[msgspec.Struct], name: str) -> OptionField:

@@ -1,4 +1,7 @@
-"""The effects of all transactions after one, and which of them cannot be undone. Pure."""
+"""What the transactions that a restore undoes did to a table.
+
+They are read one after the other in bounded memory; what cannot be undone is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firnline.errors import SnapshotExpiredError, UsageError
+from firnline.log import codec, txn_file
 from firnline.log.records import Delete, Marker
+from firnline.log.schema_changes import split
 from firnline.log.txn_file import TxnHeader
+from firnline.state.history import time_of
 from firnline.state.snapshot import Snapshot
+from firnline.table import Table
 
 _NOT_UNDONE = {
     "schema-fix": "changed the columns of the table",
@@ -87,3 +94,40 @@ def refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> N
                 "version 1, which keeps no record of what it put in its place",
                 next_step="restore to a later transaction, or leave the partition out",
             )
+
+
+def read_since(table: Table, seq: int, newest: int) -> Since:
+    """Return the effects of the transactions after ``seq`` up to ``newest``.
+
+    Requests: 1 GET for each of them, and 1 ranged GET.
+
+    Raises:
+        UsageError: there is no transaction ``seq``; for 0: none at all.
+        SnapshotExpiredError: the record of one is past its retention.
+    """
+    t = time_of(table, seq)
+    headers: list[TxnHeader] = []
+    born: set[str] = set()
+    buried: set[str] = set()
+    deletes: dict[str, Delete] = {}
+    keys = [table.paths.txn(number) for number in range(seq + 1, newest + 1)]
+    for key, data in table.store.get_many(keys):
+        if data is None:
+            raise SnapshotExpiredError(
+                f"the record {key} of a transaction in between is past its retention",
+                next_step="restore to a later transaction",
+            )
+        header, log_file = txn_file.decode(key, data, table.paths)
+        headers.append(header)
+        content = codec.decode(header.log, log_file, table.paths)
+        deletes.update((delete.id, delete) for delete in content.deletes)
+        # Its own markers are those of its own time: every log file that it folded is older.
+        for marker in content.markers:
+            if marker.tmb == header.t:
+                buried.add(marker.p)
+            elif marker.t == header.t:
+                born.add(marker.p)
+    headers.sort(key=lambda header: header.seq)
+    # What changed columns is none of the rows' (and refuses a restore to before it).
+    rows, _ = split(deletes.values())
+    return Since(seq, t, tuple(headers), frozenset(born), frozenset(buried), tuple(rows.values()))

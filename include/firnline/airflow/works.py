@@ -1,0 +1,237 @@
+"""Works of DAGs that are a plan and a run: params are the options, lines come from the figures.
+
+Those that ask a person, or have tasks of their own, have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from firnline.airflow.figures import time_text
+from firnline.airflow.work import InTaskWork, SparkWork
+from firnline.errors import UsageError
+from firnline.operations.operation import Plan
+from firnline.operations.options import (
+    CleanupOptions,
+    DeleteOptions,
+    RebuildOptions,
+    ReplaceOptions,
+    RestoreOptions,
+    TtlOptions,
+    VerifyOptions,
+)
+from firnline.operations.registry import CLEANUP, DELETE, REBUILD, REPLACE, RESTORE, TTL, VERIFY
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from firnline.operations.verify.run import VerifyReport
+
+
+class TtlWork(InTaskWork[TtlOptions]):
+    """Drops partitions whose whole time span is past their time to live."""
+
+    about = TTL
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return totals, each partition to drop, and the reasons for keeping the others."""
+        total = f"{figures['parts']} parts ({about_size(figures['bytes'])})"
+        before = f"what ended before {time_text(figures['cutoff_ms'])} UTC goes"
+        lines = [f"as of transaction {figures['seq']}: {before}: {total}, {_past_rows(figures)}"]
+        lines += [
+            f"goes: {each['partition'] or '(none)'}: {each['parts']} parts, {each['rows']} rows"
+            for each in figures["partitions"]
+        ]
+        more = figures.get("partitions_in_all", 0) - len(figures["partitions"])
+        lines += [f"and {more} partitions more"] if more > 0 else []
+        return lines + [f"{count} stay: {why}" for why, count in figures["kept"].items()]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return totals, and the reasons for keeping the other partitions."""
+        gone = f"{figures['partition_count']} partitions, {figures['parts']} parts"
+        dropped = f"dropped: {gone} ({about_size(figures['bytes'])}), {_past_rows(figures)}"
+        return [dropped, *(f"{count} stay: {why}" for why, count in figures["kept"].items())]
+
+
+def _past_rows(figures: Mapping[str, Any]) -> str:
+    uncounted = figures["parts_without_rows"]
+    more = f" and those of {uncounted} parts that do not say how many" if uncounted else ""
+    return f"{figures['rows']} rows{more}"
+
+
+class CleanupWork(InTaskWork[CleanupOptions]):
+    """Deletes objects that no state within the grace needs."""
+
+    about = CLEANUP
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return totals, and what has to wait until when."""
+        return [f"to delete: {_amounts(figures)}", *_waiting_lines(figures)]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return totals, and what has to wait until when."""
+        not_deleted = [f"not deleted: {figures['failed']} objects"] if figures["failed"] else []
+        return [f"deleted: {_amounts(figures)}", *not_deleted, *_waiting_lines(figures)]
+
+    def changed(self, figures: Mapping[str, Any]) -> bool:
+        """Return True if anything was deleted: log files go without a transaction."""
+        return any(figures[name] for name in ("parts", "log_files", "txn_files"))
+
+
+def _amounts(figures: Mapping[str, Any]) -> str:
+    kinds = (("parts", "parts"), ("log_files", "log files"), ("txn_files", "transactions"))
+    each = ", ".join(f"{figures[name]} {text}" for name, text in kinds)
+    return f"{each} ({about_size(figures['bytes'])})"
+
+
+def _waiting_lines(figures: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for each in figures["waiting"]:
+        until = each["last_ms"]
+        when = "" if until is None else f" (the last of them until {time_text(until)} UTC)"
+        size = about_size(each["bytes"])
+        lines.append(f"{each['count']} {each['what']} ({size}) stay: {each['reason']}{when}")
+    return lines
+
+
+_SHOWN = 20
+
+
+class RestoreWork(InTaskWork[RestoreOptions]):
+    """Restores partitions to their state after a transaction."""
+
+    about = RESTORE
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> RestoreOptions:
+        """Return the options. Raises UsageError if no partitions are given."""
+        options = super().options(params, dry_run=dry_run)
+        if not options.partitions:
+            raise UsageError(
+                "a restore needs partitions, and none was named",
+                next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
+            )
+        return options
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return what is restored and removed, the undone transactions, and the partitions."""
+        undone = ", ".join(map(str, figures["undone"])) or "none"
+        names = [name or "(none)" for name in figures["partitions"]]
+        more = figures.get("partitions_in_all", len(names)) - _SHOWN
+        return [
+            f"as of transaction {figures['seq']}, back to {figures['to']}; undone: {undone}",
+            f"comes back: {_part_figures(figures['restored'])}",
+            f"goes: {_part_figures(figures['removed'])}",
+            f"stays: {figures['kept_parts']} parts",
+            *(f"in {name}" for name in names[:_SHOWN]),
+            *([f"and {more} partitions more"] if more > 0 else []),
+        ]
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return what was restored and what was removed."""
+        plan = figures["plan"]
+        back, gone = _part_figures(plan["restored"]), _part_figures(plan["removed"])
+        return [f"restored: {back}; removed: {gone}; transaction {figures['transaction']}"]
+
+
+def _part_figures(found: Mapping[str, Any]) -> str:
+    return f"{found['parts']} parts of {found['rows']} rows ({about_size(found['bytes'])})"
+
+
+class RebuildWork(InTaskWork[RebuildOptions]):
+    """Writes a log from parts and transactions."""
+
+    about = REBUILD
+
+    def is_idle(self, plan: Plan) -> bool:  # noqa: ARG002 - as the base class
+        """Return False: a table of which nothing is left must fail, which the work itself does."""
+        return False
+
+
+class VerifyWork(InTaskWork[VerifyOptions]):
+    """Compares the log, the transactions and the objects with each other."""
+
+    about = VERIFY
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
+        """Return the options, never deep: the Spark job after it reads the footers."""
+        return VerifyOptions()
+
+    def verdict(self, report: VerifyReport) -> None:
+        """Raise FindingsError if there are findings other than notes."""
+        from firnline.operations.verify.run import refuse_findings
+
+        refuse_findings(report)
+
+    def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return what was checked, and the findings."""
+        checked, found = figures["checked"], figures["severities"]
+        each = (
+            f"{checked['log_files']} log files",
+            f"{checked['transactions']} transactions",
+            f"{checked['live_parts']} live and {checked['dead_parts']} dead parts",
+            f"{checked['objects']} objects ({about_size(checked['bytes'])})",
+            f"{checked['footers']} footers",
+        )
+        counts = ", ".join(f"{count} {severity}s" for severity, count in found.items())
+        lines = [f"checked: {', '.join(each)}", f"found: {counts or 'nothing'}"]
+        lines += [
+            f"{finding['severity']}: {finding['object']} {finding['sentence']}"
+            for finding in figures["findings"]
+        ]
+        more = figures.get("findings_in_all", 0) - len(figures["findings"])
+        return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+class DeleteWork(SparkWork[DeleteOptions]):
+    """Deletes the rows for which a predicate is true."""
+
+    about = DELETE
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return totals, each group to read, and the reasons for leaving other parts alone."""
+        return [f"as of transaction {figures['seq']}, {figures['mode']}:", *reading_lines(figures)]
+
+
+def reading_lines(figures: Mapping[str, Any]) -> list[str]:
+    """Return log lines on the parts that a delete or an erase would read."""
+    size = about_size(figures["bytes_in"])
+    lines = [f"{figures['parts_to_read']} parts to read ({size}); those with such rows go"]
+    dropped = figures["parts_to_drop"]
+    lines += [f"{dropped} parts of {figures['rows_to_drop']} such rows go unread"] * (dropped > 0)
+    lines += [
+        f"partition {group['partition'] or '(none)'}: {group['parts']} parts, "
+        f"{about_size(group['bytes'])}"
+        for group in figures["groups"]
+    ]
+    return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
+
+
+class ReplaceWork(SparkWork[ReplaceOptions]):
+    """Replaces the rows of an interval by staged rows."""
+
+    about = REPLACE
+
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> ReplaceOptions:
+        """Return the options. Raises UsageError unless one of files and nothing is given."""
+        options = super().options(params, dry_run=dry_run)
+        if bool(options.files) == options.nothing:
+            given = "both" if options.nothing else "neither"
+            raise UsageError(
+                f"a replace takes files or nothing, and {given} is given",
+                next_step='say where the new rows are, as "files": ["s3://bucket/staged/"], or '
+                'that there are none, as "nothing": true',
+            )
+        return options
+
+    def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return the interval, the parts dropped unread, the parts read, and why others stay."""
+        equal = "".join(f", {column} = {value}" for column, value in figures["equal"].items())
+        size = about_size(figures["bytes_in"])
+        dropped, rows = figures["parts_to_drop"], figures["rows_to_drop"]
+        interval = f"{figures['column']} from {figures['start']} to {figures['end']}{equal}"
+        return [
+            f"as of transaction {figures['seq']}, {figures['mode']}: {interval}",
+            f"{dropped} parts of {rows} rows lie inside and go unread",
+            f"{figures['parts_to_read']} parts to read ({size}), which the interval may cut",
+            *(f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()),
+        ]

@@ -1,0 +1,104 @@
+"""Output that several commands share: parts to read, partitions dropped, and what failed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from firnline.cli import output
+from firnline.cli.output import requests_text
+
+
+def show_undeleted(failures: list[dict[str, str]], count: int) -> None:
+    """Print a row for each of the first objects that could not be deleted."""
+    if not failures:
+        return
+    columns = [output.Column("not deleted", wrap=True), output.Column("because", wrap=True)]
+    output.table(columns, ([f["key"], f["message"]] for f in failures))
+    if count > len(failures):
+        output.line(f"and {output.number(count - len(failures))} more")
+    output.line()
+
+
+SHOWN = 20
+"""Maximum partitions that are printed; ``--json`` has all."""
+
+
+def sentence(data: dict[str, Any]) -> str:
+    """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
+    from firnline.units import about_size
+
+    number, parts, unknown = output.number, data["parts"], data["parts_without_rows"]
+    rows = f"{number(data['rows'])} rows"
+    if unknown:
+        rows += f" and those of {number(unknown)} parts that do not say"
+    noun = "part" if parts == 1 else "parts"
+    return f"{number(parts)} {noun} with {rows} ({about_size(data['bytes'])})"
+
+
+def render_report(data: dict[str, Any]) -> None:
+    """Print the report of a drop or a TTL run."""
+    from firnline.units import about_duration, about_size
+
+    number = output.number
+    unknown = data["parts_without_rows"]
+    more = f", and those of {number(unknown)} parts that do not say" if unknown else ""
+    again = " (by an earlier try of this run)" if data["done_earlier"] else ""
+    names = [name or "-" for name in data["partitions"][:SHOWN]]
+    left_out = data["partition_count"] - len(names)
+    output.pairs(
+        [
+            ("dropped", f"{number(data['parts'])} parts"),
+            ("rows", f"{number(data['rows'])}{more}"),
+            ("bytes", f"{about_size(data['bytes'])}, freed by clean-up after the grace"),
+            ("partitions", ", ".join(names) + (f" and {number(left_out)} more" * (left_out > 0))),
+            ("transaction", f"{number(data['transaction'])}{again}"),
+            ("requests", requests_text(data["requests"])),
+            ("time", about_duration(round(data["seconds"] * 1000))),
+        ]
+    )
+
+
+def show_failures(data: dict[str, Any], as_json: bool) -> None:
+    """Print the partitions that could not be read, with reasons."""
+    output.show(data, as_json, _render_failures)
+
+
+def _render_failures(data: dict[str, Any]) -> None:
+    columns = [output.Column("partition"), output.Column("not read because", wrap=True)]
+    output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
+    output.line()
+
+
+def groups_table(data: dict[str, Any]) -> None:
+    """Print the parts to read by partition, and the parts left alone."""
+    from firnline.units import about_size
+
+    number = output.number
+    by_partition: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for found in data["groups"]:
+        row = by_partition[found["partition"]]
+        row[0] += found["parts"]
+        row[2] += found["bytes"]
+    for found in data["dropped"]:
+        by_partition[found["partition"]][1] += found["parts"]
+    if by_partition:
+        columns = [
+            output.Column("partition", wrap=True),
+            *(output.Column(title, number=True) for title in ("to read", "to drop", "bytes")),
+        ]
+        output.table(
+            columns,
+            (
+                [name or "-", number(read), number(dropped), about_size(size)]
+                for name, (read, dropped, size) in sorted(by_partition.items())
+            ),
+        )
+        output.line()
+    if data["left_alone"]:
+        columns = [
+            output.Column("left alone", number=True),
+            output.Column("because each", wrap=True),
+        ]
+        output.table(columns, ([number(n), why] for why, n in data["left_alone"].items()))
+        output.line()

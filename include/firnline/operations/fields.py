@@ -1,0 +1,192 @@
+"""Fields of an operation's options: described once, for command lines, forms and Spark jobs.
+
+The options of an operation are a ``msgspec.Struct`` (``operations.options``). A field that people
+can set carries an ``Option``, which says in words what the type does not::
+
+    max_bytes: Annotated[
+        int | None, Option("Bytes to read at most", "Such as `10GiB`.", unit="size", least=1)
+    ] = None
+
+``cli.options`` makes options of the command line from it, ``airflow.params`` the params of a form,
+``spark.job`` the arguments of a job. A field without an ``Option`` is set by code only.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from firnline.errors import UsageError
+from firnline.units import parse_duration, parse_size
+
+Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
+"""Shape of a value: ``texts`` is a list of text, ``pairs`` a mapping of names to scalars, and a
+``scalar`` is a number or text."""
+Unit = Literal["", "size", "duration", "time"]
+"""Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The words of an option; code in them stands in backticks."""
+
+    title: str
+    """Label in a form."""
+    text: str
+    """One or two sentences."""
+    absent: str = ""
+    """Noun phrase for what applies without a value: ``all partitions``."""
+    in_form: str = ""
+    """Sentence that a form shows in place of ``absent``."""
+    metavar: str = ""
+    """Placeholder of the value on a command line."""
+    flag: str = ""
+    """Name on the command line where it is not that of the field: ``--from``."""
+    argument: bool = False
+    """Positional on the command line."""
+    form: bool = True
+    """Forms ask for it."""
+    unit: Unit = ""
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """A field of an options struct, with its words."""
+
+    name: str
+    option: Option
+    kind: Kind
+    required: bool
+    nullable: bool
+    """None stands for no value; a list that is not nullable is empty then."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """Return the name on a command line."""
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
+
+    def value(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
+        """Return the field's value for what a command line, a form or JSON gave.
+
+        None and what is empty stand for a value that was not given.
+
+        Raises:
+            UsageError: the value has another shape, is not of the unit, or is out of bounds.
+        """
+        if self.kind == "flag":
+            return bool(given)
+        if self.nullable and (given is None or given in ("", [], ())):
+            return None
+        if self.kind == "texts":
+            return self._texts(given)
+        if self.kind == "pairs":
+            return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
+        value = _UNITS[self.option.unit](given) if self.option.unit else given
+        if self.option.least is not None and isinstance(value, int) and value < self.option.least:
+            raise UsageError(
+                f"{self.name} is {given}, and the least is {self.option.least}",
+                next_step="write a larger value, or leave it out",
+            )
+        return value
+
+    def _texts(self, given: object) -> tuple[str, ...]:
+        values = given or ()
+        if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+            example = "ts_month=2013-*" if self.option.metavar == "GLOB" else "first"
+            noun = "globs" if self.option.metavar == "GLOB" else "texts"
+            raise UsageError(
+                f"{self.name} is not a list of {noun}: {given!r}",
+                next_step=f'write it as ["{example}"], or leave it empty',
+            )
+        return tuple(values)
+
+    def _pairs(self, texts: tuple[str, ...]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for text in texts:
+            name, separator, value = text.partition("=")
+            if not separator or not name:
+                raise UsageError(
+                    f"{self.flag} {text!r} is not COLUMN=VALUE",
+                    next_step=f"write it as {self.flag} client=1234",
+                )
+            if name in found:
+                raise UsageError(
+                    f"{self.flag} names the column {name!r} twice",
+                    next_step="give each column once",
+                )
+            found[name] = value
+        return found
+
+
+def parse_moment(value: object) -> int:
+    """Return the unix milliseconds of a time in ISO 8601, in UTC without a zone.
+
+    Raises:
+        UsageError: not a time.
+    """
+    try:
+        moment = datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise UsageError(
+            f"{value!r} is not a time", next_step="write 2013-02-01 or 2013-02-01T12:00Z"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+_UNITS: Mapping[str, Callable[[object], int]] = {
+    "size": parse_size,
+    "duration": parse_duration,
+    "time": parse_moment,
+}
+
+
+@functools.cache
+def option_fields(options: type[msgspec.Struct]) -> tuple[OptionField, ...]:
+    """Return the fields of an options struct that people can set, in its order.
+
+    Raises:
+        TypeError: a field has an ``Option`` and a type that no form can show.
+    """
+    found = []
+    for field in msgspec.structs.fields(options):
+        words = [a for a in getattr(field.type, "__metadata__", ()) if isinstance(a, Option)]
+        if words:
+            members = _members(get_args(field.type)[0])
+            kind, choices = _kind([one for one in members if one is not type(None)])
+            nullable = type(None) in members
+            found.append(OptionField(field.name, words[0], kind, field.required, nullable, choices))
+    return tuple(found)
+
+
+_KINDS: Mapping[object, Kind] = {bool: "flag", int: "number", str: "text"}
+
+
+def _kind(members: Sequence[Any]) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind of a type, given as the members of its union, and its choices."""
+    if len(members) > 1:
+        return "scalar", ()
+    single = members[0]
+    if get_origin(single) is Literal:
+        return "choice", get_args(single)
+    if get_origin(single) is tuple and get_args(single) == (str, ...):
+        return "texts", ()
+    if get_origin(single) is dict:
+        return "pairs", ()
+    if single not in _KINDS:
+        raise TypeError(f"an option cannot be of type {single}")
+    return _KINDS[single], ()
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any form
+    """Return the types of a union, or the one that it is."""
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    return get_args(annotation) if is_union else (annotation,)
