@@ -56,7 +56,7 @@ def firnline(place: Place, *arguments: str) -> str:
     if done.returncode != 0:
         raise EnvironmentFaultError(
             f"`firnline {' '.join(arguments)}` failed: {done.stderr.strip()[-500:]}",
-            next_step="mend what it says",
+            next_step="repair what it says",
         )
     return done.stdout
 

@@ -151,7 +151,7 @@ class RowEngine:
             rows_deleted=deleted,
             rows_deduplicated=kept.superseded,
             rows_removed=rows_in - deleted - len(kept.rows) - kept.superseded,
-            untouched=tuple(one.source.key for one in compress(read, map(not_, taken))),
+            unchanged=tuple(one.source.key for one in compress(read, map(not_, taken))),
             rows_hidden={one.source.key: len(one.rows) - len(one.left) for one in touched}
             if task.only_touched
             else {},

@@ -54,7 +54,7 @@ class AirflowApi:
         if answer.is_error:
             raise UsageError(
                 f"Airflow answered {answer.status_code} to {method} {path}: {answer.text[:500]}",
-                next_step="mend the request",
+                next_step="repair the request",
             )
         return answer.json() if answer.content else None
 
@@ -100,7 +100,7 @@ class AirflowApi:
             raise EnvironmentFaultError(
                 f"Airflow knows no DAG {dag_id} after {seconds:.0f} s, only {self.dag_ids()}; "
                 f"import errors: {self.import_errors()}",
-                next_step="mend the DAG file",
+                next_step="repair the DAG file",
             )
 
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, **more: Any) -> str:

@@ -199,7 +199,7 @@ class AirflowStack:
         if done.returncode != 0:
             raise EnvironmentFaultError(
                 f"`airflow {' '.join(arguments)}` failed: {(done.stdout + done.stderr)[-800:]}",
-                next_step="mend what it says",
+                next_step="repair what it says",
             )
         return done.stdout
 

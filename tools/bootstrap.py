@@ -43,7 +43,7 @@ def run(*command: str | Path, quiet: bool = False) -> None:
         if quiet:
             sys.stderr.write((done.stdout + done.stderr)[-4000:])
         raise SetupError(
-            f"`{' '.join(words)}` ended with {done.returncode}; mend what it says above and run "
+            f"`{' '.join(words)}` ended with {done.returncode}; repair what it says above and run "
             "`make setup` again"
         )
 

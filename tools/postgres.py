@@ -87,7 +87,7 @@ def install() -> Path:
         if done.returncode != 0:
             raise EnvironmentFaultError(
                 f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",
-                next_step="mend what it says and run the same command again",
+                next_step="repair what it says and run the same command again",
             )
     found = find_programs()
     if found is None:
@@ -143,7 +143,7 @@ class Postgres:
         log = (folder / "log").read_text(encoding="utf-8", errors="replace")[-800:]
         self.stop()
         raise EnvironmentFaultError(
-            f"PostgreSQL did not come up: {log}", next_step="mend what it says"
+            f"PostgreSQL did not come up: {log}", next_step="repair what it says"
         )
 
     def keep(self, template: Path) -> None:
@@ -207,7 +207,7 @@ class Postgres:
         )
         if done.returncode != 0:
             raise EnvironmentFaultError(
-                f"initdb failed: {done.stderr.strip()[-500:]}", next_step="mend what it says"
+                f"initdb failed: {done.stderr.strip()[-500:]}", next_step="repair what it says"
             )
         word.unlink()
 

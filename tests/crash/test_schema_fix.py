@@ -68,7 +68,7 @@ def contested(place: Place) -> Saved:
 
 
 def check(table: Table, fix: Fix, parts: set[str]) -> bool:
-    """In conflict with the parts it had, or mended as a whole; True when it is mended."""
+    """In conflict with the parts it had, or repaired as a whole; True when it is repaired."""
     state = read_snapshot(table.store, table.paths, tolerant=True)
     logs = {k: data for k, data in table.store.get_many(sorted(keys_in(table, "_log"))) if data}
     assert v1_state(logs | unpublished(table, state)) == state.live.keys()

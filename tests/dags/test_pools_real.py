@@ -8,7 +8,7 @@ from tests.dags.filled import live_keys, live_rows
 from tests.dags.maintained import Maintained
 from tools.airflow_api import wait_until
 
-MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
+CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 
 
 def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> None:
@@ -40,12 +40,12 @@ def test_a_missing_pool_fails_the_run_at_its_start_and_is_named(maintained: Main
     assert set(lost.tasks.values()) == {None}
     assert lost.note == (
         "firnline: the pool lost.merge does not exist, so nothing that needs it can run; "
-        f"create it with {MEND}."
+        f"create it with {CREATE_POOLS}."
     )
     pool = {"name": "lost.merge", "slots": 1, "include_deferred": True}
     maintained.stack.api.call("POST", "/pools", pool)
-    mended = maintained.merge("lost", {"dry_run": True}).ended()
-    assert (mended.state, mended.note) == ("success", "")
+    repaired = maintained.merge("lost", {"dry_run": True}).ended()
+    assert (repaired.state, repaired.note) == ("success", "")
 
 
 def test_a_widened_pool_is_named_and_the_run_goes_on(maintained: Maintained) -> None:
@@ -53,7 +53,7 @@ def test_a_widened_pool_is_named_and_the_run_goes_on(maintained: Maintained) -> 
     run = maintained.merge("wide").ended()
     assert run.state == "success"
     assert "the pool wide.merge has 2 slots instead of 1" in run.note
-    assert MEND in run.note
+    assert CREATE_POOLS in run.note
 
 
 def test_a_widened_pool_stops_a_table_that_has_nothing_else(maintained: Maintained) -> None:

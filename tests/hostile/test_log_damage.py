@@ -206,11 +206,11 @@ def records(content: LogContent) -> list[object]:
 
 def well_formed(content: LogContent) -> bool:
     numbers = [n for m in content.markers for n in (m.b, m.t, m.tmb or 0, m.n or 0, *m.order())]
-    numbers += [stone.t for stone in content.tombstones]
+    numbers += [tombstone.t for tombstone in content.tombstones]
     return (
         all(0 <= n < 2**63 for n in numbers)
         and all(m.p.startswith("t/_data/") and ".." not in m.p.split("/") for m in content.markers)
-        and all(stone.p.startswith("t/_log/") for stone in content.tombstones)
+        and all(tombstone.p.startswith("t/_log/") for tombstone in content.tombstones)
     )
 
 

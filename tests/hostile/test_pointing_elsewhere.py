@@ -153,7 +153,7 @@ def operations(world: World) -> dict[str, Callable[[], object]]:
     }
 
 
-def untouched(world: World, before: dict[str, Any]) -> None:
+def unchanged(world: World, before: dict[str, Any]) -> None:
     """Nothing was deleted or written, and nothing read but what says what the table is."""
     store = recorded(world)
     assert store.deleted == []
@@ -173,10 +173,10 @@ def test_a_marker_that_points_elsewhere_stops_every_operation_before_it_reads_or
     for name, run in operations(world).items():
         error = refusal(log, run)
         assert "\0" not in repr(str(error)), name
-        untouched(world, before)
+        unchanged(world, before)
     report = run_verify(world.table, VerifyOptions())
     assert any(log in str(finding) for finding in report.findings)
-    untouched(world, before)
+    unchanged(world, before)
 
 
 LOGS_ELSEWHERE = [
@@ -205,7 +205,7 @@ def test_a_log_tombstone_that_points_elsewhere_stops_every_operation(key: str) -
     recorded(world).forget()
     for run in operations(world).values():
         refusal(log, run)
-        untouched(world, before)
+        unchanged(world, before)
 
 
 OWNED = ("t/_log/", "t/_data/", "t/_txn/", "t/_probe/", "t/_erase/")

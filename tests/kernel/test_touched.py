@@ -77,7 +77,7 @@ def test_inputs_without_a_hidden_row_stay_and_are_not_counted(group: Group) -> N
     result = group.run(task)
     assert group.read(result)["k"].to_pylist() == [1, 4]
     assert (result.rows_in, result.rows_deleted) == (4, 2)
-    assert result.untouched == (keys[1],)
+    assert result.unchanged == (keys[1],)
     assert result.rows_hidden == {keys[0]: 1, keys[2]: 1}
     found = metadata_of(group, result)
     assert (found.replaces, found.o, found.rows) == ((keys[0], keys[2]), (0, 21), 2)
@@ -88,7 +88,7 @@ def test_nothing_touched_is_no_part_and_no_error(group: Group) -> None:
     result = group.run(
         task_of(group, keys, keys=key_file(group, pa.table({"k": [9]})), only_touched=True)
     )
-    assert (result.error, result.parts, result.untouched) == (None, (), tuple(keys))
+    assert (result.error, result.parts, result.unchanged) == (None, (), tuple(keys))
     assert (result.rows_in, result.rows_hidden, result.requests["put"]) == (0, {}, 0)
 
 
@@ -96,7 +96,7 @@ def test_touched_inputs_of_which_nothing_is_left_make_no_part(group: Group) -> N
     keys = group.put(rows((1, "a")), rows((2, "b")))
     result = group.run(task_of(group, keys, hidden={keys[0]: "k = 1"}, only_touched=True))
     assert (result.error, result.parts, result.rows_in) == (None, (), 1)
-    assert (result.untouched, result.rows_hidden) == ((keys[1],), {keys[0]: 1})
+    assert (result.unchanged, result.rows_hidden) == ((keys[1],), {keys[0]: 1})
 
 
 def test_rows_for_which_the_filter_is_not_true_are_removed_and_not_deleted(group: Group) -> None:
@@ -105,7 +105,7 @@ def test_rows_for_which_the_filter_is_not_true_are_removed_and_not_deleted(group
     result = group.run(task)
     assert group.read(result).to_pylist() == [{"k": 1, "s": "a"}]
     assert (result.rows_in, result.rows_deleted, result.rows_removed) == (3, 1, 1)
-    assert (result.untouched, result.rows_hidden) == ((keys[1],), {keys[0]: 2})
+    assert (result.unchanged, result.rows_hidden) == ((keys[1],), {keys[0]: 2})
 
 
 def test_a_table_may_have_columns_named_as_those_of_a_scan(group: Group) -> None:
@@ -116,7 +116,7 @@ def test_a_table_may_have_columns_named_as_those_of_a_scan(group: Group) -> None
     task = replace(task, columns=tuple(columns.items()))
     result = group.run(task)
     assert group.read(result).to_pylist() == [{"filename": "b", "path": "d"}]
-    assert result.untouched == (keys[0],)
+    assert result.unchanged == (keys[0],)
 
 
 def test_keys_of_another_type_or_without_a_column_are_refused(group: Group) -> None:
@@ -187,5 +187,5 @@ def test_keys_and_deletes_hide_what_python_filters(
     assert result.rows_deleted == sum(lost.values())
     if only_touched:
         assert result.rows_hidden == {key: count for key, count in lost.items() if count}
-        assert set(result.untouched) == {key for key, count in lost.items() if not count}
+        assert set(result.unchanged) == {key for key, count in lost.items() if not count}
     assert PREFIX in task.data_prefix

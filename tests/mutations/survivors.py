@@ -21,7 +21,7 @@ class Survivor:
 
 # fmt: off
 SURVIVORS: tuple[Survivor, ...] = (
-    Survivor("commit/transaction", "commit", "change.mend is not None -> True", "a conflict is refused before the commit as well"),
+    Survivor("commit/transaction", "commit", "change.repair is not None -> True", "a conflict is refused before the commit as well"),
     Survivor("commit/transaction", "_create_transaction", "isinstance(error, StoreError) -> False", "wording"),
     Survivor("commit/transaction", "_checkpointed", "base is None or not change.checkpoint or least is None or (len(base.snapshot.parts) <= least) -> base is None or not change.checkpoint or least is None", "`write_when_due` looks again: only Arrow is imported for nothing"),
     Survivor("commit/transaction", "_checkpointed", "len(base.snapshot.parts) <= least -> len(base.snapshot.parts) < least", "`write_when_due` looks again"),

@@ -36,7 +36,7 @@ class CountingEngine:
                 group=task.group,
                 error=self.fail[task.partition],
                 error_type="PartUnreadableError",
-                error_next_step="mend it",
+                error_next_step="repair it",
                 error_key=task.inputs[0].key,
             )
         rows = sum(i.rows or 0 for i in task.inputs)

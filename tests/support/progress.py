@@ -32,7 +32,7 @@ class Progress:
         self._failed: set[str] = set()
         self._running: dict[str, float] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._report_progress, name="progress", daemon=True)
 
     def line(self) -> str:
         """Return how far the run is."""
@@ -78,7 +78,7 @@ class Progress:
     def pytest_sessionfinish(self) -> None:
         self._stopped.set()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         while not self._stopped.wait(self._every):
             self._reporter.ensure_newline()
             self._reporter.write_line(self.line())

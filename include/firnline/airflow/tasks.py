@@ -153,11 +153,11 @@ class RunInTask(BaseOperator):
             run, progress = run_identity(context), progress_log(table.clock)
             try:
                 report = self.work.run(table, options, run, progress)
-                figures = self._tell(context, table, report)
+                figures = self._report_progress(context, table, report)
                 self.work.verdict(report)
             except FirnlineError as error:
                 if (partly := getattr(error, "report", None)) is not None:
-                    self._tell(context, table, partly)
+                    self._report_progress(context, table, partly)
                 raise
             if before is not None:
                 before.record(figures["transactions"])
@@ -170,7 +170,7 @@ class RunInTask(BaseOperator):
         context["outlet_events"][self.asset].extra = figures
         return figures
 
-    def _tell(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
+    def _report_progress(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
         figures = shortened(report.to_json())
         if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)

@@ -29,14 +29,14 @@ def refuse_silence(whether: str, as_json: bool) -> None:
         )
 
 
-def agreed(question: str, untouched: str = "nothing was changed") -> bool:
+def agreed(question: str, unchanged: str = "nothing was changed") -> bool:
     """Ask the person at the terminal; return True for ``yes`` and nothing else.
 
     Args:
         question: a sentence; the request to type yes is added.
-        untouched: message if the person interrupts the command instead.
+        unchanged: message if the person interrupts the command instead.
     """
-    with when_stopped(f"stopped; {untouched}", next_step="run the same command again"):
+    with when_stopped(f"stopped; {unchanged}", next_step="run the same command again"):
         sys.stdout.write(f"{question} Type yes: ")
         sys.stdout.flush()
         return sys.stdin.readline().strip().lower() == "yes"

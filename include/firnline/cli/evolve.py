@@ -22,7 +22,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.cli.render_schema import evolution
-from firnline.cli.repair import mend
+from firnline.cli.repair import repair
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def evolve(  # noqa: PLR0913, PLR0917 - one per option
             if not agreed("Do it?"):
                 output.line("Nothing was changed.")
                 raise typer.Exit(1)
-        mend(opened, factory, options, as_json)
+        repair(opened, factory, options, as_json)
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:

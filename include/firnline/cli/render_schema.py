@@ -180,7 +180,7 @@ def report(data: dict[str, Any]) -> None:
     _unreadable((f["key"], f["message"]) for f in data["left"])
     output.pairs(
         [
-            ("mended", _wish(data["plan"]["columns"], "is")),
+            ("repaired", _wish(data["plan"]["columns"], "is")),
             (
                 "parts",
                 (

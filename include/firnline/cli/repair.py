@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 
-def mend(
+def repair(
     table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
 ) -> None:
     """Run a change of the schema and print its report. Raises RunFailedError."""
@@ -29,7 +29,7 @@ def mend(
     try:
         with (
             when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
-            reading("mending", name, table.clock, silent=as_json) as tell,
+            reading("repairing", name, table.clock, silent=as_json) as tell,
         ):
             report = run_schema_fix(table, engine, options, identity(table), tell)
     except SchemaFixFailedError as error:

@@ -20,7 +20,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.repair import mend
+from firnline.cli.repair import repair
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
             if not agreed("Do it?"):
                 output.line("Nothing was changed.")
                 raise typer.Exit(1)
-        mend(opened, factory, options, as_json)
+        repair(opened, factory, options, as_json)
 
 
 def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:

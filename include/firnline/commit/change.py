@@ -13,7 +13,7 @@ from firnline.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """A repair of the schema, applied to a base."""
 
     folds: tuple[str, ...]
@@ -47,7 +47,7 @@ class Change:
     """Computes the new purge horizon on a base; None leaves it unchanged."""
     refuse: Callable[[Snapshot], None] | None = None
     """Called with every base before the commit; an error that it raises ends the commit."""
-    mend: Callable[[Snapshot], Mended] | None = None
+    repair: Callable[[Snapshot], Repaired] | None = None
     """Computes the repair of a schema; called like ``refuse``, also on a base with a conflict."""
     planned: Snapshot | None = None
     """Base on which it was planned, if that matters: see ``plan.keys.refuse_beneath``."""
@@ -70,7 +70,7 @@ def refuse_other_columns(snapshot: Snapshot, change: Change, planned: int) -> No
         change: the change to commit.
         planned: the newest transaction when it was planned.
     """
-    names_columns = change.deletes or change.columns is not None or change.mend is not None
+    names_columns = change.deletes or change.columns is not None or change.repair is not None
     if not names_columns and all(m.q is not None for m in change.adds):
         return
     newer = next((c for c in snapshot.changes if c.seq > planned), None)

@@ -16,7 +16,7 @@ import msgspec
 
 from firnline.commit import fold, invariants
 from firnline.commit.base import ATTEMPTS, Base, publish, take_base
-from firnline.commit.change import Change, Mended, refuse_other_columns
+from firnline.commit.change import Change, Repaired, refuse_other_columns
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
 from firnline.log import codec, dated, txn_file
@@ -32,7 +32,7 @@ from firnline.store.create import Attempt, create
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion, as_known
 
-__all__ = ["Change", "Committed", "Mended", "commit", "commit_whole"]
+__all__ = ["Change", "Committed", "Repaired", "commit", "commit_whole"]
 
 _LOG = logging.getLogger(__name__)
 _NAMED_PARTITIONS = 1000
@@ -108,7 +108,7 @@ def commit(
         read_at = _refuse_when_late(table, base.began_ms, change.op)
         if _create_transaction(table, base.began_ms, draft.header, data, attempt):
             return _checkpointed(table, _committed(table, base, draft, read_at), change)
-        base = take_base(table, began_ms=base.began_ms, tolerant=change.mend is not None)
+        base = take_base(table, began_ms=base.began_ms, tolerant=change.repair is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
         next_step="run it again when fewer runs maintain this table at the same time",
@@ -245,7 +245,7 @@ def _refuse_other_properties(base: Base, planned_by: Properties, change: Change)
 def _refuse_conflict(
     snapshot: Snapshot, settings: TableSettings, change: Change, planned: Snapshot
 ) -> None:
-    if snapshot.conflict is not None and change.mend is None:
+    if snapshot.conflict is not None and change.repair is None:
         raise snapshot.conflict  # no single schema line could replace the contradictory ones
     # Checked against the snapshot to commit on: a check of the transactions in between would
     # leave a race with the one that comes after them.
@@ -382,13 +382,13 @@ def _records(change: Change, folded: Iterable[Delete], seq: int, t: int) -> list
 
 def _folds(
     snapshot: Snapshot, change: Change, own: Iterable[Marker | PropertiesRecord], purged: int
-) -> Mended:
+) -> Repaired:
     """Choose the log files to fold, and the schema line that replaces theirs."""
-    if change.mend is not None:
-        return change.mend(snapshot)
+    if change.repair is not None:
+        return change.repair(snapshot)
     own_bytes = sum(len(marker_json(m)) for m in own if isinstance(m, Marker))
     head = sum(len(record_line(r)) for r in own if isinstance(r, PropertiesRecord))
-    return Mended(fold.choose(snapshot, own_bytes, purged, head), _line(snapshot, change))
+    return Repaired(fold.choose(snapshot, own_bytes, purged, head), _line(snapshot, change))
 
 
 def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
@@ -417,7 +417,7 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
     return [*new, *clean, *(mark_dead(marker, t) for marker in gone)]
 
 
-def _check(table: Table, base: Base, change: Change, content: LogContent, repair: Mended) -> None:
+def _check(table: Table, base: Base, change: Change, content: LogContent, repair: Repaired) -> None:
     candidate = invariants.Candidate(
         base=base.snapshot,
         content=content,

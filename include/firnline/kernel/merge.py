@@ -160,7 +160,7 @@ def _result(
     if not task.only_touched:
         return result
     unchanged = tuple(source.key for source in task.inputs if source.key not in hidden)
-    return msgspec.structs.replace(result, untouched=unchanged, rows_hidden=hidden)
+    return msgspec.structs.replace(result, unchanged=unchanged, rows_hidden=hidden)
 
 
 def _check_task(task: KernelTask) -> None:

@@ -151,7 +151,7 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that a newer one of their key hides, and dropped key tombstones."""
     rows_removed: int = 0
     """Visible rows that ``keep`` removed, and visible rows minus rows that ``query`` returned."""
-    untouched: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
     """Keys of inputs that ``only_touched`` left out; their rows are not counted."""
     left_out: tuple[str, ...] = ()
     """Columns that inputs hold because their path has them; the table does not have them."""

@@ -75,7 +75,7 @@ class Deleter:
             self.confirmed.add(key)
         else:
             self._fail({key: str(error)})
-        self._tell()
+        self._report_progress()
 
     def _send(self, batch: Sequence[str]) -> set[str]:
         silent = dict.fromkeys(batch, "the store gave no answer for it")
@@ -91,7 +91,7 @@ class Deleter:
         # One object may be locked; a batch without a single success is a store that refuses.
         self.gave_up = not done and len(batch) > 1
         self.confirmed |= done
-        self._tell()
+        self._report_progress()
         return done
 
     def _fail(self, messages: dict[str, str]) -> None:
@@ -100,7 +100,7 @@ class Deleter:
         shown = list(messages.items())[: max(room, 0)]
         self.failures += [NotDeleted(key=key, message=message) for key, message in shown]
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self.on_progress is not None:
             done = len(self.confirmed)
             self.on_progress(DeleteProgress(objects=self.objects, deleted=done, failed=self.failed))

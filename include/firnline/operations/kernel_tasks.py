@@ -171,7 +171,7 @@ def change_of(
 ) -> Change:
     """Return one transaction for several completed groups.
 
-    Inputs that a kernel left as they are (``untouched``) are not replaced.
+    Inputs that a kernel left as they are (``unchanged``) are not replaced.
 
     Args:
         snapshot: what the groups were planned on: its newest transaction is the data sequence of
@@ -190,22 +190,20 @@ def change_of(
                 group.partition,
                 ", ".join(result.left_out),
             )
-    touched = [(touched_parts(group, result), result) for group, result in done]
+    rewritten = [(group, rewritten_parts(group, result), result) for group, result in done]
     adds = [
         _marker(part, snapshot.seq, _insertion_order(parts), applied, run)
-        for (group, _), (parts, result) in zip(done, touched, strict=True)
+        for group, parts, result in rewritten
         for run in (_run_of(group, parts, result),)
         for part in result.parts
     ]
-    replaced = [m for parts, _ in touched for m in parts]
+    replaced = [m for _, parts, _ in rewritten for m in parts]
     return Change(
         op=op,
         replaces=tuple(m.p for m in replaced),
         adds=tuple(adds),
-        counts=_counts(replaced, adds, [result for _, result in touched]),
-        partitions=tuple(
-            sorted({g.partition for (g, _), (parts, _) in zip(done, touched, strict=True) if parts})
-        ),
+        counts=_counts(replaced, adds, [result for _, _, result in rewritten]),
+        partitions=tuple(sorted({group.partition for group, parts, _ in rewritten if parts})),
         deletes=tuple(deletes),
         planned=snapshot,
     )
@@ -217,9 +215,9 @@ def unread(group: PlannedGroup) -> KernelResult:
     return KernelResult(group=-1, rows_in=rows, rows_deleted=rows)
 
 
-def touched_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
+def rewritten_parts(group: PlannedGroup, result: KernelResult) -> list[Marker]:
     """Return the parts of a group that its output replaces."""
-    left = frozenset(result.untouched)
+    left = frozenset(result.unchanged)
     return [m for m in group.parts if m.p not in left]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from firnline.settings.load import Settings
 
 SLOTS = 1
-MEND = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
+CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 """Command that creates missing pools and sets pools to one slot."""
 
 _DESCRIPTIONS: Mapping[Lock, str] = {
@@ -63,14 +63,16 @@ def _problem(name: str, slots: int | None) -> str | None:
     if slots is None:
         return (
             f"the pool {name} does not exist, so nothing that needs it can run; "
-            f"create it with {MEND}"
+            f"create it with {CREATE_POOLS}"
         )
     if slots == SLOTS:
         return None
     if slots == 0:
-        return f"the pool {name} has no slot, so nothing can run in it; mend it with {MEND}"
+        return (
+            f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"
+        )
     many = "any number of slots" if slots < 0 else f"{slots} slots"
     return (
         f"the pool {name} has {many} instead of 1, so runs on this table work against each other; "
-        f"narrow it with {MEND}"
+        f"narrow it with {CREATE_POOLS}"
     )

@@ -35,7 +35,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Done, outputs_of
-from firnline.operations.kernel_tasks import Work, change_of, kernel_task, touched_parts
+from firnline.operations.kernel_tasks import Work, change_of, kernel_task, rewritten_parts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.selection import Selected
@@ -54,17 +54,17 @@ class RewriteResult:
     """Parts that stay as they are because they, or others in their group, could not be read."""
 
     @property
-    def untouched(self) -> list[str]:
+    def unchanged(self) -> list[str]:
         """Return the parts that were read and hold no matching row."""
-        return [key for _, result in self.done for key in result.untouched]
+        return [key for _, result in self.done for key in result.unchanged]
 
     @property
-    def touched(self) -> list[tuple[str, Marker, int]]:
+    def rewritten(self) -> list[tuple[str, Marker, int]]:
         """Return (partition, part, rows removed) of the parts that are replaced."""
         return [
             (group.partition, marker, result.rows_hidden.get(marker.p, 0))
             for group, result in self.done
-            for marker in touched_parts(group, result)
+            for marker in rewritten_parts(group, result)
         ]
 
     def discard(self, table: Table) -> None:
@@ -129,7 +129,7 @@ def change(
             bytes_in=counts.bytes_in + sum(m.b for m in dropped),
         ),
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
-        clean=tuple(found.untouched),
+        clean=tuple(found.unchanged),
     )
 
 

@@ -157,7 +157,7 @@ def _group(
 ) -> list[PlannedGroup]:
     """Group parts that are read together; the rows of those rewritten become one part.
 
-    With a primary key every part stays by itself, but for those inserted at one time: an untouched
+    With a primary key every part stays by itself, but for those inserted at one time: an unchanged
     part between two that became one would have to come both before and after it in insertion order.
     With ``cluster_by`` every part stays by itself, so that it stays what it is in its run.
     """
@@ -177,7 +177,7 @@ def group_of(snapshot: Snapshot, partition: str, parts: Sequence[Marker]) -> Pla
     return PlannedGroup(partition, tuple(parts), tuple(pending.values()))
 
 
-def untouched(
+def leave_unchanged(
     snapshot: Snapshot, partitions: Sequence[str], judge: Callable[[Marker], Verdict]
 ) -> Selected:
     """Select nothing: all parts, matching ones too, stay for readers and the next merge."""

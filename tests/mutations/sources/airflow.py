@@ -129,7 +129,7 @@ AIRFLOW = (
         caught_by=("tests/unit/airflow/test_removal.py",),
     ),
     Mutation(
-        name="what no retry mends is tried again",
+        name="what no retry repairs is tried again",
         file="include/firnline/airflow/failures.py",
         old="AirflowException(sentence) if retryable else AirflowFailException(sentence)",
         new="AirflowException(sentence)",

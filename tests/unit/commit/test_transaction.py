@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from firnline.commit.base import publish, take_base
-from firnline.commit.transaction import Change, Mended, commit
+from firnline.commit.transaction import Change, Repaired, commit
 from firnline.errors import (
     CommitConflictError,
     CommitExpiredError,
@@ -457,11 +457,11 @@ def in_conflict() -> tuple[World, str]:
 def repaired(world: World, wrong: str, line: dict[str, str]) -> Change:
     """Nothing but the wrong log file is folded."""
     return Change(
-        op="mend",
+        op="fix",
         replaces=(),
         adds=(),
         counts=Counts(),
-        mend=lambda _: Mended(folds=(wrong,), line=line),
+        repair=lambda _: Repaired(folds=(wrong,), line=line),
     )
 
 
@@ -555,7 +555,7 @@ def test_the_next_transaction_folds_what_only_a_v1_client_has_folded_however_lar
     world, holder, _ = deleted_and_merged_by_a_v1_client(200)
     committed = do_merge(world, put_append(world, "d=3"))
     read = read_snapshot(world.store, world.table.paths)
-    assert holder in {stone.p for stone in read.contents[committed.header.log].tombstones}
+    assert holder in {tombstone.p for tombstone in read.contents[committed.header.log].tombstones}
     assert holder in read.skipped
     assert list(read.deletes) == ["del1"]
 

@@ -211,6 +211,6 @@ def test_tombstones_are_read_from_the_head_once_all_of_them_are_in_it() -> None:
     before_markers = whole.index(b'{"p":"t/_data/1')
     head = decode_head(KEY, whole[:before_markers], tombstones=True)
     assert head is not None
-    assert [stone.p for stone in head.tombstones] == ["t/_log/3_w.jsonl"]
+    assert [tombstone.p for tombstone in head.tombstones] == ["t/_log/3_w.jsonl"]
     for length in range(before_markers):
         assert decode_head(KEY, whole[:length], tombstones=True) is None

@@ -131,9 +131,9 @@ def test_a_log_file_that_speaks_of_another_place_is_named(ours: bool) -> None:
     put_append(world)
     paths, t = world.table.paths, world.clock.now
     part = Marker("elsewhere/_data/x.parquet", 1, t, n=1, q=0)
-    stone = LogTombstone("elsewhere/_log/1_w-1.jsonl", 1)
+    tombstone = LogTombstone("elsewhere/_log/1_w-1.jsonl", 1)
     key = paths.txn_log(t, 1, format_uuid7(t, 1)) if ours else paths.append_log(t, "w-1")
-    markers, stones = ([], [stone]) if ours else ([part], [])
+    markers, stones = ([], [tombstone]) if ours else ([part], [])
     content = LogContent(t=t, schema=SCHEMA, markers=markers, tombstones=stones)
     world.store.put_new(key, codec.encode(content))
     with pytest.raises(ForeignPathError, match=f"of log file {key} points to 'elsewhere/"):

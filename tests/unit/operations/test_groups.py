@@ -86,13 +86,13 @@ def test_a_group_that_fails_takes_the_outputs_of_its_partition_with_it() -> None
         for part in result.parts:
             del world.store.objects[part.key]
         return KernelResult(
-            group=1, error="broken", error_type="PartUnreadableError", error_next_step="mend it"
+            group=1, error="broken", error_type="PartUnreadableError", error_next_step="repair it"
         )
 
     _, results = run(world, ChangingEngine(world, change=second_fails))
     failed, whole = sorted(results, key=lambda r: len(r.done))
     assert (failed.partition, failed.done) == ("d=1", ())
-    assert [f.message for f in failed.failures] == ["broken; mend it"]
+    assert [f.message for f in failed.failures] == ["broken; repair it"]
     assert orphans(world) == {p.key for _, r in whole.done for p in r.parts}
     assert len(whole.done) == 2
 
@@ -106,7 +106,7 @@ def test_an_input_that_stays_is_not_replaced_and_its_rows_are_in_no_count() -> N
     def first_stays(task: KernelTask, result: KernelResult) -> KernelResult:
         part = msgspec.structs.replace(result.parts[0], rows=15)
         return msgspec.structs.replace(
-            result, parts=(part,), rows_in=20, rows_deleted=5, untouched=(task.inputs[0].key,)
+            result, parts=(part,), rows_in=20, rows_deleted=5, unchanged=(task.inputs[0].key,)
         )
 
     work = Work(op="delete", hides=(GONE,), only_touched=True)
@@ -131,7 +131,7 @@ def test_nothing_touched_is_nothing_to_commit() -> None:
     world = filled("d=1")
 
     def all_stay(task: KernelTask, result: KernelResult) -> KernelResult:
-        return KernelResult(group=task.group, untouched=tuple(i.key for i in task.inputs))
+        return KernelResult(group=task.group, unchanged=tuple(i.key for i in task.inputs))
 
     base, (found,) = run(world, ChangingEngine(world, change=all_stay))
     change = change_of(base.snapshot, found.done, op="rewrite")

@@ -165,8 +165,8 @@ def test_a_repair_of_the_schema_counts_for_a_checkpoint_of_the_time_before_it() 
     (merged,) = (k for k in world.store.objects if "_m_" in k and "/_log/" in k)
     data, modified = world.store.objects[merged]
     content = codec.decode(merged, data, world.table.paths)
-    mended = codec.encode(msgspec.structs.replace(content, schema=SCHEMA))
-    world.store.objects[merged] = (mended, modified)
+    repaired = codec.encode(msgspec.structs.replace(content, schema=SCHEMA))
+    world.store.objects[merged] = (repaired, modified)
     state = by_checkpoint(world.table)
     assert state.covered
     assert dict(state.schema) == SCHEMA

@@ -1,4 +1,4 @@
-"""The judgement of a log: who lost what, who is told, and that a plain rebuild mends it."""
+"""The judgement of a log: who lost what, who is told, and that a plain rebuild repairs it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def refused(world: World) -> str:
     return sentence
 
 
-def mended(world: World, rows: Counter[int] | dict[int, int]) -> None:
+def repaired(world: World, rows: Counter[int] | dict[int, int]) -> None:
     """A plain rebuild brings everything back, and there is nothing more to rebuild."""
     rebuild(world)
     assert read(world) == rows
@@ -133,7 +133,7 @@ def test_where_the_newest_log_files_are_deleted_everybody_is_told_and_a_rebuild_
     for key in logs_of(world)[-2:]:
         del world.store.objects[key]
     refused(world)
-    mended(world, right)
+    repaired(world, right)
 
 
 def test_where_only_the_newest_log_file_is_deleted_readers_lose_nothing(tmp_path: Path) -> None:
@@ -167,12 +167,12 @@ def test_the_newest_log_file_and_what_it_had_folded_gone_is_a_lost_log(tmp_path:
     merge(world, tmp_path)
     right = read(world)
     content = read_snapshot(world.store, world.table.paths).contents[logs_of(world)[-1]]
-    folded = {stone.p for stone in content.tombstones if stone.t == content.t}
+    folded = {tombstone.p for tombstone in content.tombstones if tombstone.t == content.t}
     assert folded <= before
     for key in [logs_of(world)[-1], *folded]:
         del world.store.objects[key]
     refused(world)
-    mended(world, right)
+    repaired(world, right)
 
 
 def test_where_a_standing_log_file_is_deleted_what_it_buried_does_not_come_back() -> None:
@@ -271,7 +271,7 @@ def says_nothing_of_standing(world: World, log: str) -> None:
 
 def folded_by(world: World, log: str) -> set[str]:
     content = codec.decode(log, world.store.objects[log][0], world.table.paths)
-    return {stone.p for stone in content.tombstones}
+    return {tombstone.p for tombstone in content.tombstones}
 
 
 def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_where_the_whole_log_is_deleted_it_is_not_an_empty_place(tmp_path: Path)
     refused(world)
     with pytest.raises(LogLostError):
         require_table(world.table)
-    mended(world, right)
+    repaired(world, right)
 
 
 def test_after_one_append_to_a_lost_log_readers_are_refused_and_not_served_a_part(
@@ -295,7 +295,7 @@ def test_after_one_append_to_a_lost_log_readers_are_refused_and_not_served_a_par
     world.clock.advance(10)
     writer.append(rows_from(200))  # it knows the columns, and did not look
     refused(world)
-    mended(world, right + Counter(range(200, 206)))
+    repaired(world, right + Counter(range(200, 206)))
 
 
 def test_the_log_of_a_table_of_appends_alone_that_is_deleted_is_missed_when_its_parts_are_old() -> (
@@ -334,7 +334,7 @@ def test_a_birth_record_says_that_there_was_a_log() -> None:
     assert verify(world).kinds == {}
     lose_log(world)
     refused(world)
-    mended(world, right)
+    repaired(world, right)
 
 
 def test_the_birth_record_says_what_the_table_is_where_v1_clients_have_folded_it_away() -> None:
@@ -596,7 +596,7 @@ def test_after_a_clean_up_by_a_v1_client_no_deleted_row_is_shown_and_a_rebuild_m
     client.clean_up(rewrite=rewrite)
     assert logs_of(world) == []
     assert "maybe by the clean-up of a client of log version 1" in refused(world)
-    mended(world, right + Counter({700: 1, 701: 1}))
+    repaired(world, right + Counter({700: 1, 701: 1}))
     assert set(take_base(world.table).snapshot.deletes), "the delete is still pending"
 
 
@@ -627,7 +627,7 @@ def test_what_a_v1_client_has_merged_is_not_there_twice_after_a_rebuild(tmp_path
     refused(world)
     report = run_rebuild(world.table, RebuildOptions(dry_run=True), RUN)
     assert report.plan["missing"], "the parts that the client has deleted are told of"
-    mended(world, rows)
+    repaired(world, rows)
 
 
 def test_what_a_v1_client_has_folded_and_deleted_is_no_loss_for_whoever_reads_by_a_checkpoint() -> (

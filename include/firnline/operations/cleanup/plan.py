@@ -107,7 +107,7 @@ class CleanupPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Buried:
+class _Dead:
     """A tombstoned object."""
 
     key: str
@@ -197,12 +197,12 @@ _GRACE = "readers may still use them: the grace is not over"
 _LIMIT = "more than one run may delete (max_deletes): the next run goes on"
 _REVIVED = (
     "clients of version 1 take them for live, since another of them wrote down what it had read "
-    "before they were dropped: the next transaction mends it"
+    "before they were dropped: the next transaction repairs it"
 )
 _HELD = "hold something that no other log file carries"
 
 
-def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = False) -> Waiting:
+def _waiting(what: str, found: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:
     return Waiting(
         what=what,
         count=len(found),
@@ -213,7 +213,7 @@ def _waiting(what: str, found: Sequence[_Buried], reason: str, *, timed: bool = 
     )
 
 
-def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
+def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
     """Return parts that are dead and not confirmed deleted, oldest tombstone first."""
     dead = {
         p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
@@ -224,29 +224,29 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Buried]:
         for marker in content.markers:
             if marker.tmb is not None and marker.p in dead:
                 seen[marker.p] = min(modified, seen.get(marker.p, modified))
-    found: list[_Buried] = []
+    found: list[_Dead] = []
     for p, m in dead.items():
         if m.tmb is not None:
             since = dated.since(m.tmb, seen[p], now_ms)
-            found.append(_Buried(p, m.b, m.tmb, since, since + grace))
+            found.append(_Dead(p, m.b, m.tmb, since, since + grace))
     return _in_order(found)
 
 
-def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Buried]:
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Dead]:
     """Return log files that others carry, oldest tombstone first."""
     early = stating_old_types(snapshot) if old_types else frozenset[str]()
     seen: dict[str, int] = {}
     for key, content in snapshot.contents.items():
         modified = snapshot.listing[key].modified_ms
-        for stone in content.tombstones:
-            seen[stone.p] = min(modified, seen.get(stone.p, modified))
-    found: list[_Buried] = []
+        for tombstone in content.tombstones:
+            seen[tombstone.p] = min(modified, seen.get(tombstone.p, modified))
+    found: list[_Dead] = []
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
             since = dated.since(t, seen[key], now_ms)
             # Its writer repeats the put for half the grace: it must not come back.
             due = snapshot.listing[key].modified_ms + grace if key in early else since + grace
-            found.append(_Buried(key, snapshot.listing[key].size, t, since, due))
+            found.append(_Dead(key, snapshot.listing[key].size, t, since, due))
     return _in_order(found)
 
 
@@ -267,7 +267,7 @@ def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _in_order(found: Iterable[_Buried]) -> list[_Buried]:
+def _in_order(found: Iterable[_Dead]) -> list[_Dead]:
     return sorted(found, key=lambda b: (b.tmb, b.key))
 
 

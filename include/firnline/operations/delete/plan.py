@@ -13,7 +13,7 @@ from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.options import Mode
-from firnline.operations.selection import Selected, Verdict, select, select_whole, untouched
+from firnline.operations.selection import Selected, Verdict, leave_unchanged, select, select_whole
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.tree import Predicate, bind, columns_of, to_json
 from firnline.settings.load import TableSettings
@@ -138,7 +138,7 @@ def plan_delete(
         keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
     chosen = choose(snapshot.partitions, partitions)
     if mode == "lazy":
-        selected = untouched(snapshot, chosen, judge)
+        selected = leave_unchanged(snapshot, chosen, judge)
     elif other:
         selected = select_whole(snapshot, chosen, judge)
     else:

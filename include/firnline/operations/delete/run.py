@@ -213,7 +213,7 @@ class _Run:
             delete=self.delete,
             transaction=self.transaction,
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.touched),
+            parts_rewritten=len(found.rewritten),
             parts_dropped=len(plan.dropped),
             parts_excluded=plan.excluded,
             parts_hidden=plan.hidden,

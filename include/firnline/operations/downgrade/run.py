@@ -133,7 +133,7 @@ class _Run:
                 continue
             self.failures += partition.failures
             change = change_of(base.snapshot, partition.done, op=OP)
-            self.checked.update(key for _, result in partition.done for key in result.untouched)
+            self.checked.update(key for _, result in partition.done for key in result.unchanged)
             if is_nothing(change):
                 continue
             committed = commit_or_discard(

@@ -240,9 +240,9 @@ class _Run:
             deletes=tuple(delete.id for delete in deletes),
             parts=tuple(
                 ErasedPart(key=marker.p, partition=partition, rows=rows, bytes=marker.b)
-                for partition, marker, rows in found.touched
+                for partition, marker, rows in found.rewritten
             ),
-            checked=tuple(key.rpartition("/")[2] for key in found.untouched),
+            checked=tuple(key.rpartition("/")[2] for key in found.unchanged),
             failed=tuple(found.failed),
         )
 
@@ -257,7 +257,7 @@ class _Run:
             transaction=self.transaction,
             deletes=0 if self.certificate is None else len(self.certificate.deletes),
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.touched),
+            parts_rewritten=len(found.rewritten),
             parts_excluded=plan.excluded,
             parts_failed=len(found.failed),
             counts=self.counts,

@@ -47,7 +47,7 @@ def run_lazily(table: Table, options: LazyOptions, run: RunIdentity) -> Transact
 
     Raises:
         UsageError: see ``plan_lazily``.
-        SchemaConflictError: log files contradict each other; a change at once mends that.
+        SchemaConflictError: log files contradict each other; a change at once repairs that.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
     runner = Runner(table, run)

@@ -208,7 +208,7 @@ class _Run:
                         self.parts_merged += len(group.parts)
                     else:
                         self._failed(group, result)
-                    self._tell()
+                    self._report_progress()
                 committer.commit_when_due()
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
@@ -221,9 +221,9 @@ class _Run:
         self.transactions.append(seq)
         self.counts.append(counts)
         self.groups_done += groups
-        self._tell()
+        self._report_progress()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         self.on_progress(
             Progress(
                 groups=self.groups,

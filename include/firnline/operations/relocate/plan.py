@@ -95,7 +95,7 @@ class Seen:
         """
         if named.content.x is not None:
             self.newest = max(self.newest, named.content.x.seq)
-            self.folded.update(_name(stone.p) for stone in named.content.tombstones)
+            self.folded.update(_name(tombstone.p) for tombstone in named.content.tombstones)
         for record in named.content.properties:
             self.grace = min(record.values.grace, self.grace or record.values.grace)
         for marker in named.content.markers if parts else ():

@@ -268,7 +268,7 @@ class _Run:
             parts_new=0 if new is None else len(new.parts),
             bytes_new=0 if new is None else new.bytes,
             parts_read=plan.parts_in,
-            parts_rewritten=len(found.touched),
+            parts_rewritten=len(found.rewritten),
             parts_dropped=len(plan.dropped),
             parts_excluded=plan.excluded,
             parts_hidden=plan.hidden,

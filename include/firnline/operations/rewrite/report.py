@@ -37,13 +37,13 @@ class PartitionRewrite(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, partition: str, counts: Counts, untouched: int, transaction: int | None
+        cls, partition: str, counts: Counts, unchanged: int, transaction: int | None
     ) -> PartitionRewrite:
         """From the counts of its transaction."""
         return cls(
             partition=partition,
             parts_in=counts.parts_in,
-            parts_untouched=untouched,
+            parts_untouched=unchanged,
             parts_out=counts.parts_out,
             rows_in=_visible(counts),
             rows_out=counts.rows_out,
@@ -85,7 +85,7 @@ class RewriteFailedError(RunFailedError):
         super().__init__(
             f"{_failed(report)} could not be rewritten; the first, {first.partition or '(none)'}: "
             f"{first.message}",
-            next_step="mend what the report names and run it again for those partitions",
+            next_step="repair what the report names and run it again for those partitions",
             causes=(failure.error for failure in report.failures),
         )
         self.report = report
@@ -147,10 +147,10 @@ def too_much(
         done: its groups.
         most: fraction of the rows that may vanish.
     """
-    stay = {key for _, result in done for key in result.untouched}
-    untouched = sum(m.n or 0 for group, _ in done for m in group.parts if m.p in stay)
+    stay = {key for _, result in done for key in result.unchanged}
+    unchanged = sum(m.n or 0 for group, _ in done for m in group.parts if m.p in stay)
     counts = wanted.counts
-    rows, removed = _visible(counts) + untouched + planned.rows_elsewhere, counts.rows_removed
+    rows, removed = _visible(counts) + unchanged + planned.rows_elsewhere, counts.rows_removed
     if removed <= most * rows:
         return None
     share = 100 * removed / rows if rows else 100

@@ -195,8 +195,8 @@ class _Run:
             Outputs(self.table, outputs_of(result.done)).delete()
             self.failures.append(refused)
             return on
-        untouched = sum(len(r.untouched) for _, r in result.done)
-        self.parts_untouched += untouched
+        unchanged = sum(len(r.unchanged) for _, r in result.done)
+        self.parts_untouched += unchanged
         transaction: int | None = None
         if not is_nothing(wanted):
             try:
@@ -209,7 +209,7 @@ class _Run:
             self.mine.add(planned.partition)
             self.counts.append(made.header.counts)
             on = made.base or take_base(self.table, began_ms=on.began_ms)
-        self._note(PartitionRewrite.of(planned.partition, wanted.counts, untouched, transaction))
+        self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
         return on
 
     def _most(self) -> float:
@@ -218,15 +218,15 @@ class _Run:
     def _note(self, done: PartitionRewrite) -> None:
         if len(self.partitions) < _NAMED:
             self.partitions.append(done)
-        self._tell()
+        self._report_progress()
 
     def _read(self, group: PlannedGroup, result: KernelResult) -> None:
         if result.error is None:
             self.groups_done += 1
             self.parts_read += len(group.parts)
-        self._tell()
+        self._report_progress()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         self.on_progress(
             Progress(
                 groups=self.groups,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline.commit.transaction import Mended
+from firnline.commit.transaction import Repaired
 from firnline.errors import CommitConflictError, SchemaConflictError, UsageError
 from firnline.kernel.task import Conversion
 from firnline.log.records import Marker
@@ -93,12 +93,12 @@ def refuse_deletes(snapshot: Snapshot, targets: Sequence[Target], line: Mapping[
             ) from None
 
 
-def mended(
+def repaired(
     snapshot: Snapshot,
     targets: Sequence[Target],
     renamed: Mapping[str, str],
     planned: Collection[str],
-) -> Mended:
+) -> Repaired:
     """Return the repair on a base, which may be a later one than it was planned on.
 
     Args:
@@ -117,7 +117,7 @@ def mended(
             next_step="stop its writer and run it again",
         )
     folds = tuple(key for key in known if key in planned)
-    return Mended(
+    return Repaired(
         folds=folds,
         line=line_of(snapshot, targets, renamed, folds),
         gone=frozenset(gone_of(targets)),

@@ -15,7 +15,7 @@ import msgspec
 from firnline.commit import keys
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
-from firnline.commit.transaction import Change, Mended
+from firnline.commit.transaction import Change, Repaired
 from firnline.errors import (
     CommitConflictError,
     PartGoneError,
@@ -35,7 +35,7 @@ from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.rewriting import commit_or_discard
 from firnline.operations.runner import Report, Runner
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
-from firnline.operations.schema_fix.repairs import PartFix, mended
+from firnline.operations.schema_fix.repairs import PartFix, repaired
 from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
@@ -104,7 +104,7 @@ class SchemaFixFailedError(RunFailedError):
         super().__init__(
             f"nothing was changed in table {report.table}: {count} "
             f"{'part' if count == 1 else 'parts'} cannot be rewritten; the first: {first.message}",
-            next_step="mend what the report names, or ask for another type or for --rename",
+            next_step="repair what the report names, or ask for another type or for --rename",
             causes=(failure.error for failure in report.failures),
         )
         self.report = report
@@ -241,7 +241,7 @@ class _Run:
                     if result is not None:
                         new.add(*(part.key for part in result.parts))
                         self._take(plan.rewrites[result.group], result, done)
-                        self._tell(len(tasks), len(done))
+                        self._report_progress(len(tasks), len(done))
             if self.failures:
                 raise SchemaFixFailedError(self.report(None, plan))
         return done
@@ -262,7 +262,7 @@ class _Run:
         left = self.options.leave_unreadable and failure.error in _UNREADABLE
         (self.left if left else self.failures).append(failure)
 
-    def _tell(self, parts: int, read: int) -> None:
+    def _report_progress(self, parts: int, read: int) -> None:
         self.on_progress(
             Progress(
                 groups=parts,
@@ -277,12 +277,12 @@ class _Run:
     def commit(self, base: Base, plan: SchemaFixPlan, done: Sequence[Done]) -> SchemaFixReport:
         """Commit. Raises what ``commit_or_discard`` raises."""
 
-        def mend(snapshot: Snapshot) -> Mended:
+        def repair(snapshot: Snapshot) -> Repaired:
             if snapshot.seq > base.seq:
                 self._refuse_other_targets(snapshot, plan)
-            return mended(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
+            return repaired(snapshot, plan.aim.targets, plan.renamed, plan.log_files)
 
-        change = replacing(base.snapshot, done, self.options.op, mend)
+        change = replacing(base.snapshot, done, self.options.op, repair)
         made = commit_or_discard(self.table, base, change, self.runner.identity, done)
         self.transaction, self.counts = made.header.seq, made.header.counts
         return self.report(made.base, plan)
@@ -380,7 +380,7 @@ def _applied(snapshot: Snapshot, old: Marker) -> tuple[str, ...] | None:
 
 
 def replacing(
-    snapshot: Snapshot, done: Sequence[Done], op: str, mend: Callable[[Snapshot], Mended]
+    snapshot: Snapshot, done: Sequence[Done], op: str, repair: Callable[[Snapshot], Repaired]
 ) -> Change:
     """Return the transaction that replaces old parts with new ones.
 
@@ -388,7 +388,7 @@ def replacing(
         snapshot: what the parts were planned on.
         done: each old part with what became of it.
         op: the operation.
-        mend: the schema line of the transaction, and the log files that it folds.
+        repair: the schema line of the transaction, and the log files that it folds.
     """
     adds = [
         Marker(
@@ -421,5 +421,5 @@ def replacing(
         adds=tuple(adds),
         counts=counts,
         partitions=tuple(sorted({group.partition for group, _ in done})),
-        mend=mend,
+        repair=repair,
     )

@@ -133,8 +133,8 @@ def check_leftovers(found: Findings, snapshot: Snapshot, grace: int, now_ms: int
     seen: dict[str, int] = {}
     for carrier, content in snapshot.contents.items():
         modified = snapshot.listing[carrier].modified_ms
-        for stone in content.tombstones:
-            seen[stone.p] = min(modified, seen.get(stone.p, modified))
+        for tombstone in content.tombstones:
+            seen[tombstone.p] = min(modified, seen.get(tombstone.p, modified))
     due = sorted(
         key
         for key, t in snapshot.log_tombstones.items()
@@ -479,7 +479,7 @@ class FooterCheck:
                 continue
             step = (
                 f"`firnline schema fix --column {shlex.quote(name)} --all-parts` with the --type "
-                "that it is to have mends it"
+                "that it is to have repairs it"
             )
             self._add("error", "footer-schema", facts.key, why, step)
 

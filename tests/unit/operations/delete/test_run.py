@@ -1,4 +1,4 @@
-"""Deletes on real parts in memory: what goes, what stays untouched, what is hidden."""
+"""Deletes on real parts in memory: what goes, what stays unchanged, what is hidden."""
 
 from __future__ import annotations
 

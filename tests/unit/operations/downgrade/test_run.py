@@ -63,7 +63,7 @@ def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
     assert header.keys() == {"v", "t", "sch", "tmb", "f"}
     assert schema == {"id": "BIGINT", "day": "BIGINT", "name": "VARCHAR"}
     stones, markers = rest[: header["f"] - 2], rest[header["f"] - 2 :]
-    assert all(stone.keys() == {"p", "t"} for stone in stones)
+    assert all(tombstone.keys() == {"p", "t"} for tombstone in stones)
     assert all(marker.keys() <= {"p", "b", "t", "tmb"} for marker in markers)
     assert not world.store.objects[key][0].endswith(b"\n")
     assert v1_rows(world) == ids_of(world) == dict.fromkeys(range(30), 1)

@@ -137,14 +137,14 @@ def test_a_delete_in_a_run_rewrites_its_parts_one_by_one_and_leaves_the_run(
     before = visible_ids(world.table)
     merge(world, tmp_path)
     (run,) = {m.c for m in live(world)}
-    untouched = live(world)[1].p
+    unchanged = live(world)[1].p
     victim = bounds(live(world)[0])[0]
     options = DeleteOptions(where=f"id = {victim}", mode=mode)
     run_delete(world.table, lambda: engine_of(world, tmp_path), options, RUN)
     if mode == "lazy":
         assert merge(world, tmp_path).counts.parts_in == 1
     assert {m.c for m in live(world)} == {run}
-    assert live(world)[1].p == untouched
+    assert live(world)[1].p == unchanged
     del before[victim]
     assert visible_ids(world.table) == stored_ids(world.table) == before
     assert merge(world, tmp_path).groups == 0

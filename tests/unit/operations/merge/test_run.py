@@ -121,7 +121,7 @@ def test_a_killed_run_keeps_its_progress() -> None:
 
 def test_a_group_that_fails_is_named_and_the_others_go_on() -> None:
     world = filled("d=1", "d=2", "d=3")
-    with pytest.raises(MergeFailedError, match=r"1 of 3 groups.*d=2.*is cut.*mend it") as caught:
+    with pytest.raises(MergeFailedError, match=r"1 of 3 groups.*d=2.*is cut.*repair it") as caught:
         merge(world, CountingEngine(world, fail={"d=2": "part x is cut"}))
     report = caught.value.report
     assert (report.groups_done, report.failures[0].partition) == (2, "d=2")

@@ -11,7 +11,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
-from firnline.commit.transaction import Change, Mended, commit
+from firnline.commit.transaction import Change, Repaired, commit
 from firnline.log import codec, dated
 from firnline.log.records import LogContent, Marker
 from firnline.log.txn_file import Counts
@@ -122,11 +122,11 @@ def test_of_two_transactions_that_give_a_column_another_type_the_newer_one_count
     world = make_world()
     do_merge(world, put_append(world, schema={"v": "INTEGER"}))
 
-    def mend(snapshot: Snapshot) -> Mended:
+    def repair(snapshot: Snapshot) -> Repaired:
         standing = snapshot.contents.keys() - snapshot.log_tombstones.keys()
-        return Mended(tuple(standing), {"v": "VARCHAR"})
+        return Repaired(tuple(standing), {"v": "VARCHAR"})
 
-    change = Change("schema-fix", (), (), Counts(), mend=mend)
+    change = Change("schema-fix", (), (), Counts(), repair=repair)
     commit(world.table, take_base(world.table), change, RUN)
     assert state(world).schema == {"v": "VARCHAR"}
     lose_log(world)
@@ -143,12 +143,12 @@ def test_columns_of_a_log_file_that_is_left_count_unless_a_transaction_has_folde
     do_merge(world, put_append(world, schema={"v": "VARCHAR" if wrong else "INTEGER"}))
     left = {k for k in world.store.objects if "/_log/" in k and "_m_" not in k} if wrong else set()
 
-    def mend(snapshot: Snapshot) -> Mended:
+    def repair(snapshot: Snapshot) -> Repaired:
         standing = snapshot.contents.keys() - snapshot.log_tombstones.keys()
-        return Mended(tuple(standing), {"v": "INTEGER"})
+        return Repaired(tuple(standing), {"v": "INTEGER"})
 
     for _ in range(2):
-        change = Change("schema-fix", (), (), Counts(), mend=mend)
+        change = Change("schema-fix", (), (), Counts(), repair=repair)
         commit(world.table, take_base(world.table), change, RUN)
     if not wrong:
         before = set(world.store.objects)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firnline.errors import CommitConflictError, SchemaConflictError, UsageError
 from firnline.kernel.task import Conversion
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
-from firnline.operations.schema_fix.repairs import line_of, mended, wrong_files
+from firnline.operations.schema_fix.repairs import line_of, repaired, wrong_files
 from firnline.operations.schema_fix.target import (
     ColumnFix,
     Target,
@@ -197,12 +197,12 @@ def test_columns_that_stay_in_dispute_are_left_to_their_own_log_files() -> None:
 def test_a_wrong_log_file_that_came_later_is_planned_anew() -> None:
     world, _ = table(A, B)
     planned = wrong_files(state(world), [target()])
-    assert mended(state(world), [target()], {}, planned).folds == planned
+    assert repaired(state(world), [target()], {}, planned).folds == planned
     put_append(world, schema=A)
-    assert mended(state(world), [target()], {}, planned).folds == planned
+    assert repaired(state(world), [target()], {}, planned).folds == planned
     put_append(world, schema=B)
     with pytest.raises(CommitConflictError, match="came while the repair ran"):
-        mended(state(world), [target()], {}, planned)
+        repaired(state(world), [target()], {}, planned)
 
 
 KINDS = st.sampled_from(["INTEGER", "VARCHAR", "DOUBLE"])
@@ -221,7 +221,7 @@ def test_afterwards_no_line_contradicts_another_in_the_column_and_none_is_lost(
     try:
         line = line_of(snapshot, [wanted], {}, files)
     except UsageError:
-        # Log files that are folded disagree on k as well: it has to be mended with v.
+        # Log files that are folded disagree on k as well: it has to be repaired with v.
         schemas = [(key, snapshot.contents[key].schema) for key in files]
         folded = [(key, {"k": said["k"]}) for key, said in schemas if "k" in said]
         with pytest.raises(SchemaConflictError):

@@ -288,9 +288,9 @@ def test_columns_that_conflict_together_are_mended_together_or_one_by_one(tmp_pa
     apart = world()
     assert "'w'" in str(fix(apart, tmp_path, fixes=both[:1]).conflict)
     assert fix(apart, tmp_path, fixes=both[1:]).conflict is None
-    for mended in (together, apart):
-        assert values(mended) == [1, 2, 3]
-        assert values(mended, "w") == [1.5, 2.5, 3.5]
+    for repaired in (together, apart):
+        assert values(repaired) == [1, 2, 3]
+        assert values(repaired, "w") == [1.5, 2.5, 3.5]
 
 
 def test_files_that_contradict_each_other_elsewhere_too_need_both_columns(tmp_path: Path) -> None:
