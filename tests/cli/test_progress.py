@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from firnline.cli.progress import merging
-from firnline.operations.merge.run import Progress
+from firnline.operations.runner import Progress
 from tests.support.world import SetClock
 
 HALF = Progress(

@@ -114,7 +114,7 @@ def test_a_type_for_all_is_reported_and_shown_afterwards(
     assert content_of(settings.parent / "t") == before
     done = firnline("schema", "fix", "t", *asked, "--yes")
     assert done.code == 0, done.err
-    assert "repaired       n is BIGINT" in done.out
+    assert "repaired     n is BIGINT" in done.out
     assert numbers(settings) == [1, 2, 3, 4, 5, 6]
     again = firnline("schema", "fix", "t", *asked)
     assert (again.code, again.out.strip()) == (2, "")  # nobody can be asked here

@@ -19,8 +19,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
-from firnline.cli.rendering import show_undeleted
-from firnline.errors import RunFailedError
+from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.operations.options import CleanupOptions
 
 if TYPE_CHECKING:
@@ -63,10 +62,11 @@ def cleanup(
 
 def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
     """Run the clean-up and print the report, even after failures. Raises RunFailedError."""
-    from firnline.operations.cleanup.run import CleanupFailedError, run_cleanup
+    from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, run_cleanup
 
     name = table.settings.name
-    try:
+
+    def run() -> CleanupReport:
         with (
             when_stopped(
                 f"stopped; what was deleted had no reader any more, {name} reads as before",
@@ -74,17 +74,15 @@ def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
             ),
             deleting("cleaning up", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_cleanup(table, options, identity(table), tell)
-    except CleanupFailedError as error:
-        output.show(error.report.to_json(), as_json, _render)
-        if as_json:
-            raise
-        raise RunFailedError(
-            f"{counted(error.report.failed, 'object')} of {name} could not be deleted, for the "
-            "reasons above",
-            next_step="see that the credentials may delete there and run it again",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+            return run_cleanup(table, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(CleanupFailedError,),
+        shorten=lambda report: not_all_deleted(counted(report.failed, "object"), name),
+    )
 
 
 def _render_plan(data: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, show_failures
+from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
 from firnline.operations.options import DeleteOptions
 
@@ -79,25 +79,29 @@ def delete(
 def _delete(
     table: Table, engine: Callable[[], Engine], options: DeleteOptions, as_json: bool
 ) -> None:
-    from firnline.operations.delete.run import DeleteFailedError, run_delete
+    from firnline.operations.delete.run import DeleteFailedError, DeleteReport, run_delete
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
-    try:
+
+    def run() -> DeleteReport:
         with (
             when_stopped(stopped, next_step="see `firnline history`, or run it again"),
             reading("deleting from", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_delete(table, engine, options, identity(table), tell)
-    except DeleteFailedError as error:
-        show_failures(error.report.to_json(), as_json)
-        if as_json:
-            raise
-        raise RunFailedError(
+            return run_delete(table, engine, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(DeleteFailedError,),
+        shorten=lambda _: RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",
             next_step="repair or drop the named parts, or hide the rows at once with --lazy",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+        ),
+        render_failed=render_failures,
+    )
 
 
 def _render_plan(data: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, show_failures
+from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError, UsageError
 from firnline.operations.options import EraseOptions
 
@@ -110,27 +110,34 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
 def _erase(
     table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
 ) -> None:
-    from firnline.operations.erase.run import EraseFailedError, run_erase
+    from firnline.operations.erase.run import EraseFailedError, EraseReport, run_erase
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
-    try:
+
+    def run() -> EraseReport:
         with (
             when_stopped(stopped, next_step=f"see `firnline certificate {name}`, or run it again"),
             reading("erasing from", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_erase(table, engine, options, identity(table), tell)
-    except EraseFailedError as error:
-        show_failures(error.report.to_json(), as_json)
-        if as_json:
-            raise
-        _render(error.report.to_json())
-        raise RunFailedError(
-            f"{error.report.parts_failed} parts of {name} may hold keys still, for the reasons "
-            "above",
+            return run_erase(table, engine, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(EraseFailedError,),
+        shorten=lambda report: RunFailedError(
+            f"{report.parts_failed} parts of {name} may hold keys still, for the reasons above",
             next_step="repair or drop the named parts and erase again",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+        ),
+        render_failed=_render_partly,
+    )
+
+
+def _render_partly(data: dict[str, Any]) -> None:
+    render_failures(data)
+    _render(data)
 
 
 def _render_plan(data: dict[str, Any]) -> None:

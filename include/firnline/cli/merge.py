@@ -179,27 +179,29 @@ def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
     """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
-    from firnline.operations.merge.run import MergeFailedError, run_merge
+    from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
 
     name = table.settings.name
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
-    try:
+
+    def run() -> MergeReport:
         with (
             when_stopped(stopped, next_step="run the same command again to go on"),
             merging(name, table.clock, silent=as_json) as tell,
         ):
-            report = run_merge(table, engine, options, identity(table), tell)
-    except MergeFailedError as error:
-        output.show(error.report.to_json(), as_json, _render)
-        if as_json:
-            raise
-        # The printed report states the reason for each part.
-        failed, groups = len(error.report.failures), error.report.groups
-        raise RunFailedError(
-            f"{failed} of {groups} groups of {name} could not be merged, for the reasons above",
+            return run_merge(table, engine, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(MergeFailedError,),
+        shorten=lambda report: RunFailedError(
+            f"{len(report.failures)} of {report.groups} groups of {name} could not be merged, for "
+            "the reasons above",
             next_step="repair or drop the named parts and run it again",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+        ),
+    )
 
 
 def _render(data: dict[str, Any]) -> None:

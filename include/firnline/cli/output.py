@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from firnline.cli.failures import printable
+from firnline.errors import FirnlineError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from firnline.operations.operation import Figures
 
 _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
@@ -58,6 +61,39 @@ def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]],
         render(data)
     # Flushed here, not at the interpreter's exit: a closed pipe must set the exit code.
     sys.stdout.flush()
+
+
+def show_run(
+    run: Callable[[], Figures],
+    as_json: bool,
+    render: Callable[[dict[str, Any]], None],
+    *,
+    failed: tuple[type[FirnlineError], ...],
+    shorten: Callable[[Any], FirnlineError],
+    render_failed: Callable[[dict[str, Any]], None] | None = None,
+) -> None:
+    """Carry out a run and print its report, also that of a run that failed.
+
+    Args:
+        run: returns the report.
+        as_json: print JSON; a failure is then raised as it is.
+        render: prints the report for people.
+        failed: errors that have a ``report``.
+        shorten: takes the report; the error for people, who have the report before them.
+        render_failed: prints the report of a run that failed; None for ``render``.
+
+    Raises:
+        FirnlineError: the run failed.
+    """
+    try:
+        report = run()
+    except failed as error:
+        partly: Figures = error.report  # type: ignore[attr-defined] # all of ``failed`` have one
+        show(partly.to_json(), as_json, render_failed or render)
+        if as_json:
+            raise
+        raise shorten(partly) from error
+    show(report.to_json(), as_json, render)
 
 
 def write(text: str) -> None:

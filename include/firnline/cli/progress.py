@@ -17,7 +17,7 @@ from firnline.clock import Clock
 
 if TYPE_CHECKING:
     from firnline.operations.deletion import DeleteProgress
-    from firnline.operations.merge.run import Progress
+    from firnline.operations.runner import Progress
 
 _EVERY_MS = 5_000
 """Milliseconds between two lines without a terminal."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from firnline.cli import output
 from firnline.cli.output import requests_text
+from firnline.errors import RunFailedError
 
 
 def show_undeleted(failures: list[dict[str, str]], count: int) -> None:
@@ -59,12 +60,16 @@ def render_report(data: dict[str, Any]) -> None:
     )
 
 
-def show_failures(data: dict[str, Any], as_json: bool) -> None:
+def not_all_deleted(objects: str, name: str) -> RunFailedError:
+    """Return the error for objects, such as ``3 orphans``, that a table's run left."""
+    return RunFailedError(
+        f"{objects} of {name} could not be deleted, for the reasons above",
+        next_step="see that the credentials may delete there and run it again",
+    )
+
+
+def render_failures(data: dict[str, Any]) -> None:
     """Print the partitions that could not be read, with reasons."""
-    output.show(data, as_json, _render_failures)
-
-
-def _render_failures(data: dict[str, Any]) -> None:
     columns = [output.Column("partition"), output.Column("not read because", wrap=True)]
     output.table(columns, ([f["partition"] or "-", f["message"]] for f in data["failures"]))
     output.line()

@@ -22,22 +22,30 @@ def repair(
     table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
 ) -> None:
     """Run a change of the schema and print its report. Raises RunFailedError."""
-    from firnline.operations.schema_fix.run import SchemaFixFailedError, run_schema_fix
+    from firnline.operations.schema_fix.run import (
+        SchemaFixFailedError,
+        SchemaFixReport,
+        run_schema_fix,
+    )
 
     name = table.settings.name
     stopped = f"stopped; {name} is repaired as a whole or as it was"
-    try:
+
+    def run() -> SchemaFixReport:
         with (
             when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
             reading("repairing", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_schema_fix(table, engine, options, identity(table), tell)
-    except SchemaFixFailedError as error:
-        output.show(error.report.to_json(), as_json, schema_output.failures)
-        if as_json:
-            raise
-        raise RunFailedError(
+            return run_schema_fix(table, engine, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        schema_output.report,
+        failed=(SchemaFixFailedError,),
+        shorten=lambda _: RunFailedError(
             f"nothing was changed in {name}, for the reasons above",
             next_step="repair what is named, or ask for another type or for --rename",
-        ) from error
-    output.show(report.to_json(), as_json, schema_output.report)
+        ),
+        render_failed=schema_output.failures,
+    )

@@ -24,7 +24,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import reading
-from firnline.cli.rendering import groups_table, show_failures
+from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
 from firnline.operations.options import ReplaceOptions
 
@@ -91,25 +91,29 @@ def _replace(
     scratch: Path | None,
     as_json: bool,
 ) -> None:
-    from firnline.operations.replace.run import ReplaceFailedError, run_replace
+    from firnline.operations.replace.run import ReplaceFailedError, ReplaceReport, run_replace
 
     name = table.settings.name
     stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"
-    try:
+
+    def run() -> ReplaceReport:
         with (
             when_stopped(stopped, next_step="see `firnline history`, or run it again"),
             reading("replacing in", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_replace(table, engine, options, identity(table), tell, scratch=scratch)
-    except ReplaceFailedError as error:
-        show_failures(error.report.to_json(), as_json)
-        if as_json:
-            raise
-        raise RunFailedError(
+            return run_replace(table, engine, options, identity(table), tell, scratch=scratch)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(ReplaceFailedError,),
+        shorten=lambda _: RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",
             next_step="repair or drop the named parts, or leave them to merges with --lazy",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+        ),
+        render_failed=render_failures,
+    )
 
 
 def _interval(data: dict[str, Any]) -> str:

@@ -85,27 +85,28 @@ def _rewrite(
 
     name = table.settings.name
     stopped = f"stopped; partitions of {name} that are committed stay, the others are as they were"
-    try:
+
+    def run() -> RewriteReport:
         with (
             when_stopped(stopped, next_step="see `firnline history`, then run it again"),
             reading("rewriting", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_rewrite(table, engine, options, identity(table), tell)
-    except (RewriteFailedError, RewriteRefusedError) as error:
-        output.show(error.report.to_json(), as_json, _render)
-        if as_json:
-            raise
-        raise _again(name, error.report, refused=isinstance(error, RewriteRefusedError)) from error
-    output.show(report.to_json(), as_json, _render)
+            return run_rewrite(table, engine, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(RewriteFailedError, RewriteRefusedError),
+        shorten=lambda report: _shortened(name, report),
+    )
 
 
-def _again(
-    name: str, report: RewriteReport, *, refused: bool
-) -> RunFailedError | TooMuchRemovedError:
+def _shortened(name: str, report: RewriteReport) -> RunFailedError | TooMuchRemovedError:
     """Return a short form of the error: the printed report has the reasons by partition."""
     failed = len({failure.partition for failure in report.failures})
     what = f"{failed} of {report.partition_count} partitions of {name} are as they were"
-    if refused:
+    if report.refused:
         return TooMuchRemovedError(
             f"{what}: too many of their rows would vanish",
             next_step="see whether --where says which rows stay, not which go; then give --force",

@@ -19,8 +19,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import counted, requests_text
 from firnline.cli.progress import deleting
-from firnline.cli.rendering import show_undeleted
-from firnline.errors import RunFailedError
+from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.operations.options import SweepOptions
 
 if TYPE_CHECKING:
@@ -68,10 +67,11 @@ def sweep(
 
 def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
     """Run the sweep and print the report, even after failures. Raises RunFailedError."""
-    from firnline.operations.sweep.run import SweepFailedError, run_sweep
+    from firnline.operations.sweep.run import SweepFailedError, SweepReport, run_sweep
 
     name = table.settings.name
-    try:
+
+    def run() -> SweepReport:
         with (
             when_stopped(
                 f"stopped; what was deleted was named by nobody, {name} reads as before",
@@ -79,17 +79,15 @@ def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
             ),
             deleting("sweeping", name, table.clock, silent=as_json) as tell,
         ):
-            report = run_sweep(table, options, identity(table), tell)
-    except SweepFailedError as error:
-        output.show(error.report.to_json(), as_json, _render)
-        if as_json:
-            raise
-        raise RunFailedError(
-            f"{counted(error.report.failed, 'orphan')} of {name} could not be deleted, for the "
-            "reasons above",
-            next_step="see that the credentials may delete there and run it again",
-        ) from error
-    output.show(report.to_json(), as_json, _render)
+            return run_sweep(table, options, identity(table), tell)
+
+    output.show_run(
+        run,
+        as_json,
+        _render,
+        failed=(SweepFailedError,),
+        shorten=lambda report: not_all_deleted(counted(report.failed, "orphan"), name),
+    )
 
 
 def _render_plan(data: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import Done, outputs_of
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task, rewritten_parts
 from firnline.operations.merge.groups import PlannedGroup
-from firnline.operations.merge.run import Failure, Progress
+from firnline.operations.runner import Failure, Progress
 from firnline.operations.selection import Selected
 from firnline.state.snapshot import Snapshot
 from firnline.store.create import Attempt
@@ -97,7 +97,7 @@ def execute(
             without the part at fault; False ends with the first failure.
     """
     found = RewriteResult()
-    progress = _Telling(groups, tell)
+    progress = _GroupProgress(groups, tell)
     todo = list(groups)
     try:
         while todo:
@@ -134,7 +134,7 @@ def change(
 
 
 @dataclass
-class _Telling:
+class _GroupProgress:
     groups: Sequence[PlannedGroup]
     tell: Callable[[Progress], None]
     read: int = 0
@@ -164,7 +164,7 @@ def _pass(
     groups: Sequence[PlannedGroup],
     work: Work,
     found: RewriteResult,
-    progress: _Telling,
+    progress: _GroupProgress,
     *,
     go_on: bool,
 ) -> list[PlannedGroup]:

@@ -12,9 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from firnline.commit.base import Base, take_base
-from firnline.errors import CommitConflictError
+from firnline.errors import CommitConflictError, FirnlineError
 from firnline.kernel.engine import Engine
-from firnline.log.txn_file import RunIdentity
+from firnline.kernel.task import KernelResult
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.options import Mode
 from firnline.store.probe import probe
 from firnline.table import Table
 
@@ -69,6 +71,33 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
+class PartsReport(Report, frozen=True, kw_only=True):
+    """Report of a run that reads the parts which may hold its rows, and is one transaction."""
+
+    table: str
+    dry_run: bool
+    mode: Mode
+    delete: str | None
+    """Id of the delete record; None when nothing was committed, or no record was needed."""
+    transaction: int | None
+    parts_read: int
+    parts_rewritten: int
+    """Parts that were read and held such rows."""
+    parts_dropped: int
+    """Parts dropped without being read: all of their rows are such."""
+    parts_excluded: int
+    """Statistics prove that they hold no such row."""
+    parts_hidden: int
+    """lazy: parts that may hold such rows, which go with the next merge."""
+    counts: Counts
+    failures: tuple[Failure, ...]
+    """With any of them nothing is committed."""
+    replans: int
+    """Times that the run planned again because another run replaced parts of the plan."""
+    requests: dict[str, int]
+    seconds: float
+
+
 class TransactionReport(Report, frozen=True, kw_only=True):
     """Report of a run that is one transaction, or none."""
 
@@ -82,6 +111,43 @@ class TransactionReport(Report, frozen=True, kw_only=True):
     """Times that the run planned again because another run changed the base of the plan."""
     requests: dict[str, int]
     seconds: float
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that failed and stays as it is."""
+
+    partition: str
+    error: str
+    message: str
+    key: str | None
+    """Key of the part at fault, when there is one."""
+
+    def __str__(self) -> str:
+        """Return the place and the reason, for a sentence."""
+        return f"in partition {self.partition or '(none)'}: {self.message}"
+
+    @classmethod
+    def of(cls, partition: str, result: KernelResult, key: str | None = None) -> Failure:
+        """Return the failure of a kernel; ``key`` instead of the part that the result names."""
+        return cls(
+            partition=partition,
+            error=result.error_type or FirnlineError.__name__,
+            message=f"{result.error}; {result.error_next_step}",
+            key=key or result.error_key,
+        )
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a run, for display."""
+
+    groups: int
+    groups_done: int
+    parts_in: int
+    parts_merged: int
+    """Parts of groups that are complete, committed or about to be."""
+    parts_done: int
+    """Parts of groups that are committed."""
+    transactions: int
 
 
 class Runner(RunMetrics):

@@ -19,8 +19,7 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.delete.plan import DeletePlan, plan_delete
 from firnline.operations.kernel_tasks import Work, hidden_condition
-from firnline.operations.merge.run import Failure, Progress
-from firnline.operations.options import DeleteOptions, Mode
+from firnline.operations.options import DeleteOptions
 from firnline.operations.rewriting import (
     RewriteResult,
     change,
@@ -28,7 +27,7 @@ from firnline.operations.rewriting import (
     execute,
     is_nothing,
 )
-from firnline.operations.runner import Report, Runner
+from firnline.operations.runner import PartsReport, Progress, Runner
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
 from firnline.state.snapshot import Snapshot
@@ -37,44 +36,22 @@ from firnline.table import Table
 OP = "delete"
 
 
-class DeleteReport(Report, frozen=True, kw_only=True):
-    """Result of a delete: its plan and what was done."""
+class DeleteReport(PartsReport, frozen=True, kw_only=True):
+    """Result of a delete: its plan and what was done.
 
-    table: str
-    dry_run: bool
-    mode: Mode
-    delete: str | None
-    """Id of the delete record; None when nothing was committed, and for a table with a primary key
-    when the condition names other columns: then the rows that readers saw are gone, with all older
-    ones of their keys, and appends that were under way come after it."""
-    transaction: int | None
-    parts_read: int
-    parts_rewritten: int
-    """Parts that were read and held matching rows."""
-    parts_dropped: int
-    """Parts dropped without being read: every row matched."""
-    parts_excluded: int
-    """Statistics prove that they hold no matching row."""
-    parts_hidden: int
-    """lazy: parts that may hold matching rows, which go with the next merge."""
-    counts: Counts
-    failures: tuple[Failure, ...]
-    """With any of them nothing is committed."""
-    replans: int
-    """Times that the run planned again because another run replaced parts of the plan."""
-    requests: dict[str, int]
-    seconds: float
+    Of a table with a primary key, a condition on other columns makes no record: the rows that
+    readers saw are gone with all older ones of their keys, and appends that were under way come
+    after it.
+    """
 
 
 class DeleteFailedError(RunFailedError):
     """A part could not be read, and nothing was committed; carries the report."""
 
     def __init__(self, report: DeleteReport) -> None:
-        first = report.failures[0]
         super().__init__(
             f"nothing was deleted from table {report.table}: {len(report.failures)} groups of "
-            f"parts could not be rewritten; the first, in partition "
-            f"{first.partition or '(none)'}: {first.message}",
+            f"parts could not be rewritten; the first, {report.failures[0]}",
             next_step="repair or drop the parts that the report names, or hide the rows from "
             "readers at once with mode lazy",
         )

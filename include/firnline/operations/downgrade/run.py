@@ -18,10 +18,9 @@ from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task
-from firnline.operations.merge.run import Failure
 from firnline.operations.options import DowngradeOptions
 from firnline.operations.rewriting import commit_or_discard, is_nothing, run_groups
-from firnline.operations.runner import Report, Runner
+from firnline.operations.runner import Failure, Report, Runner
 from firnline.properties import record as birth
 from firnline.properties.record import Properties
 from firnline.store.create import create
@@ -146,10 +145,9 @@ class _Run:
                 began_ms=newest.began_ms, everything=True
             )
         if self.failures:
-            first = self.failures[0]
             raise RunFailedError(
                 f"{len(self.failures)} parts of table {table.settings.name} could not be "
-                f"rewritten, the first in partition {first.partition or '(none)'}: {first.message}",
+                f"rewritten, the first {self.failures[0]}",
                 next_step="repair or drop them and run it again; no log file was folded",
             )
         return self.runner.take_base(everything=True)

@@ -34,10 +34,9 @@ from firnline.operations.erase.certificate import (
 from firnline.operations.erase.completion import settle
 from firnline.operations.erase.keys import KeySet, key_set, read_keys
 from firnline.operations.kernel_tasks import Work
-from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.options import EraseOptions
 from firnline.operations.rewriting import RewriteResult, change, execute
-from firnline.operations.runner import Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
@@ -78,11 +77,9 @@ class EraseFailedError(RunFailedError):
     """Some parts could not be read and may hold keys still; carries the report."""
 
     def __init__(self, report: EraseReport) -> None:
-        first = report.failures[0]
         super().__init__(
             f"{report.parts_failed} parts of table {report.table} may hold keys still, "
-            f"{report.parts_rewritten} are erased; the first failure, in partition "
-            f"{first.partition or '(none)'}: {first.message}",
+            f"{report.parts_rewritten} are erased; the first failure, {report.failures[0]}",
             next_step="repair or drop the parts that the report names and erase again",
         )
         self.report = report

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
-from firnline.errors import FirnlineError, RunFailedError
+from firnline.errors import RunFailedError
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
@@ -23,44 +21,11 @@ from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.options import MergeOptions
-from firnline.operations.runner import Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.history import add_counts
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that failed and stays as it is."""
-
-    partition: str
-    error: str
-    message: str
-    key: str | None
-    """Key of the part at fault, when there is one."""
-
-    @classmethod
-    def of(cls, partition: str, result: KernelResult, key: str | None = None) -> Failure:
-        """Return the failure of a kernel; ``key`` instead of the part that the result names."""
-        return cls(
-            partition=partition,
-            error=result.error_type or FirnlineError.__name__,
-            message=f"{result.error}; {result.error_next_step}",
-            key=key or result.error_key,
-        )
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a run, for display."""
-
-    groups: int
-    groups_done: int
-    parts_in: int
-    parts_merged: int
-    """Parts of groups that are complete, committed or about to be."""
-    parts_done: int
-    """Parts of groups that are committed."""
-    transactions: int
 
 
 class MergeReport(Report, frozen=True, kw_only=True):
@@ -129,11 +94,9 @@ class MergeFailedError(RunFailedError):
     """A merge that ended with groups it could not handle; carries the report."""
 
     def __init__(self, report: MergeReport) -> None:
-        first = report.failures[0]
         super().__init__(
             f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
-            f"be merged, {report.groups_done} were; the first, in partition "
-            f"{first.partition or '(none)'}: {first.message}",
+            f"be merged, {report.groups_done} were; the first, {report.failures[0]}",
             next_step="repair or drop the parts that the report names and run it again",
             causes=(failure.error for failure in report.failures),
         )

@@ -12,9 +12,8 @@ from firnline.errors import RunFailedError, TooMuchRemovedError
 from firnline.log.txn_file import Counts
 from firnline.operations.committer import Done
 from firnline.operations.kernel_tasks import change_of
-from firnline.operations.merge.run import Failure
 from firnline.operations.rewrite.plan import PlannedPartition
-from firnline.operations.runner import Report
+from firnline.operations.runner import Failure, Report
 from firnline.state.snapshot import Snapshot
 
 
@@ -76,15 +75,18 @@ class RewriteReport(Report, frozen=True, kw_only=True):
     requests: dict[str, int]
     seconds: float
 
+    @property
+    def refused(self) -> bool:
+        """True if every partition that failed would have lost too many rows."""
+        return all(failure.error == TooMuchRemovedError.__name__ for failure in self.failures)
+
 
 class RewriteFailedError(RunFailedError):
     """Some partitions could not be rewritten; carries the report."""
 
     def __init__(self, report: RewriteReport) -> None:
-        first = report.failures[0]
         super().__init__(
-            f"{_failed(report)} could not be rewritten; the first, {first.partition or '(none)'}: "
-            f"{first.message}",
+            f"{_failed(report)} could not be rewritten; the first, {report.failures[0]}",
             next_step="repair what the report names and run it again for those partitions",
             causes=(failure.error for failure in report.failures),
         )

@@ -13,14 +13,13 @@ from typing import Literal
 
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
-from firnline.errors import CommitConflictError, TooMuchRemovedError
+from firnline.errors import CommitConflictError
 from firnline.kernel.engine import Engine
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.groups import PlannedGroup
-from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.options import RewriteOptions
 from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
@@ -32,7 +31,7 @@ from firnline.operations.rewrite.report import (
     too_much,
 )
 from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
-from firnline.operations.runner import Runner
+from firnline.operations.runner import Failure, Progress, Runner
 from firnline.state.history import add_counts, history
 from firnline.table import Table
 
@@ -93,7 +92,7 @@ def run_rewrite(
     report = state.report()
     if not report.failures:
         return report
-    if all(f.error == TooMuchRemovedError.__name__ for f in report.failures):
+    if report.refused:
         raise RewriteRefusedError(report)
     raise RewriteFailedError(report)
 

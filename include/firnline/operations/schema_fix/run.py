@@ -31,9 +31,8 @@ from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import Evolution, evolved
 from firnline.operations.kernel_tasks import bloom_filters, sources_of
 from firnline.operations.merge.groups import PlannedGroup
-from firnline.operations.merge.run import Failure, Progress
 from firnline.operations.rewriting import commit_or_discard
-from firnline.operations.runner import Report, Runner
+from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
 from firnline.operations.schema_fix.repairs import PartFix, repaired
 from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of

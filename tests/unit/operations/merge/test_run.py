@@ -8,14 +8,9 @@ import pytest
 
 from firnline.errors import CommitConflictError, RowCountMismatchError
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.merge.run import (
-    MergeFailedError,
-    MergeReport,
-    Progress,
-    preview,
-    run_merge,
-)
+from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
 from firnline.operations.options import MergeOptions
+from firnline.operations.runner import Progress
 from firnline.state.history import history, run_report
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot

@@ -21,7 +21,7 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.merge.run import Progress, run_merge
+from firnline.operations.merge.run import run_merge
 from firnline.operations.options import MergeOptions, RewriteOptions
 from firnline.operations.rewrite.run import (
     RewriteFailedError,
@@ -30,6 +30,7 @@ from firnline.operations.rewrite.run import (
     preview,
     run_rewrite,
 )
+from firnline.operations.runner import Progress
 from firnline.state.history import history
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
