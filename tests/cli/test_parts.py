@@ -69,7 +69,8 @@ def test_a_glob_that_matches_nothing_is_wrong_usage(
 ) -> None:
     shown = firnline("parts", table.root, "--partition", "e=*")
     assert shown.code == 2
-    assert "no partition of events matches 'e=*': it has 2, such as d=1, d=2" in shown.sentence
+    assert "no partition of events matches 'e=*'; see `firnline parts`" in shown.sentence
+    assert "the first partitions are: d=1, d=2" in shown.sentence
 
 
 def test_parts_of_an_earlier_time(firnline: Firnline, table: LogOnlyTable) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from statistics import median_low
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,6 @@ from firnline.cli.options import (
     open_target,
     read_state,
 )
-from firnline.errors import UsageError
 
 if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
@@ -72,8 +70,10 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
     Raises UsageError if no partition matches ``glob``.
     """
     from firnline.log.parts_view import figures
+    from firnline.state.partitions import choose
 
-    chosen = choose(settings.name, snapshot.partitions, glob)
+    globs = [] if glob is None else [glob]
+    chosen = frozenset(choose(snapshot.partitions, globs, of=settings.name))
     small = settings.merge.target_size * 3 // 4
     found = [one for one in figures(snapshot.partitions) if one.partition in chosen]
     sizes = [size for one in found for size in one.sizes]
@@ -89,22 +89,6 @@ def describe(settings: TableSettings, snapshot: Snapshot, glob: str | None) -> d
         ],
         "total": _figures(sizes, rows, small),
     }
-
-
-def choose(table: str, partitions: Iterable[str], glob: str | None) -> frozenset[str]:
-    """Return the partitions that ``glob`` matches; all without one. Raises UsageError for none."""
-    if glob is None:
-        return frozenset(partitions)
-    chosen = frozenset(name for name in partitions if fnmatchcase(name, glob))
-    if not chosen:
-        names = list(partitions)
-        some = ", ".join(names[:3])
-        have = f"it has {len(names)}, such as {some}" if names else "it has none"
-        raise UsageError(
-            f"no partition of {table} matches {glob!r}: {have}",
-            next_step="see them with `firnline parts`",
-        )
-    return chosen
 
 
 def _figures(
