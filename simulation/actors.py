@@ -17,14 +17,15 @@ from firnline.operations.cleanup import run as cleanup
 from firnline.operations.delete import run as delete
 from firnline.operations.drop import run as drop
 from firnline.operations.erase import run as erase
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.evolve.run import run_lazily
 from firnline.operations.merge import run as merge
 from firnline.operations.options import (
     CleanupOptions,
     DeleteOptions,
     DropOptions,
     EraseOptions,
+    Evolution,
+    LazyOptions,
     MergeOptions,
     ReplaceOptions,
     RestoreOptions,

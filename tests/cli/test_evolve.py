@@ -64,8 +64,8 @@ def test_lazily_nothing_is_read_and_readers_see_it_at_once(firnline: Firnline, r
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--widen", "a"], "--widen 'a' is not a pair"),
-        (["--widen", "a=BIGINT", "--widen", "a=DOUBLE"], "column 'a' is named twice"),
+        (["--widen", "a"], "--widen 'a' is not COLUMN=TYPE"),
+        (["--widen", "a=BIGINT", "--widen", "a=DOUBLE"], "--widen names the column 'a' twice"),
         (["--drop", "nobody"], "the table has no column 'nobody'"),
         ([], "no column is named"),
     ],

@@ -162,7 +162,7 @@ def test_a_value_that_does_not_fit_is_shown_and_nothing_changes(
         (["--column", "n", "--column", "id", "--type", "BIGINT"], "2 --column, 1 --type"),
         (["--column", "n", "--type", "BIGINT"], "--yes"),
         (["--column", "m", "--type", "BIGINT", "--yes"], "no log file states a column 'm'"),
-        (["--column", "n", "--type", "what", "--yes"], "'what' is no SQL type"),
+        (["--column", "n", "--type", "what", "--yes"], "'what' is not a SQL type"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

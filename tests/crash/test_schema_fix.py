@@ -16,9 +16,8 @@ import pytest
 from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import MergeOptions, VerifyOptions
-from firnline.operations.schema_fix.run import OP, SchemaFixOptions, run_schema_fix
-from firnline.operations.schema_fix.target import ColumnFix
+from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions, VerifyOptions
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.verify.run import run_verify
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
@@ -129,7 +128,7 @@ def _one(call: Call, fix: Fix, fault: Fault, parts: set[str]) -> None:
         assert check(table, fix, parts)
     fix(call)
     assert check(table, fix, parts)
-    assert [header.op for header in history(table)].count(OP) == 1
+    assert [header.op for header in history(table)].count("schema-fix") == 1
     idle = FaultyStore(table.store)
     fix(through(call, idle))
     assert not [made for made in idle.calls if made.startswith(("put", "delete"))]

@@ -15,12 +15,18 @@ from firnline.clock import SystemClock
 from firnline.errors import SnapshotExpiredError
 from firnline.kernel.local import LocalEngine
 from firnline.operations.cleanup.run import run_cleanup
-from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import CleanupOptions, MergeOptions, ReplaceOptions, RestoreOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    Evolution,
+    MergeOptions,
+    ReplaceOptions,
+    RestoreOptions,
+    SchemaFixOptions,
+)
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from tests.support.beside import Beside
 from tests.support.checkpoints import by_checkpoint, by_log, checkpoints

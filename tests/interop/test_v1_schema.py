@@ -14,11 +14,15 @@ from firnline.errors import SchemaConflictError, StreamBehindError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import preview
-from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import CleanupOptions, MergeOptions
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
-from firnline.operations.schema_fix.target import ColumnFix
+from firnline.operations.options import (
+    CleanupOptions,
+    ColumnFix,
+    Evolution,
+    MergeOptions,
+    SchemaFixOptions,
+)
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.read.offsets import Bounds
 from firnline.read.plan import ReadOptions
 from firnline.read.stream import AppendStream

@@ -17,15 +17,13 @@ from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import MergeOptions
+from firnline.operations.options import ColumnFix, MergeOptions, SchemaFixOptions
 from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
-    SchemaFixOptions,
     SchemaFixReport,
     preview,
     run_schema_fix,
 )
-from firnline.operations.schema_fix.target import ColumnFix
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess

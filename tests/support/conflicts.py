@@ -12,8 +12,8 @@ from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.schema_fix.run import SchemaFixOptions, SchemaFixReport, run_schema_fix
-from firnline.operations.schema_fix.target import ColumnFix
+from firnline.operations.options import ColumnFix, SchemaFixOptions
+from firnline.operations.schema_fix.run import SchemaFixReport, run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.types.arrow import from_arrow

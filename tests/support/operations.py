@@ -16,7 +16,6 @@ from firnline.operations.drop.run import list_partitions, run_drop
 from firnline.operations.erase.certificate import list_certificates
 from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
-from firnline.operations.evolve.plan import Evolution
 from firnline.operations.import_files.run import run_import
 from firnline.operations.options import (
     CleanupOptions,
@@ -24,11 +23,13 @@ from firnline.operations.options import (
     DowngradeOptions,
     DropOptions,
     EraseOptions,
+    Evolution,
     ImportOptions,
     RebuildOptions,
     ReplaceOptions,
     RestoreOptions,
     RewriteOptions,
+    SchemaFixOptions,
     SweepOptions,
     TtlOptions,
     VerifyOptions,
@@ -37,7 +38,7 @@ from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.sweep.run import run_sweep
 from firnline.operations.ttl.run import run_ttl
 from firnline.operations.verify.run import run_verify

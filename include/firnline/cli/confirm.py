@@ -47,6 +47,7 @@ def look_first(
     plan: Callable[[], Plan],
     render: Callable[[dict[str, Any]], None],
     *,
+    asks: str = "",
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -57,6 +58,7 @@ def look_first(
         table: the table.
         plan: makes the plan; not called if ``yes`` was given already.
         render: prints the plan's figures.
+        asks: what nobody can be asked, for the error: ``to rewrite parts``.
         dry_run: only the plan is wanted.
         yes: nobody has to be asked.
         as_json: print JSON.
@@ -68,12 +70,13 @@ def look_first(
     if yes and not dry_run:
         return True
     name = table.settings.name
+    if not dry_run:
+        refuse_silence(asks or f"rows of {name} may go", as_json)
     made = plan()
     data = {"table": name, **made.to_json()}
     if dry_run or made.nothing_to_do:
         output.show(data, as_json, render)
         return False
-    refuse_silence(f"rows of {name} may go", as_json)
     output.show(data, False, render)
     if not agreed("Do it?"):
         output.line("Nothing was changed.")

@@ -1,30 +1,39 @@
-"""Run a change of the schema that rewrites parts, and show its report."""
+"""Change a schema in parts and log files: plan, ask, run and report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firnline.cli import output
 from firnline.cli import render_schema as schema_output
+from firnline.cli.confirm import look_first
+from firnline.cli.engine import EngineKind, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import identity
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
+from firnline.operations.options import SchemaFixOptions
 
 if TYPE_CHECKING:
-    from firnline.kernel.engine import Engine
-    from firnline.operations.schema_fix.run import SchemaFixOptions
     from firnline.table import Table
 
 
 def repair(
-    table: Table, engine: Callable[[], Engine], options: SchemaFixOptions, as_json: bool
+    table: Table,
+    options: SchemaFixOptions,
+    engine: EngineKind,
+    master: str | None,
+    scratch: Path | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    """Run a change of the schema and print its report. Raises RunFailedError."""
+    """Plan, ask, run, and print the report. Raises UsageError, RunFailedError."""
     from firnline.operations.schema_fix.run import (
         SchemaFixFailedError,
         SchemaFixReport,
+        preview,
         run_schema_fix,
     )
 
@@ -36,16 +45,27 @@ def repair(
             when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
             reading("repairing", name, table.clock, silent=as_json) as tell,
         ):
-            return run_schema_fix(table, engine, options, identity(table), tell)
+            return run_schema_fix(table, factory, options, identity(table), tell)
 
-    output.show_run(
-        run,
-        as_json,
-        schema_output.report,
-        failed=(SchemaFixFailedError,),
-        shorten=lambda _: RunFailedError(
-            f"nothing was changed in {name}, for the reasons above",
-            next_step="repair what is named, or ask for another type or for --rename",
-        ),
-        render_failed=schema_output.failures,
-    )
+    with engine_for(table, engine, master, scratch) as factory:
+        if not look_first(
+            table,
+            lambda: preview(table, options),
+            schema_output.plan,
+            asks=f"to rewrite parts of {name}",
+            dry_run=options.dry_run,
+            yes=yes,
+            as_json=as_json,
+        ):
+            return
+        output.show_run(
+            run,
+            as_json,
+            schema_output.report,
+            failed=(SchemaFixFailedError,),
+            shorten=lambda _: RunFailedError(
+                f"nothing was changed in {name}, for the reasons above",
+                next_step="repair what is named, or ask for another type or for --rename",
+            ),
+            render_failed=schema_output.failures,
+        )

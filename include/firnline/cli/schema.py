@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from firnline.cli import output
 from firnline.cli import render_schema as schema_output
-from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
-from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
+from firnline.cli.confirm import YesOption
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -22,9 +23,9 @@ from firnline.cli.options import (
 )
 from firnline.cli.repair import repair
 from firnline.errors import UsageError
+from firnline.operations.options import ColumnFix, SchemaFixOptions
 
 if TYPE_CHECKING:
-    from firnline.operations.schema_fix.target import ColumnFix
     from firnline.settings.load import TableSettings
     from firnline.state.snapshot import Snapshot
 
@@ -131,6 +132,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
             "--rename.",
         ),
     ],
+    options: SchemaFixOptions,
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -149,30 +151,7 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
             "bytes get it under this name, with every value.",
         ),
     ] = None,
-    where_type: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where-type",
-            metavar="TYPE",
-            help="Change only what has this type; may be repeated. Without it all others.",
-        ),
-    ] = None,
-    all_parts: Annotated[
-        bool,
-        typer.Option(
-            "--all-parts",
-            help="Look at the footers of all live parts, not only of those whose log file states "
-            "another type.",
-        ),
-    ] = False,
-    leave_unreadable: Annotated[
-        bool,
-        typer.Option(
-            "--leave-unreadable", help="Leave parts that cannot be read as they are, and go on."
-        ),
-    ] = False,
     yes: YesOption = False,
-    dry_run: DryRunOption = False,
     engine: EngineOption = EngineKind.LOCAL,
     master: MasterOption = None,
     scratch: ScratchOption = None,
@@ -186,31 +165,11 @@ def fix(  # noqa: PLR0913, PLR0917 - one per option
     """
     opened = open_target(table, settings)
     require_table(opened)
-    from firnline.operations.schema_fix.run import SchemaFixOptions, preview
-
-    options = SchemaFixOptions(
-        fixes=_fixes(column, kind or [], rename or []),
-        where_types=tuple(where_type or ()),
-        all_parts=all_parts,
-        leave_unreadable=leave_unreadable,
-    )
-    with engine_for(opened, engine, master, scratch) as factory:
-        if dry_run or not yes:
-            if not dry_run:
-                refuse_silence(f"to rewrite parts of {opened.settings.name}", as_json)
-            data = {"table": opened.settings.name, **preview(opened, options).to_json()}
-            output.show(data, as_json, schema_output.plan)
-            if dry_run or not (data["log_file_count"] or data["parts_to_rewrite"]):
-                return
-            if not agreed("Do it?"):
-                output.line("Nothing was changed.")
-                raise typer.Exit(1)
-        repair(opened, factory, options, as_json)
+    options = msgspec.structs.replace(options, fixes=_fixes(column, kind or [], rename or []))
+    repair(opened, options, engine, master, scratch, yes=yes, as_json=as_json)
 
 
 def _fixes(columns: list[str], types: list[str], names: list[str]) -> tuple[ColumnFix, ...]:
-    from firnline.operations.schema_fix.target import ColumnFix
-
     if bool(types) == bool(names) or len(types or names) != len(columns):
         raise UsageError(
             f"{len(columns)} --column, {len(types)} --type and {len(names)} --rename do not go "

@@ -115,8 +115,8 @@ class OptionField:
             name, separator, value = text.partition("=")
             if not separator or not name:
                 raise UsageError(
-                    f"{self.flag} {text!r} is not COLUMN=VALUE",
-                    next_step=f"write it as {self.flag} client=1234",
+                    f"{self.flag} {text!r} is not {self.option.metavar}",
+                    next_step=f"write it as {self.flag} {self.option.metavar}",
                 )
             if name in found:
                 raise UsageError(

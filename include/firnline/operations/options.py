@@ -432,3 +432,77 @@ class DowngradeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a downgrade."""
 
     dry_run: DryRun = False
+
+
+class ColumnFix(msgspec.Struct, frozen=True, kw_only=True):
+    """The requested repair of one column; exactly one of ``type`` and ``rename``."""
+
+    column: str
+    type: str | None = None
+    """Type for the parts that hold the column in another type, or in another spelling."""
+    rename: str | None = None
+    """New name of the column in parts that hold it in another type than most."""
+
+
+class Evolution(msgspec.Struct, frozen=True, kw_only=True):
+    """The requested changes of columns."""
+
+    widen: Annotated[
+        dict[str, str],
+        Option("Widen", "Change the type of a column to a wider one.", metavar="COLUMN=TYPE"),
+    ] = {}
+    rename: Annotated[dict[str, str], Option("Rename", "Rename a column.", metavar="OLD=NEW")] = {}
+    drop: Annotated[
+        tuple[str, ...], Option("Drop", "Drop a column with its values.", metavar="COLUMN")
+    ] = ()
+
+
+class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a change of columns that rewrites no part."""
+
+    evolution: Evolution
+    dry_run: bool = False
+
+
+class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a repair of the schema, and of a change of columns that rewrites parts."""
+
+    fixes: tuple[ColumnFix, ...] = ()
+    evolution: Evolution | None = None
+    """Change columns without a conflict, instead of ``fixes``."""
+    where_types: Annotated[
+        tuple[str, ...],
+        Option(
+            "Where types",
+            "Change only what has this type.",
+            absent="all types but the one that is kept",
+            metavar="TYPE",
+            flag="--where-type",
+        ),
+    ] = ()
+    all_parts: Annotated[
+        bool,
+        Option(
+            "All parts",
+            "Look at the footers of all live parts, not only of those whose log file states "
+            "another type.",
+        ),
+    ] = False
+    leave_unreadable: Annotated[
+        bool,
+        Option(
+            "Leave unreadable",
+            "Leave parts that cannot be read as they are, and go on, instead of changing nothing.",
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+    @property
+    def op(self) -> str:
+        """Name of the operation in the history."""
+        return "schema-fix" if self.evolution is None else "evolve"
+
+    @property
+    def everywhere(self) -> bool:
+        """True if the footers of all live parts are read."""
+        return self.all_parts or self.evolution is not None

@@ -73,12 +73,12 @@ CLI = (
     ),
     Mutation(
         name="a clean-up that failed ends with 0",
-        file="include/firnline/cli/cleanup.py",
-        old="""        output.show(error.report.to_json(), as_json, _render)
+        file="include/firnline/cli/output.py",
+        old="""        show(partly.to_json(), as_json, render_failed or render)
         if as_json:
             raise
 """,
-        new="""        output.show(error.report.to_json(), as_json, _render)
+        new="""        show(partly.to_json(), as_json, render_failed or render)
         return
 """,
         breaks="Objects that cannot be deleted stay, and nobody is told.",

@@ -16,11 +16,16 @@ from firnline.append.append import Appender
 from firnline.errors import SchemaConflictError, UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.evolve.run import run_lazily
 from firnline.operations.import_files.run import run_import
-from firnline.operations.options import DropOptions, ImportOptions
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.options import (
+    DropOptions,
+    Evolution,
+    ImportOptions,
+    LazyOptions,
+    SchemaFixOptions,
+)
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import ObjectMeta
 from tests.support.histories import parquet_bytes

@@ -20,11 +20,15 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.downgrade.run import run_downgrade
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
-from firnline.operations.options import DowngradeOptions
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
-from firnline.operations.schema_fix.target import ColumnFix
+from firnline.operations.evolve.run import run_lazily
+from firnline.operations.options import (
+    ColumnFix,
+    DowngradeOptions,
+    Evolution,
+    LazyOptions,
+    SchemaFixOptions,
+)
+from firnline.operations.schema_fix.run import run_schema_fix
 from tests.support.log_tables import snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world

@@ -6,26 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from firnline.errors import UsageError
 from firnline.log.schema_changes import Evolved, line_now, record, split
+from firnline.operations.options import Evolution
 from firnline.operations.schema_fix.repairs import refuse_deletes
 from firnline.operations.schema_fix.target import Target, known_type, storable
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import WIDER, normalise, widens
 from firnline.types.sql import fold_name
-
-
-class Evolution(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested changes of columns."""
-
-    widen: dict[str, str] = {}
-    """Column -> its wider type."""
-    rename: dict[str, str] = {}
-    """Column -> its new name."""
-    drop: tuple[str, ...] = ()
 
 
 def evolved(

@@ -7,26 +7,17 @@ they touch, and those that nothing else asks for, in the new form. What the reco
 
 from __future__ import annotations
 
-import msgspec
-
 from firnline.commit.base import Base, take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
 from firnline.errors import CommitConflictError
 from firnline.log.schema_changes import record
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.evolve.plan import Evolution, LazyPlan, plan_lazily
+from firnline.operations.evolve.plan import LazyPlan, plan_lazily
+from firnline.operations.options import Evolution, LazyOptions
 from firnline.operations.runner import Runner, TransactionReport
-from firnline.operations.schema_fix.run import EVOLVE
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
-
-
-class LazyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a change of columns."""
-
-    evolution: Evolution
-    dry_run: bool = False
 
 
 def preview(table: Table, options: LazyOptions) -> LazyPlan:
@@ -83,7 +74,7 @@ def _change(table: Table, plan: LazyPlan, evolution: Evolution) -> Change:
 
     change_id = table.ids.uuid7(table.clock.now_ms())
     return Change(
-        op=EVOLVE,
+        op="evolve",
         replaces=(),
         adds=(),
         counts=Counts(),

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from firnline.commit import keys
 from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
@@ -28,47 +26,22 @@ from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
 from firnline.log.records import Marker, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
-from firnline.operations.evolve.plan import Evolution, evolved
+from firnline.operations.evolve.plan import evolved
 from firnline.operations.kernel_tasks import bloom_filters, sources_of
 from firnline.operations.merge.groups import PlannedGroup
+from firnline.operations.options import SchemaFixOptions
 from firnline.operations.rewriting import commit_or_discard
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.operations.schema_fix.plan import SchemaFixPlan, aim, plan_schema_fix
 from firnline.operations.schema_fix.repairs import PartFix, repaired
-from firnline.operations.schema_fix.target import ColumnFix, Target, targets_of
+from firnline.operations.schema_fix.target import Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
-OP, EVOLVE = "schema-fix", "evolve"
 _UNREADABLE = (PartUnreadableError.__name__, PartGoneError.__name__)
-
-
-class SchemaFixOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a repair."""
-
-    fixes: tuple[ColumnFix, ...] = ()
-    evolution: Evolution | None = None
-    """Change columns without a conflict, instead of ``fixes``."""
-    where_types: tuple[str, ...] = ()
-    """Change only what has one of these types; empty for all but the type that is kept."""
-    all_parts: bool = False
-    """Look at the footers of all live parts, not only of those whose log file is wrong."""
-    leave_unreadable: bool = False
-    """Leave parts that cannot be read as they are, instead of changing nothing."""
-    dry_run: bool = False
-
-    @property
-    def op(self) -> str:
-        """Name of the operation in the history."""
-        return OP if self.evolution is None else EVOLVE
-
-    @property
-    def everywhere(self) -> bool:
-        """True if the footers of all live parts are read."""
-        return self.all_parts or self.evolution is not None
 
 
 class SchemaFixReport(Report, frozen=True, kw_only=True):

@@ -7,26 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from firnline.errors import PartSchemaError, UsageError
 from firnline.log.reader import LogRead
 from firnline.log.records import Marker
+from firnline.operations.options import ColumnFix
 from firnline.paths import TablePaths
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot, standing
 from firnline.types.schema import normalise, variants
 from firnline.types.sql import fold_name, parse_sql_type
-
-
-class ColumnFix(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested repair of one column; exactly one of ``type`` and ``rename``."""
-
-    column: str
-    type: str | None = None
-    """Type for the parts that hold the column in another type, or in another spelling."""
-    rename: str | None = None
-    """New name of the column in parts that hold it in another type than most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +184,8 @@ def known_type(text: str) -> str:
     """Return the canonical name of a type. Raises UsageError."""
     if parse_sql_type(text) is None:
         raise UsageError(
-            f"{text!r} is no SQL type", next_step="write it as DuckDB does: BIGINT, DECIMAL(10,2)"
+            f"{text!r} is not a SQL type",
+            next_step="write it as DuckDB does: BIGINT, DECIMAL(10,2)",
         )
     return normalise(text)
 

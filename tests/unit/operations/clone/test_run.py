@@ -22,10 +22,11 @@ from firnline.errors import (
 )
 from firnline.log.sinks import newest_batches
 from firnline.operations.clone.run import CloneReport, run_clone
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.evolve.run import run_lazily
 from firnline.operations.options import (
     CloneOptions,
+    Evolution,
+    LazyOptions,
     RebuildOptions,
     RelocateOptions,
     RestoreOptions,

@@ -175,8 +175,8 @@ def test_a_repair_of_a_conflict_goes_on_top_of_it(tmp_path: Path) -> None:
     world.store.put_new(world.table.paths.append_log(line.t, "other-x"), codec.encode(line))
     with pytest.raises(SchemaConflictError, match="remark"):
         read_snapshot(world.store, world.table.paths)
-    from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
-    from firnline.operations.schema_fix.target import ColumnFix
+    from firnline.operations.options import ColumnFix, SchemaFixOptions
+    from firnline.operations.schema_fix.run import run_schema_fix
 
     options = SchemaFixOptions(fixes=(ColumnFix(column="remark", type="VARCHAR"),))
     run_schema_fix(world.table, engine(world, tmp_path), options, RUN)

@@ -16,12 +16,13 @@ from firnline.errors import FirnlineError, UsageError
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
 from firnline.operations.drop.run import run_drop
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
+from firnline.operations.evolve.run import run_lazily
 from firnline.operations.options import (
     DeleteOptions,
     DowngradeOptions,
     DropOptions,
+    Evolution,
+    LazyOptions,
     RebuildOptions,
     RestoreOptions,
     VerifyOptions,

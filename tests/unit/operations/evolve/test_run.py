@@ -21,12 +21,16 @@ from firnline.errors import SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import DeleteOptions, MergeOptions, VerifyOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    Evolution,
+    MergeOptions,
+    SchemaFixOptions,
+    VerifyOptions,
+)
 from firnline.operations.schema_fix.run import (
     SchemaFixFailedError,
-    SchemaFixOptions,
     SchemaFixReport,
     preview,
     run_schema_fix,
@@ -209,7 +213,7 @@ def test_a_dry_run_counts_and_writes_nothing() -> None:
         ({"rename": {"id": "key"}}, "take it out of sort_by"),
         ({"widen": {"id": "SMALLINT"}}, "SMALLINT is not wider than INTEGER"),
         ({"widen": {"note": "BIGINT"}}, "is not wider"),
-        ({"widen": {"price": "nonsense"}}, "is no SQL type"),
+        ({"widen": {"price": "nonsense"}}, "is not a SQL type"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(

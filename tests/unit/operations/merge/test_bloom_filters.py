@@ -14,11 +14,16 @@ from firnline.clock import SystemClock
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
-from firnline.operations.evolve.plan import Evolution
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import DeleteOptions, MergeOptions, RewriteOptions
+from firnline.operations.options import (
+    DeleteOptions,
+    Evolution,
+    MergeOptions,
+    RewriteOptions,
+    SchemaFixOptions,
+)
 from firnline.operations.rewrite.run import run_rewrite
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.schema_fix.run import run_schema_fix
 from tests.support.log_tables import snapshot
 from tests.support.world import World, make_world
 

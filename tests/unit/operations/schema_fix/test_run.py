@@ -23,17 +23,21 @@ from firnline.log.records import Delete
 from firnline.log.txn_file import Counts
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.merge.run import run_merge
-from firnline.operations.options import CleanupOptions, MergeOptions, RebuildOptions, VerifyOptions
+from firnline.operations.options import (
+    CleanupOptions,
+    ColumnFix,
+    MergeOptions,
+    RebuildOptions,
+    SchemaFixOptions,
+    VerifyOptions,
+)
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.schema_fix.run import (
-    OP,
     SchemaFixFailedError,
-    SchemaFixOptions,
     SchemaFixReport,
     preview,
     run_schema_fix,
 )
-from firnline.operations.schema_fix.target import ColumnFix
 from firnline.operations.verify.run import run_verify
 from firnline.parquet.part import read_pairs
 from firnline.state.history import history
@@ -111,7 +115,7 @@ def test_a_part_keeps_its_place_in_the_order_and_what_its_footer_says(tmp_path: 
     assert file.read().column("v").to_pylist() == [8, 9, 10]
     said = read_pairs(new, file.metadata.metadata)
     assert said is not None
-    assert (said.writer, said.q, said.o) == (OP, 0, before.order())
+    assert (said.writer, said.q, said.o) == ("schema-fix", 0, before.order())
     assert said.replaces == (before.p.rpartition("/")[2],)
     assert (said.rows, said.partition) == (3, "day=0")
 
@@ -367,7 +371,7 @@ def test_rows_of_one_key_stay_until_a_merge(tmp_path: Path) -> None:
         ({"column": "x", "type": "BIGINT"}, "the columns are id, day, v"),
         ({}, "a type or a new name"),
         ({"type": "BIGINT", "rename": "w"}, "a type or a new name"),
-        ({"type": "NUMBER"}, "'NUMBER' is no SQL type"),
+        ({"type": "NUMBER"}, "'NUMBER' is not a SQL type"),
         ({"type": "HUGEINT"}, r"Parquet has no HUGEINT.* choose DECIMAL\(38,0\)"),
         ({"type": "BIGINT", "where_types": ("DATE",)}, "no log file states column 'v' as DATE"),
         ({"type": "BIGINT", "where_types": ("BIGINT",)}, "is the type that column 'v' keeps"),
@@ -494,7 +498,7 @@ def test_after_the_grace_clean_up_deletes_what_v1_clients_stumble_over(tmp_path:
     run_cleanup(world.table, CleanupOptions(), RUN)
     assert {"BIGINT"} == {client._read(k)[0]["v"] for k in client.log_files()}
     assert values(world) == [*OURS, 7, 5, 6]
-    assert [h.op for h in history(world.table)][-1] == OP
+    assert [h.op for h in history(world.table)][-1] == "schema-fix"
 
 
 def test_a_log_that_is_lost_after_a_repair_is_rebuilt_with_the_repaired_types(

@@ -17,9 +17,9 @@ import firnline
 from firnline.append.append import Appender
 from firnline.commit.base import take_base
 from firnline.errors import CommitExpiredError, FirnlineError, SchemaConflictError
-from firnline.operations.evolve.plan import Evolution
-from firnline.operations.evolve.run import LazyOptions, run_lazily
-from firnline.operations.schema_fix.run import SchemaFixOptions, run_schema_fix
+from firnline.operations.evolve.run import run_lazily
+from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
+from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.spark.format.options import Opened, opened
 from firnline.spark.format.sink import StreamWriter
 from firnline.spark.format.write import Writer, Written, begin, interval_of
