@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli import app, parts
+from firnline.cli import app
+from firnline.cli.commands import parts
 from firnline.errors import StoreUnavailableError
 from tests.support.cli import PROGRAM, LogOnlyTable, Outcome, program
 from tests.support.programs import HUNG_SECONDS, run_program
@@ -178,7 +179,8 @@ def test_a_signal_ends_the_program_with_a_sentence_and_its_code(
         import signal, sys, time
         # Whoever runs the tests in the background has it ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        from firnline.cli import app, parts
+        from firnline.cli import app
+        from firnline.cli.commands import parts
         def wait(*_):
             print("ready", flush=True)
             time.sleep(60)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.erase import parse_keys
+from firnline.cli.commands.erase import parse_keys
 from firnline.errors import UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity

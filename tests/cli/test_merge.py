@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.cli.commands.history import by_whom
 from firnline.cli.engine import parallel_kernels
-from firnline.cli.history import by_whom
 from firnline.cli.options import identity
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import RunIdentity

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from firnline.cli import (
+from firnline.cli.commands import (
     append,
     certificate,
     cleanup,

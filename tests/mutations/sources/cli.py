@@ -16,7 +16,7 @@ CLI = (
     ),
     Mutation(
         name="an erase takes its question for answered",
-        file="include/firnline/cli/erase.py",
+        file="include/firnline/cli/commands/erase.py",
         old="            yes=yes,\n",
         new="            yes=True,\n",
         breaks="The rows of a mistyped key are gone for ever.",
@@ -34,7 +34,7 @@ CLI = (
     ),
     Mutation(
         name="what changed after the question is dropped, too",
-        file="include/firnline/cli/drop.py",
+        file="include/firnline/cli/commands/drop.py",
         old="DropOptions(partitions=options.partitions, expected=plan.versions)",
         new="DropOptions(partitions=options.partitions)",
         breaks="Rows that nobody was shown are dropped.",
@@ -43,7 +43,7 @@ CLI = (
     ),
     Mutation(
         name="a dry run with --yes drops",
-        file="include/firnline/cli/drop.py",
+        file="include/firnline/cli/commands/drop.py",
         old="    if yes and not dry_run:",
         new="    if yes:",
         breaks="Whoever wants to look drops partitions.",
@@ -51,7 +51,7 @@ CLI = (
     ),
     Mutation(
         name="a sweep of one key deletes all that is listed",
-        file="include/firnline/cli/sweep.py",
+        file="include/firnline/cli/commands/sweep.py",
         old="replace(options, dry_run=not delete)",
         new="replace(options, dry_run=not delete, approved=None)",
         breaks="Objects go that nobody has named.",
@@ -60,7 +60,7 @@ CLI = (
     ),
     Mutation(
         name="findings of a check end with 0",
-        file="include/firnline/cli/verify.py",
+        file="include/firnline/cli/commands/verify.py",
         old="""        if as_json:
             raise
         # The table above""",
