@@ -126,7 +126,7 @@ def test_the_table_without_partitions_is_a_dash(firnline: Firnline, tmp_path: Pa
     table.append({"": [10]}, rows=None)
     assert firnline("drop", table.root).out.splitlines()[2].split()[:3] == ["-", "1", "?"]
     shown = firnline("drop", table.root, "-", "--yes").out
-    assert "0, and those of 1 parts that do not say" in shown
+    assert "0, and those of 1 part that do not say" in shown
     assert firnline("drop", table.root).out == "plain has no live part.\n"
 
 
