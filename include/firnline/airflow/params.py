@@ -46,12 +46,15 @@ def field_param(field: OptionField) -> Param:
     option = field.option
     schema = {**_SCHEMAS[field.kind], **_UNITS[option.unit]}
     if field.required:
-        schema["type"] = [kind for kind in schema["type"] if kind != "null"]
+        kinds = [kind for kind in schema["type"] if kind != "null"]
+        schema["type"] = kinds if len(kinds) > 1 else kinds[0]
         schema |= {"minItems": 1} if field.kind == "texts" else {}
     if field.choices:
         schema["enum"] = [*([] if field.required else [None]), *field.choices]
     if option.least is not None and not option.unit:
         schema["minimum"] = option.least
+    if option.most is not None and not option.unit:
+        schema["maximum"] = option.most
     return Param(
         False if field.kind == "flag" else None,
         title=option.title,

@@ -8,7 +8,6 @@ import inspect
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -75,17 +74,14 @@ AtOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
 class Without:
     """Of an options parameter: the fields that a command does not offer.
 
     ``options: Annotated[MergeOptions, Without("dry_run")]``
     """
 
-    names: tuple[str, ...]
-
     def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
+        self.names = names
 
 
 def command(

@@ -54,6 +54,7 @@ class Option:
     """Forms ask for it."""
     unit: Unit = ""
     least: int | None = None
+    """Least value; of a unit, in bytes or milliseconds."""
     most: int | None = None
 
 
@@ -77,26 +78,35 @@ class OptionField:
     def value(self, given: Any) -> Any:  # noqa: ANN401 - of any kind
         """Return the field's value for what a command line, a form or JSON gave.
 
-        None and what is empty stand for a value that was not given.
+        None, an empty list, and an empty text of a unit stand for a value that was not given.
 
         Raises:
             UsageError: the value has another shape, is not of the unit, or is out of bounds.
         """
         if self.kind == "flag":
             return bool(given)
-        if self.nullable and (given is None or given in ("", [], ())):
+        if self.nullable and (given in (None, [], ()) or (given == "" and self.option.unit)):
             return None
         if self.kind == "texts":
             return self._texts(given)
         if self.kind == "pairs":
             return given if isinstance(given, Mapping) else self._pairs(self._texts(given))
         value = _UNITS[self.option.unit](given) if self.option.unit else given
-        if self.option.least is not None and isinstance(value, int) and value < self.option.least:
+        if isinstance(value, int):
+            self._check_bounds(value, given)
+        return value
+
+    def _check_bounds(self, value: int, given: object) -> None:
+        least, most = self.option.least, self.option.most
+        if least is not None and value < least:
             raise UsageError(
-                f"{self.name} is {given}, and the least is {self.option.least}",
+                f"{self.name} is {given}, and the least is {least}",
                 next_step="write a larger value, or leave it out",
             )
-        return value
+        if most is not None and value > most:
+            raise UsageError(
+                f"{self.name} is {given}, and the most is {most}", next_step="write a smaller value"
+            )
 
     def _texts(self, given: object) -> tuple[str, ...]:
         values = given or ()

@@ -24,7 +24,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     globs: Annotated[tuple[str, ...], Option("Globs", "These.", absent="all", metavar="GLOB")] = ()
     size: Annotated[int | None, Option("Size", "Bytes.", unit="size", least=1)] = None
     age: Annotated[int | None, Option("Age", "At least.", unit="duration")] = None
-    count: Annotated[int | None, Option("Count", "At most.", least=1)] = None
+    count: Annotated[int | None, Option("Count", "At most.", least=1, most=10**9)] = None
     deep: Annotated[bool, Option("Deep", "Everything.")] = False
     mode: Annotated[Mode | None, Option("Mode", "When.", absent="`deletes`")] = None
     equal: Annotated[dict[str, str | int], Option("Equal", "Values.")] = {}
@@ -59,7 +59,7 @@ def test_a_form_asks_for_what_people_can_set_and_no_more() -> None:
         ("globs", [None, [], ["day=*"]], ["day=*", [""], [1]]),
         ("size", [None, "1.5 GiB", "12"], ["ten", "-1GiB", "10 apples", "GiB", "1,5GiB", "1GiB x"]),
         ("age", [None, "7d", "1.5 h"], ["7", "d", "7 years"]),
-        ("count", [None, 1, 10**9], [0, -1, 1.5, "7"]),
+        ("count", [None, 1, 10**9], [0, -1, 1.5, "7", 10**9 + 1]),
         ("deep", [True, False], [None, "yes", 1]),
         ("mode", [None, "eager", "lazy"], ["gentle", ""]),
         ("equal", [None, {}, {"c": 1, "d": "x", "e": True}], ["c=1", {"c": [1]}]),
@@ -109,6 +109,7 @@ def test_values_come_in_the_units_of_the_options() -> None:
     [
         ({"size": "1.5B"}, r"'1\.5B' is not a whole byte count"),
         ({"size": "0B"}, "size is 0B, and the least is 1"),
+        ({"count": 10**9 + 1}, "count is 1000000001, and the most is 1000000000"),
         ({"globs": "day=a"}, "globs is not a list of globs"),
         ({"globs": [1]}, "globs is not a list of globs"),
     ],
