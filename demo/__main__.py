@@ -181,8 +181,8 @@ def _run(screen: Screen, arguments: list[str]) -> None:
     if store is None:
         raise UsageError("there is no demo to look at yet", next_step="run `make demo` first")
     if store not in STORES:
-        raise UsageError(f"STORE={store} is no store", next_step=f"use {' or '.join(STORES)}")
-    with prepared(FOLDER, store, anew=not looking) as place:
+        raise UsageError(f"STORE={store} is not a store", next_step=f"use {' or '.join(STORES)}")
+    with prepared(FOLDER, store, fresh=not looking) as place:
         (up if looking else demo)(screen, place)
     if left := {*left_overs(FOLDER), *psutil.Process().children(recursive=True)}:
         raise EnvironmentFaultError(

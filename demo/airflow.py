@@ -102,7 +102,7 @@ def run_merge(
     Args:
         stack: ready.
         table: to read the progress from.
-        on_progress: told the states of the tasks, and how many parts are merged and committed.
+        on_progress: called with the states of the tasks, and how many parts are merged and committed.
 
     Returns:
         Seconds by task.
@@ -128,7 +128,7 @@ def run_dag(
         stack: ready.
         dag_id: of one of the table's DAGs.
         conf: params of the run.
-        tell: told the states of the tasks.
+        tell: called with the states of the tasks.
     """
     return sum(watch(stack, dag_id, stack.api.trigger(dag_id, conf), tell).values())
 
@@ -147,7 +147,7 @@ def run_backfill(
         dag_id: of one of the table's DAGs.
         days: first and last, as ``2013-04-01``.
         conf: params of every run.
-        tell: told the states of the tasks of the run that is under way.
+        tell: called with the states of the tasks of the run that is under way.
 
     Raises:
         RunFailedError: one of the runs failed, or there was none.

@@ -118,13 +118,13 @@ def made_store(folder: Path) -> str | None:
 
 
 @contextmanager
-def prepared(folder: Path, store: str, *, anew: bool) -> Iterator[Place]:
+def prepared(folder: Path, store: str, *, fresh: bool) -> Iterator[Place]:
     """The folder for this process alone, its store running.
 
     Args:
         folder: holds everything.
         store: one of ``STORES``.
-        anew: remove what an earlier demo has left.
+        fresh: remove what an earlier demo has left.
 
     Raises:
         UsageError: another process works in the folder; names it.
@@ -132,7 +132,7 @@ def prepared(folder: Path, store: str, *, anew: bool) -> Iterator[Place]:
     """
     with _alone(folder):
         end_left_overs(folder)
-        if anew:
+        if fresh:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         if store == "file":

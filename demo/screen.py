@@ -27,7 +27,7 @@ class Step:
         self.began = time.monotonic()
         self._screen = screen
         self._name = name
-        self._told = self.began
+        self._shown_at = self.began
         self._progress: Progress | None = None
         if screen.live:
             self._progress = Progress(
@@ -53,8 +53,8 @@ class Step:
             self._progress.update(
                 self._task, description=text, completed=done, total=total if total else None
             )
-        elif time.monotonic() - self._told > _PLAIN_EVERY_SECONDS:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._shown_at > _PLAIN_EVERY_SECONDS:
+            self._shown_at = time.monotonic()
             self._screen.line(self._name, f"... {text}")
 
     def close(self) -> None:

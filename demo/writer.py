@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except BrokenPipeError:
-        return 1  # whoever started this one is gone
+        return 1  # the process that started this one is gone
     return 0
 
 

@@ -30,7 +30,7 @@ def append_all(
     Args:
         place: where the table is.
         flights: as ``read_flights``.
-        on_progress: told how many appends are done so far.
+        on_progress: called with how many appends are done so far.
         writers: processes.
 
     Raises:

@@ -115,14 +115,14 @@ class _Progress:
 
     def __init__(self, seeds: int) -> None:
         self._seeds, self._played = seeds, 0
-        self._began = self._told = time.monotonic()
+        self._began = self._shown_at = time.monotonic()
 
     def played(self, seeds: int) -> None:
         """Count more played seeds."""
         self._played += seeds
         now = time.monotonic()
-        if now - self._told >= _PROGRESS_SECONDS:
-            self._told = now
+        if now - self._shown_at >= _PROGRESS_SECONDS:
+            self._shown_at = now
             rate = self._played / (now - self._began)
             print(f"{self._played:,} of {self._seeds:,} seeds, {rate:.1f} a second", flush=True)
 

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.2
 NEARBY_SECONDS = 0.05
 """Seconds between two cheap checks, such as of a file or a process."""
 _WAIT_SECONDS = 0.25
-"""Between two looks of the server at its database, for whoever waits for a run."""
+"""Between two looks of the server at its database, while a run is awaited."""
 HUNG_SECONDS = 600.0
 """Seconds until a server counts as hung; on a busy machine an answer may take minutes."""
 

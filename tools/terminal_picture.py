@@ -107,7 +107,7 @@ def final_lines(written: str) -> list[str]:
         elif control == "\r":
             fresh = True
         elif text or action == "m":
-            # Whoever goes back to the start of a line writes all of it again.
+            # A program that returns to the start of a line writes the whole line again.
             lines[row] = match.group() if fresh else lines[row] + match.group()
             fresh = False
     return lines
