@@ -102,7 +102,7 @@ def run_merge(
     Args:
         stack: ready.
         table: to read the progress from.
-        on_progress: called with the states of the tasks, and how many parts are merged and committed.
+        on_progress: called with the states of the tasks and the parts merged and committed.
 
     Returns:
         Seconds by task.

@@ -56,9 +56,16 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trace", action="store_true", help="the whole seed, not a short one")
+    rules = sorted({*MUTATIONS, *RARE})
     parser.add_argument(
-        "--break", dest="broken", choices=sorted({*MUTATIONS, *RARE}), help="a rule"
+        "--break",
+        dest="broken",
+        choices=rules,
+        metavar="RULE",
+        help="switch a rule of the product off, which has to be found; its name as listed below",
     )
+    parser.epilog = "\n".join(["rules:", *(f"  {rule}" for rule in rules)])
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser.parse_args(arguments)
 
 

@@ -69,7 +69,7 @@ class AirflowStack:
 
     def env(self) -> dict[str, str]:
         """The environment of the components, also for one's own calls of `airflow`."""
-        # Airflow reads any AIRFLOW__* before its file: those of the calling environment must not count.
+        # Airflow reads any AIRFLOW__* before its file: those of the caller must not count.
         own = {
             name: value
             for name, value in os.environ.items()

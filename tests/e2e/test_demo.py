@@ -64,7 +64,7 @@ def place(
     """An empty demo."""
     if request.param == "s3":
         request.getfixturevalue("s3_server")  # skips, with its reason, where there can be none
-    with prepared(tmp_path_factory.mktemp("of") / "demo", request.param, anew=True) as found:
+    with prepared(tmp_path_factory.mktemp("of") / "demo", request.param, fresh=True) as found:
         yield found
 
 
@@ -96,7 +96,7 @@ def append_here(place: Place, flights: pa.Table) -> None:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory, ten: pa.Table) -> State:
     """A demo of ten flights."""
-    with prepared(tmp_path_factory.mktemp("small") / "demo", "file", anew=True) as place:
+    with prepared(tmp_path_factory.mktemp("small") / "demo", "file", fresh=True) as place:
         append_here(place, ten)
         return measure(place.open)
 
@@ -203,7 +203,7 @@ def test_the_checksum_knows_nothing_of_order_and_all_of_doubles(days: pa.Table) 
 
 
 def test_a_writer_that_fails_is_quoted(tmp_path: Path, days: pa.Table) -> None:
-    with prepared(tmp_path / "demo", "file", anew=True) as place:
+    with prepared(tmp_path / "demo", "file", fresh=True) as place:
         (place.folder / "flights").write_text("a file where the table should be")
         with pytest.raises(AppendsFailedError, match=r"flights.*read .*writer-") as raised:
             append_all(place, days, lambda _: None, writers=2)
@@ -216,15 +216,15 @@ def test_a_writer_that_fails_is_quoted(tmp_path: Path, days: pa.Table) -> None:
 
 def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    with prepared(folder, "file", anew=True):
+    with prepared(folder, "file", fresh=True):
         (folder / "kept").touch()
         with (
             pytest.raises(UsageError, match=f"process {os.getpid()}"),
-            prepared(folder, "file", anew=True),
+            prepared(folder, "file", fresh=True),
         ):
             pass
         assert (folder / "kept").exists()
-    with prepared(folder, "file", anew=True):
+    with prepared(folder, "file", fresh=True):
         assert not (folder / "kept").exists()
 
 
