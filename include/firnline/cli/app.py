@@ -21,6 +21,7 @@ from firnline.cli.commands import (
     drop,
     erase,
     evolve,
+    health,
     history,
     import_files,
     merge,
@@ -99,6 +100,7 @@ def root(
 
 _GROUPS = (
     append,
+    health,
     parts,
     timeline,
     read,

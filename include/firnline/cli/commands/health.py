@@ -1,0 +1,129 @@
+"""``firnline health``: what tables cost their readers, and what waits; for alerts, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.options import JsonOption, SettingsOption, command, open_target, settings_of
+from firnline.errors import FindingsError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firnline.operations.health.run import TableHealth
+    from firnline.table import Table
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "health",
+    [
+        "firnline health",
+        "firnline health flights",
+        "firnline health --below 70 --json",
+    ],
+)
+def health(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Names of the settings file, or root URLs; without one all tables of the file.",
+        ),
+    ] = None,
+    below: Annotated[
+        int,
+        typer.Option(
+            "--below",
+            metavar="SCORE",
+            min=1,
+            max=101,
+            help="Exit code 1 if a table has a lower score than this; one that cannot be read "
+            "has 0.",
+        ),
+    ] = 1,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Score tables: parts to merge, dead bytes, what has expired, the cost of the log.
+
+    100 is a table with nothing to do. Every missing point has a reason. Reads logs only and writes
+    nothing, 16 tables at a time.
+    """
+    from firnline.cli.progress import counting
+    from firnline.operations.health.run import look_at_all
+
+    opened = _open(tables, settings)
+    with counting("looking at tables", opened[0].clock, silent=as_json) as tell:
+        done = 0
+
+        def looked(_: TableHealth) -> None:
+            nonlocal done
+            done += 1
+            tell(done, len(opened))
+
+        found = look_at_all(opened, looked)
+    rows = sorted((one.to_json() for one in found), key=lambda row: (row["score"], row["table"]))
+    output.show({"tables": rows}, as_json, _render)
+    bad = [row["table"] for row in rows if row["score"] < below]
+    if bad:
+        some = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        raise FindingsError(
+            f"{output.counted(len(bad), 'table')} below a score of {below}: {some}",
+            next_step="see the reasons above; `firnline verify` looks for damage",
+        )
+
+
+def _open(names: list[str] | None, path: Path | None) -> list[Table]:
+    from firnline.settings.load import load_settings
+
+    wanted = names or list(load_settings(path).tables)
+    if not wanted:
+        raise UsageError(
+            "the settings file has no table", next_step="name a table by its root URL, or add one"
+        )
+    # Names are checked before the first request.
+    for name in wanted:
+        settings_of(name, path)
+    return [open_target(name, path) for name in wanted]
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    columns = [
+        output.Column("table", wrap=True),
+        output.Column("score", number=True),
+        output.Column("parts", number=True),
+        output.Column("bytes", number=True),
+        output.Column("to merge", number=True),
+        output.Column("dead", number=True, dispensable=1),
+        output.Column("last merge", dispensable=2),
+        output.Column("because", wrap=True),
+    ]
+    rows = []
+    for row in data["tables"]:
+        found, number = row["figures"], output.number
+        reasons = "\n".join(f"-{r['points']} {r['text']}" for r in row["reasons"])
+        if found is None:
+            rows.append([row["table"], "0", "?", "?", "?", "?", "?", reasons])
+            continue
+        merge = found["last"].get("merge")
+        rows.append(
+            [
+                row["table"],
+                number(row["score"]),
+                number(found["parts"]),
+                about_size(found["bytes"]),
+                f"{number(found['merge_parts'])} → {number(found['merge_outputs'])}",
+                about_size(found["dead_bytes"]),
+                output.when(merge["t"]) if merge else "-",
+                reasons,
+            ]
+        )
+    output.table(columns, rows)

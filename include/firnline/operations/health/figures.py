@@ -1,0 +1,185 @@
+"""The figures of one table's health: pure, from a snapshot, the history and the plans.
+
+A scan pays at least one request for each live part, so parts that a merge would take away are
+requests that every scan pays until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from firnline.errors import FirnlineError
+from firnline.log.parts_view import figures, totals
+from firnline.log.txn_file import TxnHeader
+from firnline.operations.cleanup.plan import CleanupPlan, plan_cleanup
+from firnline.operations.merge.plan import plan_merge
+from firnline.operations.runner import Report
+from firnline.operations.ttl.plan import plan_ttl
+from firnline.properties.in_force import differences
+from firnline.properties.record import Properties
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.store.base import ObjectMeta
+
+SMALL = 3, 4
+"""A part below this share of ``merge.target_size`` is small: a merge leaves larger ones alone."""
+
+
+class Last(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest transaction of one operation."""
+
+    seq: int
+    t: int
+    """Unix ms."""
+    dag_id: str
+    run_id: str
+
+
+class Figures(Report, frozen=True, kw_only=True):
+    """What a table is like now. Sizes are bytes, times unix milliseconds."""
+
+    seq: int
+    """Newest transaction."""
+    newest_ms: int
+    """Time of the newest log file; 0 for a table without one."""
+    partitions: int
+    parts: int
+    """Live parts: the requests that a scan of the whole table pays at least."""
+    rows: int | None
+    """None if a part does not state its rows."""
+    bytes: int
+    small_parts: int
+    merge_parts: int
+    """Parts that a merge would read and replace now."""
+    merge_outputs: int
+    merge_bytes: int
+    dead_parts: int
+    dead_bytes: int
+    """Bytes of dead parts and folded log files."""
+    deletable_bytes: int
+    """Those of them that a clean-up may delete now."""
+    next_due: int | None
+    """Time at which the first of the others may be deleted."""
+    last_due: int | None
+    """Time at which the last of the others may be deleted."""
+    expired_parts: int
+    """Parts that a TTL run would drop now."""
+    expired_bytes: int
+    deletes: int
+    """Delete records that merges have not applied to every part yet."""
+    log_files: int
+    log_bytes: int
+    log_files_read: int
+    """Log files that each reader reads, not folded into others."""
+    last: dict[str, Last]
+    """Operation -> its newest transaction, of those that were looked at."""
+    differs: tuple[str, ...]
+    """Properties that the settings state differently from the table."""
+    problems: tuple[str, ...] = ()
+    """Plans that cannot be made, as sentences with the next step."""
+
+    @property
+    def saved(self) -> int:
+        """Return the requests that every scan would save after a merge."""
+        return self.merge_parts - self.merge_outputs
+
+
+def figures_of(
+    snapshot: Snapshot,
+    settings: TableSettings,
+    wanted: TableSettings,
+    properties: Properties | None,
+    headers: Sequence[TxnHeader],
+    transactions: Sequence[ObjectMeta],
+    now_ms: int,
+) -> Figures:
+    """Return the figures of a table.
+
+    Args:
+        snapshot: read with ``everything=True``.
+        settings: in force, the table's own properties among them.
+        wanted: the caller's own.
+        properties: the table's own; None if it has none yet.
+        headers: newest transactions, newest first.
+        transactions: listing of ``_txn/`` from its beginning.
+        now_ms: wall clock.
+    """
+    problems: list[str] = []
+    found = totals(snapshot.live)
+    listed = snapshot.listing
+    least = settings.merge.target_size * SMALL[0] // SMALL[1]
+    differing = () if properties is None else differences(wanted, properties)
+    return Figures(
+        seq=snapshot.seq,
+        newest_ms=snapshot.newest_t,
+        partitions=len(snapshot.partitions),
+        parts=found.parts,
+        rows=found.rows,
+        bytes=found.bytes,
+        small_parts=sum(b < least for one in figures(snapshot.partitions) for b in one.sizes),
+        **_to_merge(snapshot, settings, now_ms, problems),
+        **_dead(plan_cleanup(snapshot, transactions, settings, now_ms, _NO_LIMIT)),
+        **_expired(snapshot, settings, now_ms, problems),
+        deletes=len(snapshot.deletes),
+        log_files=len(listed),
+        log_bytes=sum(item.size for item in listed.values()),
+        log_files_read=len(listed.keys() - snapshot.log_tombstones.keys()),
+        last=_last(headers),
+        differs=tuple(difference.name for difference in differing),
+        problems=tuple(problems),
+    )
+
+
+_NO_LIMIT = 2**62
+
+
+def _to_merge(
+    snapshot: Snapshot, settings: TableSettings, now_ms: int, problems: list[str]
+) -> dict[str, int]:
+    try:
+        plan = plan_merge(snapshot, settings, now_ms)
+    except FirnlineError as error:
+        problems.append(f"no merge can be planned: {error.message}; {error.next_step}")
+        return {"merge_parts": 0, "merge_outputs": 0, "merge_bytes": 0}
+    return {
+        "merge_parts": plan.parts_in + plan.parts_hidden,
+        "merge_outputs": plan.parts_out,
+        "merge_bytes": plan.bytes_in,
+    }
+
+
+def _expired(
+    snapshot: Snapshot, settings: TableSettings, now_ms: int, problems: list[str]
+) -> dict[str, int]:
+    if settings.ttl is None:
+        return {"expired_parts": 0, "expired_bytes": 0}
+    try:
+        plan = plan_ttl(snapshot, settings, now_ms)
+    except FirnlineError as error:
+        problems.append(f"no TTL run can be planned: {error.message}; {error.next_step}")
+        return {"expired_parts": 0, "expired_bytes": 0}
+    return {"expired_parts": plan.parts, "expired_bytes": plan.bytes}
+
+
+def _dead(plan: CleanupPlan) -> dict[str, Any]:
+    waiting = [one for one in plan.waiting if one.first_ms is not None]
+    return {
+        "dead_parts": len(plan.parts) + sum(w.count for w in plan.waiting if w.what == "parts"),
+        "dead_bytes": plan.bytes + sum(w.bytes for w in plan.waiting),
+        "deletable_bytes": plan.bytes,
+        "next_due": min((w.first_ms for w in waiting if w.first_ms is not None), default=None),
+        "last_due": max((w.last_ms for w in waiting if w.last_ms is not None), default=None),
+    }
+
+
+def _last(headers: Sequence[TxnHeader]) -> dict[str, Last]:
+    found: dict[str, Last] = {}
+    for header in headers:
+        run = header.run
+        found.setdefault(
+            header.op, Last(seq=header.seq, t=header.t, dag_id=run.dag_id, run_id=run.run_id)
+        )
+    return found

@@ -1,0 +1,68 @@
+"""``firnline health``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import Outcome, content_of, settings_file
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, firnline: Firnline) -> Path:
+    """A table of six small parts, one without any, and one of which the log is damaged."""
+    roots = "".join(
+        f"  {name}: {{root: 'file://{tmp_path}/{name}'}}\n" for name in ("busy", "empty", "torn")
+    )
+    path = settings_file(tmp_path, f"tables:\n{roots}")
+    for number in range(6):
+        rows = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"id": [number]}), rows)
+        for name in ("busy", "torn"):
+            assert firnline("append", name, rows, "--settings", path).code == 0
+    log_file = next((tmp_path / "torn" / "_log").iterdir())
+    log_file.write_bytes(log_file.read_bytes()[:-20])
+    return path
+
+
+def test_all_tables_are_shown_the_worst_first(firnline: Firnline, settings: Path) -> None:
+    shown = firnline("health", "--json", "--settings", settings)
+    rows = shown.data["tables"]
+    assert [(row["table"], row["score"]) for row in rows] == [
+        ("torn", 0),
+        ("busy", 58),
+        ("empty", 100),
+    ]
+    assert rows[0]["figures"] is None
+    assert rows[0]["reasons"][0]["text"].startswith("cannot be read: ")
+    assert rows[1]["reasons"] == [
+        {"points": 42, "text": "6 parts, 5 requests a scan, wait for a merge"}
+    ]
+
+
+def test_a_score_below_what_is_asked_for_ends_with_1(firnline: Firnline, settings: Path) -> None:
+    asked = ("health", "busy", "empty", "--settings", settings)
+    assert firnline(*asked).code == 0
+    alarmed = firnline(*asked, "--below", "70")
+    assert alarmed.code == 1
+    assert "1 table below a score of 70: busy" in alarmed.err
+    assert "-42 6 parts, 5 requests a scan, wait for a merge" in alarmed.out
+    assert firnline("health", "--settings", settings).code == 1  # one cannot be read
+
+
+def test_a_look_changes_nothing(firnline: Firnline, settings: Path) -> None:
+    before = content_of(settings.parent / "busy")
+    firnline("health", "busy", "--settings", settings)
+    assert content_of(settings.parent / "busy") == before
+
+
+def test_a_name_that_is_not_in_the_settings_is_refused(firnline: Firnline, settings: Path) -> None:
+    wrong = firnline("health", "busy", "bsy", "--settings", settings)
+    assert wrong.code == 2
+    assert "bsy" in wrong.err
