@@ -1,4 +1,4 @@
-"""Registers the pool guard, notes on runs and the link to a run's transactions with Airflow.
+"""Registers firnline with Airflow: pool guard, notes on runs, links to transactions, and the page.
 
 Airflow loads each file of the plugins folder as a module of its own, named after the file.
 """
@@ -10,6 +10,9 @@ from airflow.plugins_manager import AirflowPlugin
 from firnline.airflow import notes as done_note
 from firnline.airflow import pool_guard
 from firnline.airflow.links import RunLink
+from firnline.airflow.page.app import PREFIX, Page
+
+_BUNDLE = f"{PREFIX.lstrip('/')}/static/firnline.js"
 
 
 class FirnlinePlugin(AirflowPlugin):
@@ -18,3 +21,20 @@ class FirnlinePlugin(AirflowPlugin):
     name = "firnline"
     listeners = [pool_guard, done_note]
     operator_extra_links = [RunLink()]
+    fastapi_apps = [{"app": Page(), "url_prefix": PREFIX, "name": "firnline"}]
+    # The bundle defines a component for each of these names.
+    react_apps = [
+        {
+            "name": "Tables",
+            "bundle_url": f"{_BUNDLE}?tables",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "firnline-tables",
+        },
+        {
+            "name": "Table health",
+            "bundle_url": f"{_BUNDLE}?table",
+            "destination": "dag",
+            "url_route": "firnline-table",
+        },
+    ]

@@ -12,6 +12,7 @@ from firnline.errors import FirnlineError
 from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.health.figures import Figures, figures_of
 from firnline.operations.health.score import Score, score, unreadable
+from firnline.settings.load import TableSettings
 from firnline.state.health import Watch
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
@@ -34,6 +35,12 @@ class TableHealth:
     score: Score
     figures: Figures | None
     """None if the table could not be read."""
+
+    @classmethod
+    def unreadable(cls, settings: TableSettings, now_ms: int, error: FirnlineError) -> TableHealth:
+        """Return the health of a table that cannot be opened or read."""
+        text = f"cannot be read: {error.message}; {error.next_step}"
+        return cls(settings.name, settings.root, now_ms, unreadable(text), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the page and ``--json``."""
@@ -89,11 +96,7 @@ def look_at_all(
         try:
             return look(table)
         except FirnlineError as error:
-            text = f"cannot be read: {error.message}; {error.next_step}"
-            settings = table.settings
-            return TableHealth(
-                settings.name, settings.root, table.clock.now_ms(), unreadable(text), None
-            )
+            return TableHealth.unreadable(table.settings, table.clock.now_ms(), error)
 
     def each() -> Iterator[TableHealth]:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="firnline-health") as pool:

@@ -1,0 +1,98 @@
+"""Routes of the page's interface; imported by the first request to the API server."""
+
+# No future annotations: FastAPI reads them of functions inside make_app.
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from airflow.models import Connection
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+
+from firnline.airflow.page.app import STATIC
+from firnline.airflow.page.facts import Facts, facts_of
+from firnline.airflow.page.fleet import Fleet, Row
+from firnline.clock import SystemClock
+from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.settings.load import TableSettings, load_settings
+from firnline.store.access import StoreAccess
+from firnline.table import Table
+from firnline.table import open_table as open_store_table
+
+
+def make_app(fleet: Fleet | None = None) -> FastAPI:
+    """Return the application.
+
+    Args:
+        fleet: the cached tables; None for those of the settings file.
+    """
+    app = FastAPI(title="firnline", description="Health of log-structured tables.")
+    kept = fleet or Fleet(load_settings, open_table, SystemClock())
+
+    @app.exception_handler(FirnlineError)
+    async def refused(_: Request, error: FirnlineError) -> JSONResponse:
+        status = 400 if isinstance(error, UsageError) else 503
+        content = {"message": error.message, "next_step": error.next_step}
+        return JSONResponse(content, status_code=status)
+
+    @app.get("/api/fleet")
+    def read_fleet(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+        """Health of every table of which the user may read the DAG; never waits for a store."""
+        rows = kept.rows()
+        dags = {_dag_of(row.settings.name): row for row in rows}
+        may = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dags), user=user)
+        shown = [row for dag_id, row in dags.items() if dag_id in may]
+        facts = facts_of([row.settings.name for row in shown], session)
+        now_ms = kept.now_ms()
+        return {
+            "now_ms": now_ms,
+            "refreshing": kept.refreshing,
+            "tables": [_row(row, facts, now_ms) for row in shown],
+        }
+
+    @app.get("/api/tables/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
+    def read_table(dag_id: str, session: SessionDep) -> dict[str, Any]:
+        """Health of the table of a DAG, such as ``merge__flights``."""
+        name = dag_id.partition("__")[2]
+        for row in kept.rows():
+            if row.settings.name == name:
+                return _row(row, facts_of([name], session), kept.now_ms())
+        raise HTTPException(404, f"the settings have no table {name!r}")
+
+    app.mount("/static", StaticFiles(directory=STATIC))
+    return app
+
+
+def _dag_of(table: str) -> str:
+    """Return the id of the DAG that a user must be allowed to read to see a table."""
+    return f"merge__{table}"
+
+
+def _row(row: Row, facts: dict[str, Facts], now_ms: int) -> dict[str, Any]:
+    found = facts.get(row.settings.name, Facts())
+    return {**row.to_json(now_ms), "airflow": found.to_json()}
+
+
+def open_table(table: TableSettings) -> Table:
+    """Open a table with the credentials of its Airflow connection, outside of a task.
+
+    Raises:
+        EnvironmentFaultError: there is no such connection.
+        StoreAccessError: its contents are not valid.
+    """
+    if table.connection_id is None:
+        return open_store_table(table)
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        found = Connection.get_connection_from_secrets(table.connection_id)
+    except AirflowNotFoundException:
+        raise EnvironmentFaultError(
+            f"there is no Airflow connection {table.connection_id!r}, which table {table.name} "
+            "names for its store (connection_id)",
+            next_step=f"create it with `airflow connections add {table.connection_id} …`",
+        ) from None
+    access = StoreAccess.from_airflow_fields(found.login, found.password, found.extra_dejson)
+    return open_store_table(table, access)

@@ -1,0 +1,211 @@
+/*
+ * The page of firnline in Airflow's UI: all tables ("Tables" in the navigation) and the table of a
+ * DAG (a tab of it). Plain JavaScript without a build step, on the React, router and Chakra UI that
+ * Airflow shares, so that it follows Airflow's theme and links lead to Airflow's own pages.
+ */
+const { React, ChakraUI: ui, ReactRouterDOM: router } = globalThis;
+const { createElement: h, useCallback, useEffect, useMemo, useState, memo } = React;
+
+const PREFIX = "firnline/api";
+const REFRESH_MS = 5_000;
+const KIB = 1024;
+
+// --- values as text ---------------------------------------------------------------------------
+
+const number = (value) => (value === null || value === undefined ? "?" : value.toLocaleString("en"));
+
+function size(bytes) {
+  let value = bytes;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (value < KIB - 0.05) return unit === "B" ? `${value} B` : `${value.toFixed(1)} ${unit}`;
+    value /= KIB;
+  }
+  return `${value.toFixed(1)} TiB`;
+}
+
+function duration(ms) {
+  const steps = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]];
+  const [unit, length] = steps.find(([, step]) => ms >= step) ?? ["s", 1_000];
+  return `${Math.max(0, Math.floor(ms / length))} ${unit}`;
+}
+
+const ago = (then, now) => (then ? `${duration(now - then)} ago` : "never");
+const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+function dead(figures, now) {
+  if (!figures.dead_bytes) return "none";
+  if (figures.deletable_bytes) return `${size(figures.dead_bytes)}, ${size(figures.deletable_bytes)} now`;
+  return `${size(figures.dead_bytes)}, in ${duration(figures.last_due - now)}`;
+}
+
+// --- figures from the server ------------------------------------------------------------------
+
+/** Fetch a path again and again; returns [data, error]. Stale data stays on the screen. */
+function useFigures(path) {
+  const [state, setState] = useState({ data: null, error: null });
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = null;
+    const load = async () => {
+      try {
+        const answer = await fetch(new URL(`${PREFIX}/${path}`, document.baseURI), { signal: stop.signal });
+        const body = await answer.json().catch(() => ({}));
+        if (!answer.ok) throw new Error(body.message ?? body.detail ?? `HTTP ${answer.status}`);
+        setState({ data: body, error: null });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setState((old) => ({ ...old, error: error.message }));
+      }
+      timer = setTimeout(load, REFRESH_MS);
+    };
+    load();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return [state.data, state.error];
+}
+
+// --- pieces -----------------------------------------------------------------------------------
+
+const palette = (score) => (score === null ? "gray" : score >= 80 ? "green" : score >= 50 ? "yellow" : "red");
+
+const Score = ({ score }) =>
+  h(ui.Badge, { colorPalette: palette(score), size: "lg", "data-testid": "score" }, score === null ? "…" : score);
+
+const Problem = ({ text }) =>
+  h(ui.Alert.Root, { status: "error", mb: 4 }, h(ui.Alert.Indicator), h(ui.Alert.Title, null, text));
+
+const Link = ({ to, children }) => h(ui.Link, { asChild: true, color: "fg.info" }, h(router.Link, { to }, children));
+
+function Run({ run, dagId }) {
+  if (!run) return h(ui.Text, { color: "fg.muted" }, "never");
+  const colour = { success: "green", failed: "red", running: "blue", queued: "gray" }[run.state] ?? "gray";
+  return h(Link, { to: `/dags/${dagId}/runs/${encodeURIComponent(run.run_id)}` },
+    h(ui.Badge, { colorPalette: colour }, run.state));
+}
+
+function Lock({ holders }) {
+  const held = Object.entries(holders);
+  if (!held.length) return h(ui.Text, { color: "fg.muted" }, "free");
+  return held.map(([lock, by]) =>
+    h(Link, { key: lock, to: `/dags/${by.dag_id}/runs/${encodeURIComponent(by.run_id)}` }, `${lock}: ${by.dag_id.split("__")[0]}`));
+}
+
+// --- all tables -------------------------------------------------------------------------------
+
+const COLUMNS = [
+  ["table", "Table", (row) => row.table],
+  ["score", "Score", (row) => row.score ?? -1],
+  ["parts", "Parts", (row) => row.figures?.parts ?? -1],
+  ["bytes", "Size", (row) => row.figures?.bytes ?? -1],
+  ["merge", "To merge", (row) => row.figures?.merge_parts ?? -1],
+  ["saved", "Requests saved", (row) => (row.figures ? row.figures.merge_parts - row.figures.merge_outputs : -1)],
+  ["dead", "Dead", (row) => row.figures?.dead_bytes ?? -1],
+  ["last", "Last merge", (row) => row.figures?.last.merge?.t ?? 0],
+  ["verify", "Verify", (row) => row.airflow.runs.verify?.state ?? ""],
+  ["lock", "Lock", (row) => Object.keys(row.airflow.holders).length],
+  ["asks", "Waits for you", (row) => row.airflow.questions],
+];
+
+const Row = memo(({ row, now }) => {
+  const { figures, airflow } = row;
+  const cell = (key, ...content) => h(ui.Table.Cell, { key }, ...content);
+  const known = (show) => (figures === null ? "?" : show(figures));
+  return h(ui.Table.Row, { "data-testid": "table" },
+    cell("table", h(Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table),
+      h(ui.Text, { fontSize: "xs", color: "fg.muted" }, row.reasons[0]?.text ?? "")),
+    cell("score", h(Score, { score: row.score })),
+    cell("parts", known((f) => number(f.parts))),
+    cell("bytes", known((f) => size(f.bytes))),
+    cell("merge", known((f) => (f.merge_parts ? `${number(f.merge_parts)} → ${number(f.merge_outputs)}` : "none"))),
+    cell("saved", known((f) => number(f.merge_parts - f.merge_outputs))),
+    cell("dead", known((f) => dead(f, now))),
+    cell("last", known((f) => ago(f.last.merge?.t, now))),
+    cell("verify", h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })),
+    cell("lock", h(Lock, { holders: airflow.holders })),
+    cell("asks", airflow.questions ? h(Link, { to: `/dags/~/required_actions` }, counted(airflow.questions, "question")) : ""));
+}, (before, after) => before.row === after.row && Math.floor(before.now / 60_000) === Math.floor(after.now / 60_000));
+
+/** Keep the objects of rows that have not changed, so that only changed rows are drawn again. */
+function useSameRows(rows) {
+  const [kept] = useState(() => new Map());
+  return useMemo(() => rows.map((row) => {
+    const { age_ms: _, ...figures } = row;
+    const text = JSON.stringify(figures);
+    const old = kept.get(row.table);
+    if (old?.text === text) return old.row;
+    kept.set(row.table, { text, row });
+    return row;
+  }), [rows]);
+}
+
+function Tables() {
+  const [data, error] = useFigures("fleet");
+  const [search, setSearch] = useState("");
+  const [order, setOrder] = useState({ by: "score", down: false });
+  const rows = useSameRows(data?.tables ?? []);
+  const shown = useMemo(() => {
+    const value = COLUMNS.find(([key]) => key === order.by)[2];
+    const wanted = search.trim().toLowerCase();
+    const found = rows.filter((row) => !wanted || row.table.toLowerCase().includes(wanted) || row.root.toLowerCase().includes(wanted));
+    const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : a.table < b.table ? -1 : 1);
+    return found.sort((a, b) => (order.down ? compare(b, a) : compare(a, b)));
+  }, [rows, search, order]);
+  const sort = useCallback((by) => setOrder((old) => ({ by, down: old.by === by ? !old.down : by !== "table" && by !== "score" })), []);
+  if (data === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
+  const ages = rows.length ? (data.tables ?? []).map((row) => row.age_ms).filter((age) => age !== null) : [];
+  const waiting = (data?.tables ?? []).filter((row) => row.age_ms === null).length;
+  const told = [
+    counted(rows.length, "table"),
+    ages.length ? `figures up to ${duration(Math.max(...ages))} old` : "",
+    waiting ? `${counted(waiting, "table")} not looked at yet` : "",
+    data?.refreshing ? "refreshing …" : "",
+  ].filter(Boolean).join(", ");
+  return h(ui.Box, { p: 6, overflow: "auto", height: "100%" },
+    h(ui.Heading, { size: "xl", mb: 2 }, "Tables"),
+    error && h(Problem, { text: `The figures could not be read: ${error}` }),
+    h(ui.Flex, { gap: 4, mb: 4, align: "center" },
+      h(ui.Input, { "aria-label": "Search tables", maxW: "sm", placeholder: "Search tables", value: search, onChange: (event) => setSearch(event.target.value) }),
+      h(ui.Text, { color: "fg.muted" }, told)),
+    h(ui.Table.Root, { size: "sm", striped: true, stickyHeader: true },
+      h(ui.Table.Header, null, h(ui.Table.Row, null, COLUMNS.map(([key, title]) =>
+        h(ui.Table.ColumnHeader, { key, "aria-sort": order.by !== key ? "none" : order.down ? "descending" : "ascending" },
+          h(ui.Button, { variant: "ghost", size: "xs", px: 0, onClick: () => sort(key) }, title, order.by === key ? (order.down ? " ▾" : " ▴") : ""))))),
+      h(ui.Table.Body, null, shown.map((row) => h(Row, { key: row.table, row, now: data.now_ms })))),
+    rows.length === 0 && h(ui.Text, { mt: 4 }, "The settings file has no table that you may see."));
+}
+
+// --- one table --------------------------------------------------------------------------------
+
+const Tile = ({ title, value, note }) =>
+  h(ui.Stat.Root, { borderWidth: 1, borderRadius: "md", p: 4, minW: "44" },
+    h(ui.Stat.Label, null, title), h(ui.Stat.ValueText, null, value), note && h(ui.Stat.HelpText, null, note));
+
+function TableOfDag({ dagId }) {
+  const [row, error] = useFigures(`tables/${encodeURIComponent(dagId)}`);
+  if (row === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
+  if (row === null) return h(ui.Box, { p: 6 }, h(Problem, { text: error }));
+  const { figures, airflow } = row;
+  const now = row.looked_ms ? row.looked_ms + row.age_ms : Date.now();
+  return h(ui.Box, { p: 6, overflow: "auto" },
+    error && h(Problem, { text: `The figures could not be read: ${error}` }),
+    h(ui.Flex, { gap: 3, align: "center", mb: 1 }, h(ui.Heading, { size: "lg" }, row.table), h(Score, { score: row.score })),
+    h(ui.Text, { color: "fg.muted", mb: 4 }, row.root, row.age_ms === null ? ", not looked at yet" : `, ${duration(row.age_ms)} ago`),
+    row.reasons.map((reason) => h(ui.Text, { key: reason.text }, `−${reason.points}  ${reason.text}`)),
+    figures && h(ui.Flex, { gap: 4, wrap: "wrap", mt: 4 },
+      h(Tile, { title: "Parts", value: number(figures.parts), note: `${counted(figures.partitions, "partition")}` }),
+      h(Tile, { title: "Rows", value: number(figures.rows) }),
+      h(Tile, { title: "Size", value: size(figures.bytes), note: `${number(figures.small_parts)} small parts` }),
+      h(Tile, { title: "To merge", value: number(figures.merge_parts), note: `${counted(figures.merge_parts - figures.merge_outputs, "request")} less for each scan` }),
+      h(Tile, { title: "Dead", value: size(figures.dead_bytes), note: dead(figures, now) }),
+      h(Tile, { title: "Log", value: counted(figures.log_files_read, "file"), note: `${counted(figures.log_files, "file")}, ${size(figures.log_bytes)}` }),
+      h(Tile, { title: "Last merge", value: ago(figures.last.merge?.t, now) })),
+    h(ui.Flex, { gap: 6, mt: 4 }, h(ui.Text, null, "Lock: "), h(Lock, { holders: airflow.holders }),
+      h(ui.Text, null, "Last verify: "), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })));
+}
+
+// Airflow looks a component up by the name of its entry in the plugin.
+globalThis.Tables = Tables;
+globalThis["Table health"] = TableOfDag;
