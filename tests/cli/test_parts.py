@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.cli.commands.parts import SIZE_STEPS, histogram
+from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from tests.support.cli import START_MS, LogOnlyTable, Outcome, settings_file
 
 Firnline = Callable[..., Outcome]

@@ -14,6 +14,8 @@ from typing import Any
 
 from firnline.clock import Clock
 from firnline.errors import FirnlineError
+from firnline.operations.health.detail import detail_of
+from firnline.operations.health.reading import read
 from firnline.operations.health.run import TableHealth, look_at_all
 from firnline.settings.load import Settings, TableSettings
 from firnline.table import Table
@@ -22,6 +24,36 @@ _LOG = logging.getLogger(__name__)
 
 STALE_MS = 60_000
 """Age at which figures that somebody looks at are refreshed."""
+
+
+TRANSACTIONS = 100
+"""Newest transactions in the details of a table."""
+_ALL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Details of one table, those read last."""
+
+    figures: dict[str, Any] | None
+    """See ``operations.health.detail``; None if it could never be read."""
+    looked_ms: int | None
+    problem: str = ""
+    """Why the table cannot be read now."""
+
+    def to_json(self, now_ms: int) -> dict[str, Any]:
+        """Return plain data."""
+        age = None if self.looked_ms is None else max(0, now_ms - self.looked_ms)
+        return {"detail": self.figures, "age_ms": age, "problem": self.problem}
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Background work of one table, or of all."""
+
+    thread: threading.Thread
+    began_ms: int
+    asked: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +78,7 @@ class Row:
 
 
 class Fleet:
-    """The cached health of the tables of the settings file.
+    """The cached health of the tables of the settings file, and details of single tables.
 
     Args:
         settings: reads the settings file.
@@ -64,16 +96,16 @@ class Fleet:
         self._open_table = open_table
         self._clock = clock
         self._health: dict[str, TableHealth] = {}
+        self._details: dict[str, Detail] = {}
+        self._work: dict[str, _Work] = {}
+        """By table; an empty name for all of them."""
         self._lock = threading.Lock()
-        self._refreshing: threading.Thread | None = None
-        self._refreshed_ms: int | None = None
-        self._asked: frozenset[str] = frozenset()
 
     @property
     def refreshing(self) -> bool:
         """Return True while tables are looked at."""
-        thread = self._refreshing
-        return thread is not None and thread.is_alive()
+        work = self._work.get(_ALL)
+        return work is not None and work.thread.is_alive()
 
     def now_ms(self) -> int:
         """Return the clock's time, by which ages are told."""
@@ -86,36 +118,42 @@ class Fleet:
             SettingsError: the settings file does not read.
         """
         tables = self._settings().tables
-        if self._is_stale(tables):
-            self.refresh(tables)
+        self._refresh(_ALL, lambda: self._look(tables), frozenset(tables))
         return [Row(table, self._health.get(name)) for name, table in tables.items()]
 
-    def _is_stale(self, tables: Mapping[str, TableSettings]) -> bool:
-        last = self._refreshed_ms
-        if last is None or self._clock.now_ms() - last >= STALE_MS:
-            return True
-        return tables.keys() != self._asked
+    def row(self, name: str) -> Row | None:
+        """Return the row of one table, None if the settings do not have it."""
+        return next((row for row in self.rows() if row.settings.name == name), None)
 
-    def refresh(self, tables: Mapping[str, TableSettings]) -> threading.Thread | None:
-        """Look at tables in the background; return the thread, None if one is at work already."""
+    def detail(self, table: TableSettings) -> Detail | None:
+        """Return a table's details, at once; None if they have not been read yet."""
+        self._refresh(table.name, lambda: self._read(table))
+        return self._details.get(table.name)
+
+    def wait(self) -> None:
+        """Wait for what is under way."""
+        for work in list(self._work.values()):
+            work.thread.join()
+
+    def _refresh(
+        self, name: str, act: Callable[[], None], asked: frozenset[str] = frozenset()
+    ) -> None:
+        """Start work in the background, unless it is under way or its results are fresh."""
         with self._lock:
-            if self.refreshing:
-                return None
-            self._refreshed_ms, self._asked = self._clock.now_ms(), frozenset(tables)
-            self._refreshing = threading.Thread(
-                target=self._look, args=(tables,), name="firnline-fleet", daemon=True
+            now, last = self._clock.now_ms(), self._work.get(name)
+            if last is not None and (
+                last.thread.is_alive() or (now - last.began_ms < STALE_MS and last.asked == asked)
+            ):
+                return
+            thread = threading.Thread(
+                target=_logged, args=(act,), name=f"firnline-page {name}", daemon=True
             )
-            self._refreshing.start()
-            return self._refreshing
+            self._work[name] = _Work(thread, now, asked)
+            thread.start()
 
     def _look(self, tables: Mapping[str, TableSettings]) -> None:
-        try:
-            opened = [self._opened(table) for table in tables.values()]
-            look_at_all([table for table in opened if table is not None], self._keep)
-        except Exception:
-            # A thread has nobody to raise to, and the page would show old figures without a word.
-            _LOG.exception("the tables could not be looked at")
-            raise
+        opened = [self._opened(table) for table in tables.values()]
+        look_at_all([table for table in opened if table is not None], self._keep)
         for name in self._health.keys() - tables.keys():
             del self._health[name]
 
@@ -128,3 +166,24 @@ class Fleet:
         except FirnlineError as error:
             self._keep(TableHealth.unreadable(table, self._clock.now_ms(), error))
             return None
+
+    def _read(self, table: TableSettings) -> None:
+        old = self._details.get(table.name)
+        try:
+            found = detail_of(read(self._open_table(table), TRANSACTIONS))
+        except FirnlineError as error:
+            known = None if old is None else old.figures
+            looked_ms = None if old is None else old.looked_ms
+            problem = f"{error.message}; {error.next_step}"
+            self._details[table.name] = Detail(known, looked_ms, problem)
+            return
+        self._details[table.name] = Detail(found, self._clock.now_ms())
+
+
+def _logged(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception:
+        # A thread has nobody to raise to; the page goes on with the age of what it has.
+        _LOG.exception("the figures of the page could not be refreshed")
+        raise

@@ -13,7 +13,7 @@ from fastapi.staticfiles import StaticFiles
 
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
-from firnline.airflow.page.fleet import Fleet, Row
+from firnline.airflow.page.fleet import Detail, Fleet, Row
 from firnline.clock import SystemClock
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.settings.load import TableSettings, load_settings
@@ -52,17 +52,31 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
             "tables": [_row(row, facts, now_ms) for row in shown],
         }
 
-    @app.get("/api/tables/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
+    may_read = [Depends(requires_access_dag("GET"))]
+
+    @app.get("/api/tables/{dag_id}", dependencies=may_read)
     def read_table(dag_id: str, session: SessionDep) -> dict[str, Any]:
         """Health of the table of a DAG, such as ``merge__flights``."""
-        name = dag_id.partition("__")[2]
-        for row in kept.rows():
-            if row.settings.name == name:
-                return _row(row, facts_of([name], session), kept.now_ms())
-        raise HTTPException(404, f"the settings have no table {name!r}")
+        row = _row_of(kept, dag_id)
+        name = row.settings.name
+        return _row(row, facts_of([name], session), kept.now_ms())
+
+    @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
+    def read_detail(dag_id: str) -> dict[str, Any]:
+        """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table."""
+        found = kept.detail(_row_of(kept, dag_id).settings) or Detail(None, None)
+        return found.to_json(kept.now_ms())
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+def _row_of(fleet: Fleet, dag_id: str) -> Row:
+    name = dag_id.partition("__")[2]
+    row = fleet.row(name)
+    if row is None:
+        raise HTTPException(404, f"the settings have no table {name!r}")
+    return row
 
 
 def _dag_of(table: str) -> str:

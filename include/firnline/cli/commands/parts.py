@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median_low
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,13 +18,11 @@ from firnline.cli.options import (
     open_target,
     read_state,
 )
+from firnline.operations.health.histogram import histogram
 
 if TYPE_CHECKING:
     from firnline.settings.load import TableSettings
     from firnline.state.snapshot import Snapshot
-
-SIZE_STEPS = tuple(4**step * 1024 for step in range(1, 11))
-"""Upper bounds in bytes of all classes of the histogram but the last: 4 KiB, 16 KiB … 1 GiB."""
 
 PartitionOption = Annotated[
     str | None,
@@ -106,14 +103,6 @@ def _figures(
         "small": sum(size < small_below for size in sizes),
         "sizes": histogram(sizes),
     }
-
-
-def histogram(sizes: Iterable[int]) -> list[int]:
-    """Count the sizes in each class bounded by ``SIZE_STEPS``, and those beyond the last."""
-    counts = [0] * (len(SIZE_STEPS) + 1)
-    for size in sizes:
-        counts[bisect_right(SIZE_STEPS, size)] += 1
-    return counts
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -15,14 +15,13 @@ from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures, totals
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import CleanupPlan, plan_cleanup
+from firnline.operations.health.reading import Reading
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.runner import Report
 from firnline.operations.ttl.plan import plan_ttl
 from firnline.properties.in_force import differences
-from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
-from firnline.store.base import ObjectMeta
 
 SMALL = 3, 4
 """A part below this share of ``merge.target_size`` is small: a merge leaves larger ones alone."""
@@ -87,31 +86,15 @@ class Figures(Report, frozen=True, kw_only=True):
         return self.merge_parts - self.merge_outputs
 
 
-def figures_of(
-    snapshot: Snapshot,
-    settings: TableSettings,
-    wanted: TableSettings,
-    properties: Properties | None,
-    headers: Sequence[TxnHeader],
-    transactions: Sequence[ObjectMeta],
-    now_ms: int,
-) -> Figures:
-    """Return the figures of a table.
-
-    Args:
-        snapshot: read with ``everything=True``.
-        settings: in force, the table's own properties among them.
-        wanted: the caller's own.
-        properties: the table's own; None if it has none yet.
-        headers: newest transactions, newest first.
-        transactions: listing of ``_txn/`` from its beginning.
-        now_ms: wall clock.
-    """
+def figures_of(reading: Reading) -> Figures:
+    """Return the figures of a table."""
+    snapshot, settings, now_ms = reading.snapshot, reading.settings, reading.now_ms
     problems: list[str] = []
     found = totals(snapshot.live)
     listed = snapshot.listing
     least = settings.merge.target_size * SMALL[0] // SMALL[1]
-    differing = () if properties is None else differences(wanted, properties)
+    own = reading.properties
+    differing = () if own is None else differences(reading.wanted, own)
     return Figures(
         seq=snapshot.seq,
         newest_ms=snapshot.newest_t,
@@ -121,13 +104,13 @@ def figures_of(
         bytes=found.bytes,
         small_parts=sum(b < least for one in figures(snapshot.partitions) for b in one.sizes),
         **_to_merge(snapshot, settings, now_ms, problems),
-        **_dead(plan_cleanup(snapshot, transactions, settings, now_ms, _NO_LIMIT)),
+        **_dead(plan_cleanup(snapshot, reading.old, settings, now_ms, _NO_LIMIT)),
         **_expired(snapshot, settings, now_ms, problems),
         deletes=len(snapshot.deletes),
         log_files=len(listed),
         log_bytes=sum(item.size for item in listed.values()),
         log_files_read=len(listed.keys() - snapshot.log_tombstones.keys()),
-        last=_last(headers),
+        last=_last(reading.headers),
         differs=tuple(difference.name for difference in differing),
         problems=tuple(problems),
     )

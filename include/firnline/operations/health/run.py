@@ -7,19 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from firnline.commit.base import stated
 from firnline.errors import FirnlineError
-from firnline.operations.cleanup.plan import TXN_KEPT
 from firnline.operations.health.figures import Figures, figures_of
+from firnline.operations.health.reading import read
 from firnline.operations.health.score import Score, score, unreadable
 from firnline.settings.load import TableSettings
-from firnline.state.health import Watch
-from firnline.state.history import history
-from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 
-HEADERS = 20
-"""Newest transactions that are looked at for the last one of each operation."""
 AT_ONCE = 16
 """Tables that are looked at concurrently: each mostly waits for its store."""
 
@@ -55,31 +49,12 @@ class TableHealth:
 
 
 def look(table: Table) -> TableHealth:
-    """Return the health of a table.
-
-    Requests: 2 LIST and one GET per log file, folded ones included; 1 LIST and up to 20 ranged GET
-    for the newest transactions; 1 LIST more once there are more than 100.
-
-    Raises:
-        FirnlineError: the log cannot be read.
-    """
-    watch = Watch(table.store, table.paths)
-    snapshot = read_snapshot(table.store, table.paths, everything=True, tolerant=True, watch=watch)
-    if snapshot.conflict is not None:
-        raise snapshot.conflict
-    known = stated(table, snapshot, born=watch.born)
-    table = table.under(known)
-    old = (
-        list(table.store.list(table.paths.txn_dir, table.paths.birth))
-        if snapshot.seq >= TXN_KEPT
-        else []
+    """Return the health of a table; requests and errors of ``read``."""
+    found = read(table)
+    figures = figures_of(found)
+    return TableHealth(
+        table.settings.name, found.wanted.root, found.now_ms, score(figures), figures
     )
-    now_ms = table.clock.now_ms()
-    wanted = table.wanted or table.settings
-    figures = figures_of(
-        snapshot, table.settings, wanted, known, history(table, HEADERS), old, now_ms
-    )
-    return TableHealth(table.settings.name, wanted.root, now_ms, score(figures), figures)
 
 
 def look_at_all(

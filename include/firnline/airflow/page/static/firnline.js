@@ -180,30 +180,155 @@ function Tables() {
 // --- one table --------------------------------------------------------------------------------
 
 const Tile = ({ title, value, note }) =>
-  h(ui.Stat.Root, { borderWidth: 1, borderRadius: "md", p: 4, minW: "44" },
+  h(ui.Stat.Root, { borderWidth: 1, borderRadius: "md", p: 4, minW: "44", flex: "1" },
     h(ui.Stat.Label, null, title), h(ui.Stat.ValueText, null, value), note && h(ui.Stat.HelpText, null, note));
 
+const Section = ({ title, note, children }) =>
+  h(ui.Box, { mt: 8 }, h(ui.Heading, { size: "md", mb: 2 }, title,
+    note && h(ui.Text, { as: "span", color: "fg.muted", fontSize: "sm", ml: 3, fontWeight: "normal" }, note)), children);
+
+/** Start a run of a DAG as the user; resolves to the run's path in the UI. */
+async function trigger(dagId, conf) {
+  const answer = await fetch(new URL(`api/v2/dags/${dagId}/dagRuns`, document.baseURI), {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ logical_date: null, conf, note: "started from the page of the table" }),
+  });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(typeof body.detail === "string" ? body.detail : `HTTP ${answer.status}`);
+  return `/dags/${dagId}/runs/${encodeURIComponent(body.dag_run_id)}`;
+}
+
+/** A button that starts a run and leads to it. */
+function Start({ dagId, conf, children, ...props }) {
+  const navigate = router.useNavigate();
+  const [state, setState] = useState({ busy: false, error: null });
+  const start = () => {
+    setState({ busy: true, error: null });
+    trigger(dagId, conf).then(navigate, (error) => setState({ busy: false, error: error.message }));
+  };
+  return h(React.Fragment, null,
+    h(ui.Button, { size: "xs", variant: "outline", loading: state.busy, onClick: start, ...props }, children),
+    state.error && h(ui.Text, { color: "fg.error", fontSize: "sm" }, state.error));
+}
+
+const SHADES = ["green.subtle", "yellow.subtle", "orange.muted", "orange.emphasized", "red.solid"];
+const shade = (one) => SHADES[one.merge < 2 ? 0 : Math.min(SHADES.length - 1, 1 + Math.floor(Math.log10(one.merge)))];
+
+const Cells = memo(({ partitions, pick }) =>
+  h(ui.Flex, { wrap: "wrap", gap: "2px", maxH: "60", overflow: "auto", onClick: (event) => pick(event.target.dataset.at) },
+    partitions.map((one, at) => h(ui.Box, {
+      key: one.partition, boxSize: "14px", bg: shade(one), borderRadius: "2px", cursor: "pointer", "data-at": at,
+      "data-testid": "partition", title: `${one.partition || "(none)"}: ${counted(one.parts, "part")}, ${size(one.bytes)}, ${number(one.merge)} to merge`,
+    }))));
+
+function Partitions({ detail, table }) {
+  const [at, setAt] = useState(null);
+  const pick = useCallback((index) => index !== undefined && setAt(Number(index)), []);
+  const one = at === null ? null : detail.partitions[at];
+  return h(Section, { title: "Partitions", note: `${number(detail.partition_count)}; the redder, the more parts wait for a merge` },
+    h(Cells, { partitions: detail.partitions, pick }),
+    one && h(ui.Box, { mt: 3, p: 3, borderWidth: 1, borderRadius: "md", "data-testid": "picked" },
+      h(ui.Text, { fontWeight: "bold" }, one.partition || "(none)"),
+      h(ui.Text, null, `${counted(one.parts, "part")}, ${number(one.rows)} rows, ${size(one.bytes)}; ${number(one.merge)} to merge`),
+      Object.entries(one.left_alone).map(([why, count]) => h(ui.Text, { key: why, color: "fg.muted" }, `${counted(count, "part")} left alone: ${why}`)),
+      h(ui.Flex, { gap: 2, mt: 2 },
+        h(Start, { dagId: `merge__${table}`, conf: { partitions: [one.partition], dry_run: true } }, "Plan its merge"),
+        h(Start, { dagId: `merge__${table}`, conf: { partitions: [one.partition] } }, "Merge it"))));
+}
+
+const change = (before, after, show) => (before === after ? show(before ?? 0) : `${show(before ?? 0)} → ${show(after ?? 0)}`);
+
+function Transactions({ detail, table, now }) {
+  const newest = detail.transactions[0]?.seq;
+  if (!detail.transactions.length) return h(Section, { title: "Transactions" }, h(ui.Text, { color: "fg.muted" }, "There is none yet."));
+  const titles = ["", "When", "What", "By", "Parts", "Rows", "Size", ""];
+  return h(Section, { title: "Transactions", note: `the newest ${detail.transactions.length}` },
+    h(ui.Box, { maxH: "96", overflow: "auto" }, h(ui.Table.Root, { size: "sm", stickyHeader: true },
+      h(ui.Table.Header, null, h(ui.Table.Row, null, titles.map((title, key) => h(ui.Table.ColumnHeader, { key }, title)))),
+      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction" },
+        h(ui.Table.Cell, null, seq),
+        h(ui.Table.Cell, { title: new Date(t).toISOString() }, ago(t, now)),
+        h(ui.Table.Cell, null, op, why && h(ui.Text, { fontSize: "xs", color: "fg.muted" }, why)),
+        h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user ?? "?"),
+          run.approved_by && h(ui.Text, { fontSize: "xs", color: "fg.muted" }, `approved by ${run.approved_by}`)),
+        h(ui.Table.Cell, null, change(counts.parts_in, counts.parts_out, number)),
+        h(ui.Table.Cell, null, change(counts.rows_in, counts.rows_out, number)),
+        h(ui.Table.Cell, null, change(counts.bytes_in, counts.bytes_out, size)),
+        h(ui.Table.Cell, null, seq === newest ? null
+          : h(Start, { dagId: `restore__${table}`, conf: { to: seq, partitions: ["*"], dry_run: true } }, "Plan a restore to here"))))))));
+}
+
+function Sizes({ sizes }) {
+  const most = Math.max(1, ...sizes.counts);
+  const names = [...sizes.steps.map((step) => `< ${size(step).replace(".0", "")}`), "larger"];
+  return h(Section, { title: "Sizes of parts" }, h(ui.Flex, { gap: 1, align: "end", height: "28" },
+    sizes.counts.map((count, at) => h(ui.Flex, { key: names[at], direction: "column", align: "center", justify: "end", height: "100%", flex: "1", title: `${names[at]}: ${counted(count, "part")}` },
+      h(ui.Text, { fontSize: "xs" }, count ? number(count) : ""),
+      h(ui.Box, { bg: "blue.solid", width: "100%", height: `${(70 * count) / most}%`, minH: count ? "2px" : 0, borderTopRadius: "sm" }),
+      h(ui.Text, { fontSize: "2xs", color: "fg.muted", whiteSpace: "nowrap" }, names[at])))));
+}
+
+function Next({ plans, table }) {
+  const said = {
+    merge: (plan) => `${counted(plan.parts_in, "part")} would become ${number(plan.parts_out)}, ${size(plan.bytes_in)} to read, ${counted(plan.requests, "request")}`,
+    cleanup: (plan) => `${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
+    ttl: (plan) => `${counted(plan.parts, "part")} would go, ${size(plan.bytes)}`,
+  };
+  const titles = { merge: "Merge", cleanup: "Clean-up", ttl: "TTL" };
+  const why = (plan) => [
+    ...Object.entries(plan.left_alone ?? plan.kept ?? {}).map(([text, count]) => `${number(count)}: ${text}`),
+    ...(plan.waiting ?? []).map((one) => `${number(one.count)} ${one.what} wait: ${one.reason}`),
+  ];
+  return h(Section, { title: "The next runs" }, Object.entries(plans).map(([name, plan]) => h(ui.Box, { key: name, mb: 2 },
+    h(ui.Text, null, h("b", null, `${titles[name]}: `), plan === null ? "no ttl is set" : plan.problem ? `cannot be planned: ${plan.problem}; ${plan.next_step}` : plan.nothing_to_do ? "nothing to do" : said[name](plan)),
+    plan && why(plan).map((text) => h(ui.Text, { key: text, color: "fg.muted", fontSize: "sm", pl: 4 }, text)))),
+    h(ui.Flex, { gap: 2, mt: 2 },
+      h(Start, { dagId: `merge__${table}`, conf: { dry_run: true } }, "Plan a merge"),
+      h(Start, { dagId: `merge__${table}`, conf: {} }, "Merge now"),
+      h(Start, { dagId: `verify__${table}`, conf: {} }, "Verify now")));
+}
+
+function Facts({ detail }) {
+  const pair = (key, left, right, more) => h(ui.Table.Row, { key }, h(ui.Table.Cell, null, left), h(ui.Table.Cell, null, right), h(ui.Table.Cell, { color: "fg.error" }, more));
+  return h(ui.Flex, { gap: 10, wrap: "wrap" },
+    h(Section, { title: "Columns" }, h(ui.Table.Root, { size: "sm" }, h(ui.Table.Body, null,
+      Object.entries(detail.schema).map(([column, type]) => pair(column, column, type, ""))))),
+    h(Section, { title: "Properties" }, h(ui.Table.Root, { size: "sm" }, h(ui.Table.Body, null,
+      detail.properties.map((one) => pair(one.name, one.name, one.table ?? one.settings, one.table !== null && one.settings !== null ? `settings: ${one.settings}` : ""))))));
+}
+
 function TableOfDag({ dagId }) {
-  const [row, error] = useFigures(`tables/${encodeURIComponent(dagId)}`);
+  const path = `tables/${encodeURIComponent(dagId)}`;
+  const [row, error] = useFigures(path);
+  const [found] = useFigures(`${path}/detail`);
   if (row === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
   if (row === null) return h(ui.Box, { p: 6 }, h(Problem, { text: error }));
   const { figures, airflow } = row;
   const now = row.looked_ms ? row.looked_ms + row.age_ms : Date.now();
+  const detail = found?.detail;
   return h(ui.Box, { p: 6, overflow: "auto" },
     error && h(Problem, { text: `The figures could not be read: ${error}` }),
+    found?.problem && h(Problem, { text: found.problem }),
     h(ui.Flex, { gap: 3, align: "center", mb: 1 }, h(ui.Heading, { size: "lg" }, row.table), h(Score, { score: row.score })),
     h(ui.Text, { color: "fg.muted", mb: 4 }, row.root, row.age_ms === null ? ", not looked at yet" : `, ${duration(row.age_ms)} ago`),
     row.reasons.map((reason) => h(ui.Text, { key: reason.text }, `−${reason.points}  ${reason.text}`)),
     figures && h(ui.Flex, { gap: 4, wrap: "wrap", mt: 4 },
-      h(Tile, { title: "Parts", value: number(figures.parts), note: `${counted(figures.partitions, "partition")}` }),
+      h(Tile, { title: "Parts", value: number(figures.parts), note: counted(figures.partitions, "partition") }),
       h(Tile, { title: "Rows", value: number(figures.rows) }),
-      h(Tile, { title: "Size", value: size(figures.bytes), note: `${number(figures.small_parts)} small parts` }),
+      h(Tile, { title: "Size", value: size(figures.bytes), note: counted(figures.small_parts, "small part") }),
       h(Tile, { title: "To merge", value: number(figures.merge_parts), note: `${counted(figures.merge_parts - figures.merge_outputs, "request")} less for each scan` }),
       h(Tile, { title: "Dead", value: size(figures.dead_bytes), note: dead(figures, now) }),
-      h(Tile, { title: "Log", value: counted(figures.log_files_read, "file"), note: `${counted(figures.log_files, "file")}, ${size(figures.log_bytes)}` }),
+      h(Tile, { title: "Log", value: counted(figures.log_files_read, "file"), note: `of ${number(figures.log_files)}, ${size(figures.log_bytes)}` }),
       h(Tile, { title: "Last merge", value: ago(figures.last.merge?.t, now) })),
-    h(ui.Flex, { gap: 6, mt: 4 }, h(ui.Text, null, "Lock: "), h(Lock, { holders: airflow.holders }),
-      h(ui.Text, null, "Last verify: "), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })));
+    h(ui.Flex, { gap: 3, mt: 4 }, h(ui.Text, null, "Lock:"), h(Lock, { holders: airflow.holders }),
+      h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })),
+    detail && h(React.Fragment, null,
+      h(Next, { plans: detail.next, table: row.table }),
+      h(Partitions, { detail, table: row.table }),
+      h(Transactions, { detail, table: row.table, now }),
+      h(Sizes, { sizes: detail.sizes }),
+      h(Facts, { detail })));
 }
 
 // Airflow looks a component up by the name of its entry in the plugin.

@@ -1,0 +1,139 @@
+"""One table in detail, for its page: partitions, transactions, sizes, schema, what comes next.
+
+Pure: everything comes from one reading, so that the figures agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from firnline.errors import FirnlineError
+from firnline.log.parts_view import figures
+from firnline.log.txn_file import TxnHeader
+from firnline.operations.cleanup.plan import plan_cleanup
+from firnline.operations.health.histogram import SIZE_STEPS, histogram
+from firnline.operations.health.reading import Reading
+from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import plan_merge
+from firnline.operations.ttl.plan import plan_ttl
+from firnline.properties.in_force import as_text, differences, stated
+from firnline.state.snapshot import Snapshot
+
+PARTITIONS = 20_000
+"""Partitions that are listed at most, those with the most to merge first."""
+REASONS = 5
+"""Reasons per partition for parts that a merge leaves alone."""
+
+
+def detail_of(reading: Reading) -> dict[str, Any]:
+    """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
+    merge = _planned(lambda: plan_merge(reading.snapshot, reading.settings, reading.now_ms))
+    snapshot = reading.snapshot
+    return {
+        "seq": snapshot.seq,
+        "partition_count": len(snapshot.partitions),
+        "partitions": _partitions(snapshot, merge if isinstance(merge, MergePlan) else None),
+        "sizes": {
+            "steps": list(SIZE_STEPS),
+            "counts": histogram(b for one in figures(snapshot.partitions) for b in one.sizes),
+        },
+        "transactions": [_transaction(header) for header in reading.headers],
+        "schema": dict(snapshot.schema),
+        "changes": [
+            {"seq": change.seq, "t": change.t, "what": change.what.in_words()}
+            for change in snapshot.changes
+        ],
+        "next": _next(reading, merge),
+        "properties": _properties(reading),
+    }
+
+
+def _planned(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - a plan of any operation
+    """Return a plan, or the error that explains why there is none."""
+    try:
+        return make()
+    except FirnlineError as error:
+        return error
+
+
+def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, Any]]:
+    waiting: Counter[str] = Counter()
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for group in (*plan.groups, *plan.hidden) if plan else ():
+        waiting[group.partition] += len(group.parts)
+    for part in plan.left_alone if plan else ():
+        reasons[part.partition][part.reason] += 1
+    rows: list[dict[str, Any]] = [
+        {
+            "partition": one.partition,
+            "parts": len(one.sizes),
+            "bytes": sum(one.sizes),
+            "rows": None if None in one.rows else sum(n or 0 for n in one.rows),
+            "merge": waiting[one.partition],
+            "left_alone": dict(reasons[one.partition].most_common(REASONS)),
+        }
+        for one in figures(snapshot.partitions)
+    ]
+    if len(rows) > PARTITIONS:
+        rows.sort(key=lambda row: (-row["merge"], row["partition"]))
+        rows = sorted(rows[:PARTITIONS], key=lambda row: row["partition"])
+    return rows
+
+
+def _transaction(header: TxnHeader) -> dict[str, Any]:
+    return {
+        "seq": header.seq,
+        "t": header.t,
+        "op": header.op,
+        "why": header.why,
+        "run": msgspec.to_builtins(header.run),
+        "counts": msgspec.to_builtins(header.counts),
+        "partitions": list(header.partitions[:20]),
+        "partition_count": len(header.partitions),
+    }
+
+
+def _next(reading: Reading, merge: MergePlan | FirnlineError) -> dict[str, Any]:
+    """Return what the next runs would do, each as its plan's figures or as a problem."""
+    snapshot, settings, now_ms = reading.snapshot, reading.settings, reading.now_ms
+    plans = {
+        "merge": merge,
+        "cleanup": _planned(lambda: plan_cleanup(snapshot, reading.old, settings, now_ms)),
+        "ttl": None
+        if settings.ttl is None
+        else _planned(lambda: plan_ttl(snapshot, settings, now_ms)),
+    }
+    return {name: _summary(plan) for name, plan in plans.items()}
+
+
+_LONG = ("groups", "partitions", "undecided")
+"""Lists of a plan's figures that may be as long as the table is large."""
+
+
+def _summary(plan: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a plan, an error or None
+    if plan is None:
+        return None
+    if isinstance(plan, FirnlineError):
+        return {"problem": plan.message, "next_step": plan.next_step}
+    plain: Mapping[str, Any] = plan.to_json()
+    counts = {name: value for name, value in plain.items() if name not in _LONG}
+    return {**counts, "nothing_to_do": plan.nothing_to_do}
+
+
+def _properties(reading: Reading) -> Sequence[dict[str, Any]]:
+    """Return each property: what the table says, and what the settings say where they differ."""
+    if reading.properties is None:
+        return [
+            {"name": name, "table": None, "settings": as_text(name, value)}
+            for name, value in stated(reading.wanted).items()
+        ]
+    has = msgspec.to_builtins(reading.properties)
+    differing = {each.name: each.wanted for each in differences(reading.wanted, reading.properties)}
+    return [
+        {"name": name, "table": as_text(name, value), "settings": differing.get(name)}
+        for name, value in has.items()
+    ]

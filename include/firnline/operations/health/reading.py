@@ -1,0 +1,64 @@
+"""Read a table once for all figures of its health. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from firnline.commit.base import stated
+from firnline.log.txn_file import TxnHeader
+from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.properties.record import Properties
+from firnline.settings.load import TableSettings
+from firnline.state.health import Watch
+from firnline.state.history import history
+from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.store.base import ObjectMeta
+from firnline.table import Table
+
+HEADERS = 20
+"""Newest transactions that are read, for the last one of each operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of a table, once for all of its figures."""
+
+    snapshot: Snapshot
+    settings: TableSettings
+    """In force: the table's own properties among them."""
+    wanted: TableSettings
+    """The caller's own."""
+    properties: Properties | None
+    headers: Sequence[TxnHeader]
+    """Newest transactions, newest first."""
+    old: Sequence[ObjectMeta]
+    """Listing of ``_txn/`` from its beginning; empty for a short history."""
+    now_ms: int
+
+
+def read(table: Table, headers: int = HEADERS) -> Reading:
+    """Read a table's log and the newest headers of its transactions.
+
+    Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
+    LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions.
+
+    Raises:
+        FirnlineError: the log cannot be read.
+    """
+    watch = Watch(table.store, table.paths)
+    snapshot = read_snapshot(table.store, table.paths, everything=True, tolerant=True, watch=watch)
+    if snapshot.conflict is not None:
+        raise snapshot.conflict
+    known = stated(table, snapshot, born=watch.born)
+    table = table.under(known)
+    long = snapshot.seq >= TXN_KEPT
+    return Reading(
+        snapshot=snapshot,
+        settings=table.settings,
+        wanted=table.wanted or table.settings,
+        properties=known,
+        headers=history(table, headers),
+        old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
+        now_ms=table.clock.now_ms(),
+    )
