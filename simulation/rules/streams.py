@@ -24,13 +24,13 @@ def _folded_again() -> None:
 
     def of(content: Any, op: str, paths: Any) -> Any:
         found = real(stream.Folds, content, op, paths)
-        return stream.Folds(found.every, found.every, found.foreign, found.op)
+        return stream.Folds(found.every, found.every, found.foreign, found.op, found.records)
 
     stream.Folds.of = of  # type: ignore[method-assign] # the point of it
 
 
 def _records_for_ever() -> None:
-    put(stream_parts, "forgotten_before", lambda *_: 0)
+    put(stream_parts, "forgotten_records", lambda *_: ())
 
 
 STREAMS: dict[str, Mutation] = {

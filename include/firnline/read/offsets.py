@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from firnline.errors import StreamBehindError, UsageError
 from firnline.log.records import LogContent
@@ -87,9 +87,18 @@ class Offset:
             ) from None
 
 
+class Record(NamedTuple):
+    """What a delete, or a change of the schema, applies to; the rows are not needed here."""
+
+    id: str
+    seq: int
+    partitions: tuple[str, ...] | None
+    """Globs; None for all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """Names of the log files that one transaction folded."""
+    """Names of the log files that one transaction folded, and the records that it committed."""
 
     first: frozenset[str]
     """Appends that no transaction before it had folded."""
@@ -98,6 +107,8 @@ class Folds:
     foreign: frozenset[str]
     """Log files that clients of version 1 had merged."""
     op: str
+    records: tuple[Record, ...] = ()
+    """Its own, and those that it took over from other log files."""
 
     @classmethod
     def of(cls, content: LogContent, op: str, paths: TablePaths) -> Folds:
@@ -111,6 +122,7 @@ class Folds:
                 short(key, paths) for key, name in names.items() if name.kind == "foreign-merge"
             ),
             op=op,
+            records=tuple(Record(d.id, d.seq, d.partitions) for d in content.deletes),
         )
 
 

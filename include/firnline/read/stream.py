@@ -19,7 +19,6 @@ from firnline.log.reader import LogRead, list_log
 from firnline.log.records import LogContent, Marker
 from firnline.log.schema_lines import folded_by_ours
 from firnline.properties.in_force import current, in_force
-from firnline.properties.record import PropertiesRecord
 from firnline.read import offsets as plan
 from firnline.read.offsets import (
     BEGIN_AGAIN,
@@ -27,6 +26,7 @@ from firnline.read.offsets import (
     Folds,
     Initial,
     Offset,
+    Record,
     View,
     long,
     short,
@@ -169,8 +169,7 @@ class AppendStream:
         # Rows are delivered as they were appended: which one of a key wins does not matter here.
         said = current(snapshot.properties)
         settings = in_force(self.table.settings, said, any_key=True)
-        now = self.table.clock.now_ms()
-        forgotten = forgotten_before(view.folds, snapshot, settings, now)
+        forgotten = forgotten_records(view.folds, snapshot)
         if start.initial is not None:
             until = None if end.initial is None else end.initial.after
             found = self._initial(start, start.initial, view, snapshot)
@@ -297,43 +296,24 @@ def _keys(snapshot: Snapshot, kind: str) -> set[str]:
     return {key for key, item in snapshot.listing.items() if item.name.kind == kind}
 
 
-_RECORD = {"delete", "erase", "replace", "evolve"}
-"""Operations that commit records without which earlier parts cannot be read."""
+def forgotten_records(folds: Mapping[int, Folds], snapshot: Snapshot) -> tuple[Record, ...]:
+    """Return the records committed since a stream's offset that the log does not hold any more.
 
-
-def forgotten_before(
-    folds: Mapping[int, Folds], snapshot: Snapshot, settings: TableSettings, now_ms: int
-) -> int:
-    """Return the time (unix ms) up to which records of parts tombstoned then may be forgotten.
-
-    Without clean-up their parts still exist, and contain rows that must not be visible.
+    A transaction leaves a record out once every part that it applies to is dead and no reader needs
+    it. For a stream, which reads dead parts, it is missing: without clean-up the parts still exist.
+    What the log holds decides, and no clock: those of reader and writer differ.
 
     Args:
         folds: folds of the transactions since the stream's offset.
         snapshot: the newest state.
-        settings: settings in force.
-        now_ms: wall clock.
     """
-    if not any(one.op in _RECORD for one in folds.values()):
-        return 0
-    shortest = now_ms - settings.append.ttl - settings.cleanup.grace
-    return max([shortest, *_by_properties_of_before(folds, snapshot.properties)])
-
-
-def _by_properties_of_before(
-    folds: Mapping[int, Folds], records: Sequence[PropertiesRecord]
-) -> Iterator[int]:
-    """Yield that time by the shorter waits in force before each change of the properties."""
-    for seq in (seq for seq, one in folds.items() if one.op == "properties"):
-        older = [record for record in records if record.seq < seq]
-        newer = next(record for record in records if record.seq >= seq)
-        changed = newer.t if newer.seen is None else newer.seen
-        # If no record of the older properties remains, anything may be forgotten.
-        yield changed - (older[-1].values.append_ttl + older[-1].values.grace if older else 0)
+    known = snapshot.records
+    found = {record.id: record for one in folds.values() for record in one.records}
+    return tuple(record for key, record in found.items() if key not in known)
 
 
 def of_append(
-    name: str, content: LogContent, snapshot: Snapshot, forgotten_ms: int
+    name: str, content: LogContent, snapshot: Snapshot, forgotten: Sequence[Record]
 ) -> Iterator[Marker]:
     """Yield the parts of an append in their current state. Raises StreamBehindError."""
     known = {fold_name(column) for column in snapshot.schema}
@@ -350,13 +330,21 @@ def of_append(
         state = snapshot.parts.get(marker.p)
         if state is None or (state.tmb is not None and state.tmb <= snapshot.purged):
             raise _behind(marker, "and deleted ")
-        yield checked(state, snapshot, forgotten_ms)
+        yield checked(state, snapshot, forgotten)
 
 
-def checked(state: Marker, snapshot: Snapshot, forgotten_ms: int) -> Marker:
-    """Return the part itself. Raises StreamBehindError: see ``forgotten_before``."""
-    if state.tmb is not None and snapshot.effective(state.tmb) <= forgotten_ms:
-        raise _behind(state, "")
+def checked(state: Marker, snapshot: Snapshot, forgotten: Sequence[Record]) -> Marker:
+    """Return the part itself. Raises StreamBehindError: see ``forgotten_records``."""
+    if state.tmb is not None and forgotten:
+        partition = snapshot.paths.parse_part(state.p).partition
+        q, applied = snapshot.sequence_of(state), state.d or ()
+        if any(
+            record.seq > q
+            and record.id not in applied
+            and matches(partition, record.partitions or ())
+            for record in forgotten
+        ):
+            raise _behind(state, "")
     return state
 
 

@@ -217,6 +217,14 @@ PROTOCOL = (
         caught_by=("tests/unit/log/test_dated.py",),
     ),
     Mutation(
+        name="a stream reads dead parts whose records are forgotten",
+        file="include/firnline/read/stream.py",
+        old="    if state.tmb is not None and forgotten:\n",
+        new="    if state.tmb is None and forgotten:\n",
+        breaks="A stream delivers rows that were deleted before it read them.",
+        caught_by=("tests/unit/read/test_stream.py",),
+    ),
+    Mutation(
         name="what is dated far ahead takes effect before what it replaces was there",
         file="include/firnline/log/dated.py",
         old="            found[t] = max(found[t], latest + 1)\n",
