@@ -24,6 +24,10 @@ FAR_MS = 5 * 60_000
 """Milliseconds ahead of the store's clock beyond which a date is not trusted. Clocks that are
 synchronised by NTP differ by less, and a date that is ahead by less is soon in the past."""
 
+STEPS_MS = 60_000
+"""What transactions may be ahead beyond that: each is dated a millisecond after everything before
+it, so that a date which is trusted is followed by transactions that have to be trusted, too."""
+
 
 class _Dated(msgspec.Struct, frozen=True, omit_defaults=True):
     t: int
@@ -75,7 +79,7 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     found: dict[int, int] = {}
     for item in listing.values():
         t, modified = item.name.t, item.modified_ms
-        if t > modified + FAR_MS:
+        if t > modified + FAR_MS + (STEPS_MS if item.name.seq else 0):
             found[t] = min(modified, found.get(t, modified))
     return found
 
