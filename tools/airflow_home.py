@@ -35,6 +35,8 @@ class StackOptions:
     """A file for `airflow pools import`, imported while the stack starts."""
     schedules: bool = False
     """True if cron schedules start runs; False: only triggered runs."""
+    only: tuple[str, ...] = ()
+    """Commands of `airflow` that run; empty for all that a stack needs."""
     triggerer: bool = False
     schedulers: int = 1
     """More than one want a ``database``: SQLite has no locks on rows."""

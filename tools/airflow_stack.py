@@ -126,6 +126,8 @@ class AirflowStack:
 
     def _components(self) -> dict[str, str]:
         """Name of a program -> `airflow` command."""
+        if self.options.only:
+            return {name: name for name in self.options.only}
         names = ["api-server", "scheduler", "dag-processor"]
         names += ["triggerer"] if self.options.triggerer else []
         more = {f"scheduler-{n}": "scheduler" for n in range(2, self.options.schedulers + 1)}
@@ -139,6 +141,9 @@ class AirflowStack:
         """
         parts = ["metadatabase", "scheduler", "dag_processor"]
         parts += ["triggerer"] if self.options.triggerer else []
+        if self.options.only:
+            known = {name.replace("-", "_") for name in self.options.only}
+            parts = [part for part in parts if part in {"metadatabase", *known}]
 
         def ready_or_dead() -> bool:
             health = self.api.health()
