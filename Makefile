@@ -77,6 +77,8 @@ servers: setup
 	@$(BIN)/python -m tools.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise PostgreSQL, the database of the tests' Airflow.
 	@$(BIN)/python -m tools.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# And the browser in which the page is tested.
+	@$(BIN)/python -m tools.browser install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
 	@$(BIN)/python -m simulation --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)

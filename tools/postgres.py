@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from firnline.errors import EnvironmentFaultError
 from tools.s3server import free_port
+from tools.system_packages import install as install_package
 
 USER = "firnline"
 PACKAGE = "postgresql"
@@ -72,23 +73,7 @@ def install() -> Path:
     """
     if found := find_programs():
         return found
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise EnvironmentFaultError(
-            "tests of several schedulers need PostgreSQL and this machine has none",
-            next_step=f"install it (Debian's package {PACKAGE}) and run the same command again",
-        )
-    print(f"postgres: installing Debian's package {PACKAGE}", flush=True)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", PACKAGE],
-    ):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
-        if done.returncode != 0:
-            raise EnvironmentFaultError(
-                f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",
-                next_step="repair what it says and run the same command again",
-            )
+    install_package(PACKAGE, "tests of several schedulers need PostgreSQL")
     found = find_programs()
     if found is None:
         raise EnvironmentFaultError(

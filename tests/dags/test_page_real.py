@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
-from firnline.settings.load import load_settings
-from firnline.table import open_table
-from tests.dags.filled import fill
+from tests.dags.page_server import Server, serving
 from tools.airflow_api import NEARBY_SECONDS, wait_until
-from tools.airflow_home import StackOptions
-from tools.airflow_stack import AirflowStack
-from tools.bootstrap import REPO
-
-_USERS = {"root": "admin", "ana": "viewer", "bo": "viewer"}
-
-
-@dataclass(frozen=True)
-class Server:
-    """An API server with the tables ``ana`` and ``bo``, and one whose store does not answer."""
-
-    url: str
-
-    def get(self, path: str, user: str | None = None) -> httpx.Response:
-        headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
-        return httpx.get(f"{self.url}/firnline{path}", headers=headers, timeout=60)
-
-    def token(self, user: str) -> str:
-        asked = {"username": user, "password": user}
-        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60)
-        token: str = answer.json()["access_token"]
-        return token
-
-    def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
-        answer = self.get("/api/fleet", user)
-        assert answer.status_code == 200, answer.text
-        return {row["table"]: row for row in answer.json()["tables"]}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    home = tmp_path_factory.mktemp("page")
-    settings, passwords = home / "tables.yaml", home / "passwords.json"
-    roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
-    # It accepts connections, and never says a word.
-    silent = socket.create_server(("127.0.0.1", 0))
-    roots["silent"] = "s3://silent/t"
-    lines = [f"  {name}: {{root: '{root}'}}" for name, root in roots.items()]
-    settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
-    passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
-    for name in ("ana", "bo"):
-        fill(open_table(load_settings(settings).tables[name]), 5)
-    options = StackOptions(
-        only=("api-server",),
-        env={
-            "FIRNLINE_TABLES": str(settings),
-            "PYTHONPATH": f"{REPO}:{REPO / 'include'}",
-            "AWS_ACCESS_KEY_ID": "a",
-            "AWS_SECRET_ACCESS_KEY": "b",
-            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:%d" % silent.getsockname()[1],
-            "AWS_REGION": "x",
-        },
-        config={
-            "core": {
-                "auth_manager": "tests.dags.page_auth.OwnTables",
-                "simple_auth_manager_all_admins": False,
-                "simple_auth_manager_users": ",".join(map(":".join, _USERS.items())),
-                "simple_auth_manager_passwords_file": passwords,
-            }
-        },
-    )
-    with silent, AirflowStack(home / "airflow", options) as stack:
-        yield Server(stack.url)
+    with serving(tmp_path_factory.mktemp("page")) as found:
+        yield found
 
 
 @pytest.mark.parametrize(

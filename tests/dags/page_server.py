@@ -1,0 +1,87 @@
+"""An API server alone, with users of different rights, for tests of the page."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+
+from firnline.settings.load import load_settings
+from firnline.table import open_table
+from tests.dags.filled import fill
+from tools.airflow_home import StackOptions
+from tools.airflow_stack import AirflowStack
+from tools.bootstrap import REPO
+
+_USERS = {"root": "admin", "ana": "viewer", "bo": "viewer"}
+
+
+@dataclass(frozen=True)
+class Server:
+    """An API server with the tables ``ana`` and ``bo``, and one whose store does not answer."""
+
+    url: str
+
+    def get(self, path: str, user: str | None = None) -> httpx.Response:
+        headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
+        return httpx.get(f"{self.url}/firnline{path}", headers=headers, timeout=60)
+
+    def token(self, user: str) -> str:
+        asked = {"username": user, "password": user}
+        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60)
+        token: str = answer.json()["access_token"]
+        return token
+
+    def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
+        answer = self.get("/api/fleet", user)
+        assert answer.status_code == 200, answer.text
+        return {row["table"]: row for row in answer.json()["tables"]}
+
+
+@contextmanager
+def serving(home: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Server]:
+    """An API server with the tables ``ana``, ``bo`` and ``silent``.
+
+    Args:
+        home: an empty folder.
+        more: name -> root of further tables.
+    """
+    settings, passwords = home / "tables.yaml", home / "passwords.json"
+    roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
+    roots |= more
+    # It accepts connections, and never says a word.
+    silent = socket.create_server(("127.0.0.1", 0))
+    roots["silent"] = "s3://silent/t"
+    lines = [f"  {name}: {{root: '{root}'}}" for name, root in roots.items()]
+    settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
+    passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
+    for name in ("ana", "bo"):
+        fill(open_table(load_settings(settings).tables[name]), 5)
+    options = StackOptions(
+        only=("api-server",),
+        env={
+            "FIRNLINE_TABLES": str(settings),
+            "PYTHONPATH": f"{REPO}:{REPO / 'include'}",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "AWS_REGION": "x",
+        },
+        config={
+            "core": {
+                "auth_manager": "tests.dags.page_auth.OwnTables",
+                "simple_auth_manager_all_admins": False,
+                "simple_auth_manager_users": ",".join(map(":".join, _USERS.items())),
+                "simple_auth_manager_passwords_file": passwords,
+            }
+        },
+    )
+    with silent, AirflowStack(home / "airflow", options) as stack:
+        yield Server(stack.url)

@@ -1,0 +1,81 @@
+"""The page in a browser: a fleet of a thousand tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from firnline.log import codec
+from firnline.log.records import LogContent, Marker
+from firnline.settings.load import settings_for_root
+from firnline.table import open_table
+from tests.dags.page_server import Server, serving
+from tools.airflow_api import HUNG_SECONDS
+from tools.browser import find_program
+
+TABLES, PARTITIONS = 1_000, 10_000
+_MS = HUNG_SECONDS * 1_000
+
+if find_program() is None:
+    pytest.skip("no Chromium on this machine", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Without its sandbox, which cannot be set up by root or in a container.
+        found = playwright.chromium.launch(executable_path=find_program(), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("fleet")
+    wide = f"file://{home}/wide"
+    table = open_table(settings_for_root(wide))
+    t = table.clock.now_ms() - 3_600_000
+    markers = [
+        Marker(p=table.paths.data_part(f"day={n}", f"{n:08d}-{k}"), b=1_000, t=t, n=10)
+        for n in range(PARTITIONS)
+        for k in range(4 if n % 2 else 1)
+    ]
+    content = LogContent(t=t, schema={"k": "BIGINT"}, markers=markers)
+    table.store.put_new(table.paths.append_log(t, "test-1"), codec.encode(content))
+    more = {f"t{n:04d}": f"file://{home}/t{n:04d}" for n in range(TABLES)}
+    with serving(home, {**more, "wide": wide}) as found:
+        yield found
+
+
+def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> Page:
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(_MS)
+    if token is not None:
+        context.add_cookies([{"name": "_token", "value": token, "url": url}])
+    page = context.new_page()
+    page.goto(f"{url}/{path}")
+    return page
+
+
+def test_a_thousand_tables_are_shown_sorted_and_searched(browser: Browser, server: Server) -> None:
+    page = page_of(browser, server.url, "plugin/firnline-tables", server.token("root"))
+    rows = page.get_by_test_id("table")
+    expect(rows).to_have_count(TABLES + 4, timeout=_MS)
+    # The worst first: nothing is known of the one whose store does not answer.
+    expect(rows.first).to_contain_text("silent", timeout=_MS)
+    page.get_by_label("Search tables").fill("t0500")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("t0500")
+    page.get_by_label("Search tables").fill("")
+    page.get_by_role("button", name="Parts", exact=True).click()
+    expect(rows.first).to_contain_text("wide", timeout=_MS)
+
+
+def test_a_user_sees_only_the_own_tables(browser: Browser, server: Server) -> None:
+    page = page_of(browser, server.url, "plugin/firnline-tables", server.token("ana"))
+    rows = page.get_by_test_id("table")
+    expect(rows).to_have_count(1, timeout=_MS)
+    expect(rows.first).to_contain_text("ana")
+    expect(rows.first.get_by_test_id("score")).not_to_have_text("…", timeout=_MS)

@@ -1,0 +1,38 @@
+"""Programs from the packages of the system (Debian), where a machine lacks them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from firnline.errors import EnvironmentFaultError
+
+
+def install(package: str, needed_for: str) -> None:
+    """Install a package.
+
+    Args:
+        package: Debian's name.
+        needed_for: subject of the error: ``tests of several schedulers need PostgreSQL``.
+
+    Raises:
+        EnvironmentFaultError: it cannot be installed here.
+    """
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise EnvironmentFaultError(
+            f"{needed_for} and this machine has none",
+            next_step=f"install it (Debian's package {package}) and run the same command again",
+        )
+    print(f"{package}: installing Debian's package", flush=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
+    ):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        if done.returncode != 0:
+            raise EnvironmentFaultError(
+                f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}",
+                next_step="repair what it says and run the same command again",
+            )
