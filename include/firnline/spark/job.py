@@ -87,10 +87,11 @@ class Job(Generic[OptionsT]):
         text = os.environ.get(ACCESS_VARIABLE)
         access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
         table = open_table(settings, access)
+        named = {field: getattr(given, field.name) for field in self._fields()}
         fields = _fields(given) | {
             field.name: field.value(value)
-            for field in self._fields()
-            if (value := getattr(given, field.name)) not in (None, [], False)
+            for field, value in named.items()
+            if value is not None and value is not False and value != []
         }
         if fields.get("dry_run"):
             loaded = self._load()

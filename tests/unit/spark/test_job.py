@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import pytest
 
 from firnline.errors import FindingsError
+from firnline.operations.fields import Option
 from firnline.operations.operation import Loaded, Operation
+from firnline.operations.options import DryRun, Mode, Partitions
 from firnline.operations.registry import DELETE
 from firnline.spark.job import OPTIONS_VARIABLE, Job
 
@@ -20,9 +22,11 @@ from firnline.spark.job import OPTIONS_VARIABLE, Job
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Of a made-up operation."""
 
-    where: str
-    partitions: tuple[str, ...] = ()
-    dry_run: bool = False
+    where: Annotated[str, Option("Where", "These.", metavar="SQL")]
+    partitions: Partitions = ()
+    limit: Annotated[int | None, Option("Limit", "At most.", metavar="N")] = None
+    mode: Annotated[Mode | None, Option("Mode", "When.")] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,9 @@ def job(tmp_path: Path) -> Callable[..., int]:
         if options.where == "stop":
             raise KeyboardInterrupt
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
-        return Said({"where": options.where, "in": list(options.partitions), "id": who})
+        said = {"where": options.where, "in": list(options.partitions), "id": who}
+        more = {"limit": options.limit, "mode": options.mode}
+        return Said(said | {name: value for name, value in more.items() if value is not None})
 
     def load() -> Loaded[Options]:
         return Loaded(lambda _table, o: Said({"planned": o.where}), run)
@@ -79,6 +85,22 @@ def test_options_come_by_argument_or_by_environment(
     assert printed(capsys)[0] == by_argument == {"where": "a = 1", "in": ["d=1", "d=2"], "id": "r"}
     assert job(f"--options={text}") == 2
     assert "twice" in printed(capsys)[1]["message"]
+
+
+def test_options_are_arguments_too(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--where=a = 1", "--partitions=d=1", "--partition=d=2", "--limit=0", "--mode=lazy")
+    assert job(*asked, "--run-id=r") == 0
+    assert printed(capsys)[0] == {
+        "where": "a = 1",
+        "in": ["d=1", "d=2"],
+        "id": "r",
+        "limit": 0,
+        "mode": "lazy",
+    }
+    assert job("--where=a", "--mode=gentle") == 2
+    assert job("--where=a", "--limit=x") == 2
 
 
 def test_who_started_and_who_approved_are_handed_on(
