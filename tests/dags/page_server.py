@@ -39,6 +39,17 @@ class Server:
         token: str = answer.json()["access_token"]
         return token
 
+    def has_dag(self, dag_id: str) -> bool:
+        return self._api(f"/dags/{dag_id}").status_code == 200
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._api(f"/dags/{dag_id}/dagRuns").json()["dag_runs"]
+        return found
+
+    def _api(self, path: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.token('root')}"}
+        return httpx.get(f"{self.url}/api/v2{path}", headers=headers, timeout=60)
+
     def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
         answer = self.get("/api/fleet", user)
         assert answer.status_code == 200, answer.text
@@ -46,12 +57,15 @@ class Server:
 
 
 @contextmanager
-def serving(home: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Server]:
+def serving(
+    home: Path, more: Mapping[str, str] = MappingProxyType({}), *, dags: bool = False
+) -> Iterator[Server]:
     """An API server with the tables ``ana``, ``bo`` and ``silent``.
 
     Args:
         home: an empty folder.
         more: name -> root of further tables.
+        dags: with a DAG processor, and the DAG ``merge__TABLE`` of each table.
     """
     settings, passwords = home / "tables.yaml", home / "passwords.json"
     roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
@@ -59,13 +73,13 @@ def serving(home: Path, more: Mapping[str, str] = MappingProxyType({})) -> Itera
     # It accepts connections, and never says a word.
     silent = socket.create_server(("127.0.0.1", 0))
     roots["silent"] = "s3://silent/t"
-    lines = [f"  {name}: {{root: '{root}'}}" for name, root in roots.items()]
+    lines = [f"  {name}: {{root: '{root}', operations: [merge]}}" for name, root in roots.items()]
     settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
     passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
     for name in ("ana", "bo"):
         fill(open_table(load_settings(settings).tables[name]), 5)
     options = StackOptions(
-        only=("api-server",),
+        only=("api-server", *(["dag-processor"] if dags else [])),
         env={
             "FIRNLINE_TABLES": str(settings),
             "PYTHONPATH": f"{REPO}:{REPO / 'include'}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -12,11 +13,11 @@ from firnline.log.records import LogContent, Marker
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.dags.page_server import Server, serving
-from tools.airflow_api import HUNG_SECONDS
+from tools.airflow_api import wait_until
 from tools.browser import find_program
 
 TABLES, PARTITIONS = 1_000, 10_000
-_MS = HUNG_SECONDS * 1_000
+_MS = 120_000
 
 if find_program() is None:
     pytest.skip("no Chromium on this machine", allow_module_level=True)
@@ -34,6 +35,14 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("fleet")
+    wide = wide_table(home)
+    more = {f"t{n:04d}": f"file://{home}/t{n:04d}" for n in range(TABLES)}
+    with serving(home, {**more, "wide": wide}) as found:
+        yield found
+
+
+def wide_table(home: Path) -> str:
+    """The root of a table with many partitions, half of which have something to merge."""
     wide = f"file://{home}/wide"
     table = open_table(settings_for_root(wide))
     t = table.clock.now_ms() - 3_600_000
@@ -44,9 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     ]
     content = LogContent(t=t, schema={"k": "BIGINT"}, markers=markers)
     table.store.put_new(table.paths.append_log(t, "test-1"), codec.encode(content))
-    more = {f"t{n:04d}": f"file://{home}/t{n:04d}" for n in range(TABLES)}
-    with serving(home, {**more, "wide": wide}) as found:
-        yield found
+    return wide
 
 
 def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> Page:
@@ -79,3 +86,48 @@ def test_a_user_sees_only_the_own_tables(browser: Browser, server: Server) -> No
     expect(rows).to_have_count(1, timeout=_MS)
     expect(rows.first).to_contain_text("ana")
     expect(rows.first.get_by_test_id("score")).not_to_have_text("…", timeout=_MS)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that knows the DAG of the wide table."""
+    home = tmp_path_factory.mktemp("single")
+    with serving(home, {"wide": wide_table(home)}, dags=True) as found:
+        yield found
+
+
+def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("merge__wide"))
+    path = "dags/merge__wide/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("root"))
+    cells = page.get_by_test_id("partition")
+    expect(cells).to_have_count(PARTITIONS, timeout=_MS)
+    cells.nth(0).click()
+    picked = page.get_by_test_id("picked")
+    expect(picked).to_contain_text("day=0")
+    expect(picked).to_contain_text("1 part, 10 rows")
+    expect(picked).to_contain_text("1 part left alone: waits until 4 parts of about its size")
+
+
+def test_an_action_starts_a_run_as_the_user_and_leads_to_it(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("merge__wide"))
+    path = "dags/merge__wide/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("root"))
+    page.get_by_role("button", name="Plan a merge").click()
+    page.wait_for_url("**/dags/merge__wide/runs/**", timeout=_MS)
+    (run,) = single.runs("merge__wide")
+    assert run["conf"] == {"dry_run": True}
+    assert run["triggering_user_name"] == "root"
+
+
+def test_an_action_that_the_user_may_not_take_says_so(browser: Browser, single: Server) -> None:
+    assert wait_until(lambda: single.has_dag("merge__ana"))
+    path = "dags/merge__ana/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("ana"))
+    page.get_by_role("button", name="Merge now").click()
+    expect(page.get_by_text("Forbidden")).to_be_visible(timeout=_MS)
+    assert single.runs("merge__ana") == []

@@ -111,7 +111,7 @@ const COLUMNS = [
 
 const Row = memo(({ row, now }) => {
   const { figures, airflow } = row;
-  const cell = (key, ...content) => h(ui.Table.Cell, { key }, ...content);
+  const cell = (key, ...content) => h(ui.Table.Cell, { key, whiteSpace: key === "table" ? "normal" : "nowrap" }, ...content);
   const known = (show) => (figures === null ? "?" : show(figures));
   return h(ui.Table.Row, { "data-testid": "table" },
     cell("table", h(Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table),
