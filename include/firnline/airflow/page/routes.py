@@ -31,11 +31,7 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
     app = FastAPI(title="firnline", description="Health of log-structured tables.")
     kept = fleet or Fleet(load_settings, open_table, SystemClock())
 
-    @app.exception_handler(FirnlineError)
-    async def refused(_: Request, error: FirnlineError) -> JSONResponse:
-        status = 400 if isinstance(error, UsageError) else 503
-        content = {"message": error.message, "next_step": error.next_step}
-        return JSONResponse(content, status_code=status)
+    app.add_exception_handler(FirnlineError, _refused)
 
     @app.get("/api/fleet")
     def read_fleet(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
@@ -69,6 +65,13 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, FirnlineError)  # what it is registered for
+    status = 400 if isinstance(error, UsageError) else 503
+    content = {"message": error.message, "next_step": error.next_step}
+    return JSONResponse(content, status_code=status)
 
 
 def _row_of(fleet: Fleet, dag_id: str) -> Row:
