@@ -194,7 +194,7 @@ def test_params_of_the_wrong_form_are_refused_before_there_is_a_backfill(
 
 MISTAKES: dict[str, dict[str, Any]] = {
     "a rewrite by hand needs partitions, and none was named; ": {"where": "k >= 5"},
-    "a rewrite takes where or sql, and neither is given; ": {"partitions": ["*"]},
+    "a rewrite takes a condition (where) or a query (sql); ": {"partitions": ["*"]},
     "no_such": {"partitions": ["*"], "where": "no_such > 5"},
     "a rewrite has no param dryrun": {"partitions": ["*"], "where": "k > 5", "dryrun": False},
 }
