@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.settings.load import read_yaml
 from tests.support.cli import Outcome, content_of, settings_file
 
 Firnline = Callable[..., Outcome]
@@ -54,6 +56,20 @@ def test_a_score_below_what_is_asked_for_ends_with_1(firnline: Firnline, setting
     assert "1 table below a score of 70: busy" in alarmed.err
     assert "-42 6 parts, 5 requests a scan, wait for a merge" in alarmed.out
     assert firnline("health", "--settings", settings).code == 1  # one cannot be read
+
+
+def test_the_settings_are_read_once_for_all_tables(
+    firnline: Firnline, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counted(path: Path) -> dict[Any, Any]:
+        read.append(path)
+        return read_yaml(path)
+
+    monkeypatch.setattr("firnline.settings.load.read_yaml", counted)
+    assert len(firnline("health", "--json", "--settings", settings).data["tables"]) == 3
+    assert len(read) == 1
 
 
 def test_a_look_changes_nothing(firnline: Firnline, settings: Path) -> None:

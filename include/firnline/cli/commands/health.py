@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.options import JsonOption, SettingsOption, command, open_target, settings_of
+from firnline.cli.options import JsonOption, SettingsOption, command, settings_of
 from firnline.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:
@@ -81,16 +81,19 @@ def health(
 
 def _open(names: list[str] | None, path: Path | None) -> list[Table]:
     from firnline.settings.load import load_settings
+    from firnline.store.access import StoreAccess
+    from firnline.table import open_table
 
-    wanted = names or list(load_settings(path).tables)
+    if names:
+        wanted = [settings_of(name, path) for name in names]
+    else:
+        wanted = list(load_settings(path).tables.values())  # read once: it may have a thousand
     if not wanted:
         raise UsageError(
             "the settings file has no table", next_step="name a table by its root URL, or add one"
         )
-    # Names are checked before the first request.
-    for name in wanted:
-        settings_of(name, path)
-    return [open_target(name, path) for name in wanted]
+    access = StoreAccess.from_env()
+    return [open_table(table, access) for table in wanted]
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ def look_at_all(
 
     Args:
         tables: the tables.
-        looked: called after each of them.
+        looked: called after each of them, in the order in which stores answer.
     """
 
     def tolerant(table: Table) -> TableHealth:
@@ -73,10 +73,8 @@ def look_at_all(
         except FirnlineError as error:
             return TableHealth.unreadable(table.settings, table.clock.now_ms(), error)
 
-    def each() -> Iterator[TableHealth]:
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="firnline-health") as pool:
-            for found in pool.map(tolerant, tables):
-                looked(found)
-                yield found
-
-    return list(each())
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="firnline-health") as pool:
+        asked = [pool.submit(tolerant, table) for table in tables]
+        for done in as_completed(asked):
+            looked(done.result())
+    return [done.result() for done in asked]

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from firnline.errors import LogLostError
-from firnline.operations.health.run import look, look_at_all
+from firnline.operations.health.run import TableHealth, look, look_at_all
 from tests.support.histories import clean_up, delete_lazily, drop, filled, lose_log, merge
 from tests.support.world import FaultyStore, make_world
 
@@ -71,6 +73,26 @@ def test_a_plan_that_cannot_be_made_is_a_reason() -> None:
     world = filled(2, ttl={"keep": "1d", "column": "id"})
     found = look(world.table)
     assert [reason.points for reason in found.score.reasons if "no TTL run" in reason.text] == [20]
+
+
+def test_a_store_that_does_not_answer_holds_up_no_other_table() -> None:
+    others_done = threading.Event()
+
+    class Silent(FaultyStore):
+        def list(self, prefix: str, after: str | None = None) -> Any:
+            assert others_done.wait(10)
+            return super().list(prefix, after)
+
+    silent, other = filled(2), filled(2)
+    tables = [replace(silent.table, store=Silent(silent.store)), other.table]
+    seen: list[str] = []
+
+    def looked(one: TableHealth) -> None:
+        seen.append(one.root)
+        others_done.set()
+
+    found = look_at_all(tables, looked)
+    assert len(seen) == len(found) == 2
 
 
 def test_tables_are_looked_at_together_and_one_that_is_lost_has_no_points() -> None:
