@@ -6,7 +6,8 @@ never in a templated field, an argument list, a Spark setting or a log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -25,10 +26,17 @@ _ADD_AWS = (
 _ADD_SPARK = "airflow connections add {id} --conn-type spark --conn-host spark://HOST:7077"
 
 
-def connection(conn_id: str, used_for: str, add: str) -> Connection:
+GetConnection = Callable[[str], Any]
+"""Finds a connection by id in this process: the SDK's for tasks, the model's for the API server;
+both have the same fields."""
+
+
+def connection(
+    conn_id: str, used_for: str, add: str, get: GetConnection = Connection.get
+) -> Connection:
     """Return an Airflow connection. Raises EnvironmentFaultError that says how to create it."""
     try:
-        found: Connection = Connection.get(conn_id)
+        found: Connection = get(conn_id)
     except AirflowNotFoundException:
         raise EnvironmentFaultError(
             f"there is no Airflow connection {conn_id!r}, which {used_for}",
@@ -43,8 +51,12 @@ def spark_connection(table: TableSettings) -> Connection:
     return connection(table.spark.conn_id, used_for, _ADD_SPARK)
 
 
-def store_access(table: TableSettings) -> StoreAccess | None:
+def store_access(table: TableSettings, get: GetConnection = Connection.get) -> StoreAccess | None:
     """Return endpoint and credentials of the table's connection; None for the usual AWS chain.
+
+    Args:
+        table: the table.
+        get: finds a connection in this process; the default is for tasks.
 
     Raises:
         EnvironmentFaultError: there is no such connection, or it is of another type.
@@ -55,7 +67,7 @@ def store_access(table: TableSettings) -> StoreAccess | None:
     from firnline.store.access import StoreAccess
 
     used_for = f"table {table.name} names for its store (connection_id)"
-    found = connection(table.connection_id, used_for, _ADD_AWS)
+    found = connection(table.connection_id, used_for, _ADD_AWS, get)
     if found.conn_type != "aws":
         raise EnvironmentFaultError(
             f"the Airflow connection {table.connection_id!r} is of type {found.conn_type!r}, and "

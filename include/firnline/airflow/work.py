@@ -202,9 +202,10 @@ def _no_engine() -> Engine:
 
 def pool_of(work: Work[Any], table: TableSettings) -> str:
     """Return the name of the one-slot pool that tasks of this work hold."""
+    from firnline.airflow.tables import dag_id
     from firnline.operations.pools import pool_of_dag
 
-    pool = pool_of_dag(f"{work.operation}__{table.name}")
+    pool = pool_of_dag(dag_id(work.operation, table.name))
     if pool is None:
         raise LookupError(f"firnline.operations.pools gives {work.operation} no pool")
     return pool

@@ -26,12 +26,18 @@ _DESCRIPTIONS: Mapping[Lock, str] = {
 }
 _LOCKS: Mapping[str, Lock] = {each.dag: each.lock for each in OPERATIONS}
 """DAG id before ``__`` -> the table's pool that its runs hold."""
+LOCKS: tuple[Lock, ...] = tuple(_DESCRIPTIONS)
+
+
+def pool_name(table: str, lock: Lock) -> str:
+    """Return the name of a table's pool."""
+    return f"{table}.{lock}"
 
 
 def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return pools by name, as ``airflow pools import`` reads them."""
     return {
-        f"{table}.{kind}": {
+        pool_name(table, kind): {
             "slots": SLOTS,
             "description": text.format(table=table),
             # A deferred task has to keep its slot.
@@ -46,7 +52,7 @@ def pool_of_dag(dag_id: str) -> str | None:
     """Return the pool that runs of a DAG of ours hold; None for any other DAG."""
     operation, separator, table = dag_id.partition("__")
     kind = _LOCKS.get(operation) if separator and table else None
-    return None if kind is None else f"{table}.{kind}"
+    return None if kind is None else pool_name(table, kind)
 
 
 def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:

@@ -16,7 +16,9 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from firnline.airflow.tables import dag_id
 from firnline.operations.operation import Lock
+from firnline.operations.pools import LOCKS, pool_name
 from firnline.operations.registry import OPERATIONS
 
 _HOLDING = ("running", "queued", "restarting")
@@ -59,16 +61,16 @@ class Facts:
 def facts_of(tables: Collection[str], session: Session) -> dict[str, Facts]:
     """Return the facts of tables by name."""
     found: dict[str, Facts] = defaultdict(Facts)
-    pools = {f"{table}.{lock}": (table, lock) for table in tables for lock in ("merge", "cleanup")}
+    pools = {pool_name(table, lock): (table, lock) for table in tables for lock in LOCKS}
     for pool, holder in _holders(pools.keys(), session):
         table, lock = pools[pool]
-        found[table].holders[lock] = holder  # type: ignore[index] # one of the two above
-    dags = {f"{each.dag}__{table}": (table, each.name) for table in tables for each in OPERATIONS}
-    for dag_id, run in _last_runs(dags.keys(), session):
-        table, operation = dags[dag_id]
+        found[table].holders[lock] = holder
+    dags = {dag_id(each.dag, table): (table, each.name) for table in tables for each in OPERATIONS}
+    for dag, run in _last_runs(dags.keys(), session):
+        table, operation = dags[dag]
         found[table].runs[operation] = run
-    for dag_id, count in _questions(dags.keys(), session).items():
-        found[dags[dag_id][0]].questions += count
+    for dag, count in _questions(dags.keys(), session).items():
+        found[dags[dag][0]].questions += count
     return dict(found)
 
 

@@ -16,7 +16,7 @@ from firnline.clock import Clock
 from firnline.errors import FirnlineError
 from firnline.operations.health.detail import detail_of
 from firnline.operations.health.reading import read
-from firnline.operations.health.run import TableHealth, look_at_all
+from firnline.operations.health.run import TableHealth, health_of, look_at_all
 from firnline.settings.load import Settings, TableSettings
 from firnline.table import Table
 
@@ -122,13 +122,19 @@ class Fleet:
         return [Row(table, self._health.get(name)) for name, table in tables.items()]
 
     def row(self, name: str) -> Row | None:
-        """Return the row of one table, None if the settings do not have it."""
-        return next((row for row in self.rows() if row.settings.name == name), None)
+        """Return the row of one table, None if the settings do not have it.
 
-    def detail(self, table: TableSettings) -> Detail | None:
-        """Return a table's details, at once; None if they have not been read yet."""
-        self._refresh(table.name, lambda: self._read(table))
-        return self._details.get(table.name)
+        Refreshes this table and no other, with its details.
+        """
+        table = self._settings().tables.get(name)
+        if table is None:
+            return None
+        self._refresh(name, lambda: self._read(table))
+        return Row(table, self._health.get(name))
+
+    def detail(self, name: str) -> Detail | None:
+        """Return the details of a table of ``row``; None if they have not been read yet."""
+        return self._details.get(name)
 
     def wait(self) -> None:
         """Wait for what is under way."""
@@ -170,14 +176,16 @@ class Fleet:
     def _read(self, table: TableSettings) -> None:
         old = self._details.get(table.name)
         try:
-            found = detail_of(read(self._open_table(table), TRANSACTIONS))
+            found = read(self._open_table(table), TRANSACTIONS)
         except FirnlineError as error:
+            self._keep(TableHealth.unreadable(table, self._clock.now_ms(), error))
             known = None if old is None else old.figures
             looked_ms = None if old is None else old.looked_ms
             problem = f"{error.message}; {error.next_step}"
             self._details[table.name] = Detail(known, looked_ms, problem)
             return
-        self._details[table.name] = Detail(found, self._clock.now_ms())
+        self._keep(health_of(found))
+        self._details[table.name] = Detail(detail_of(found), self._clock.now_ms())
 
 
 def _logged(act: Callable[[], None]) -> None:

@@ -11,13 +11,15 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
+from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Detail, Fleet, Row
+from firnline.airflow.tables import dag_id
 from firnline.clock import SystemClock
-from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.errors import FirnlineError, UsageError
+from firnline.operations.registry import MERGE
 from firnline.settings.load import TableSettings, load_settings
-from firnline.store.access import StoreAccess
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
@@ -37,9 +39,9 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
     def read_fleet(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
         """Health of every table of which the user may read the DAG; never waits for a store."""
         rows = kept.rows()
-        dags = {_dag_of(row.settings.name): row for row in rows}
+        dags = {dag_id(MERGE.dag, row.settings.name): row for row in rows}
         may = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dags), user=user)
-        shown = [row for dag_id, row in dags.items() if dag_id in may]
+        shown = [row for name, row in dags.items() if name in may]
         facts = facts_of([row.settings.name for row in shown], session)
         now_ms = kept.now_ms()
         return {
@@ -60,7 +62,7 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
     def read_detail(dag_id: str) -> dict[str, Any]:
         """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table."""
-        found = kept.detail(_row_of(kept, dag_id).settings) or Detail(None, None)
+        found = kept.detail(_row_of(kept, dag_id).settings.name) or Detail(None, None)
         return found.to_json(kept.now_ms())
 
     app.mount("/static", StaticFiles(directory=STATIC))
@@ -82,11 +84,6 @@ def _row_of(fleet: Fleet, dag_id: str) -> Row:
     return row
 
 
-def _dag_of(table: str) -> str:
-    """Return the id of the DAG that a user must be allowed to read to see a table."""
-    return f"merge__{table}"
-
-
 def _row(row: Row, facts: dict[str, Facts], now_ms: int) -> dict[str, Any]:
     found = facts.get(row.settings.name, Facts())
     return {**row.to_json(now_ms), "airflow": found.to_json()}
@@ -96,20 +93,6 @@ def open_table(table: TableSettings) -> Table:
     """Open a table with the credentials of its Airflow connection, outside of a task.
 
     Raises:
-        EnvironmentFaultError: there is no such connection.
-        StoreAccessError: its contents are not valid.
+        EnvironmentFaultError, StoreAccessError: see ``airflow.access.store_access``.
     """
-    if table.connection_id is None:
-        return open_store_table(table)
-    from airflow.sdk.exceptions import AirflowNotFoundException
-
-    try:
-        found = Connection.get_connection_from_secrets(table.connection_id)
-    except AirflowNotFoundException:
-        raise EnvironmentFaultError(
-            f"there is no Airflow connection {table.connection_id!r}, which table {table.name} "
-            "names for its store (connection_id)",
-            next_step=f"create it with `airflow connections add {table.connection_id} …`",
-        ) from None
-    access = StoreAccess.from_airflow_fields(found.login, found.password, found.extra_dejson)
-    return open_store_table(table, access)
+    return open_store_table(table, store_access(table, Connection.get_connection_from_secrets))

@@ -6,7 +6,7 @@ Pure: everything comes from one reading, so that the figures agree.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,12 +14,10 @@ import msgspec
 from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.cleanup.plan import plan_cleanup
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.reading import Reading
 from firnline.operations.merge.groups import MergePlan
-from firnline.operations.merge.plan import plan_merge
-from firnline.operations.ttl.plan import plan_ttl
+from firnline.operations.operation import Plan
 from firnline.properties.in_force import as_text, differences, stated
 from firnline.state.snapshot import Snapshot
 
@@ -31,8 +29,7 @@ REASONS = 5
 
 def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
-    merge = _planned(lambda: plan_merge(reading.snapshot, reading.settings, reading.now_ms))
-    snapshot = reading.snapshot
+    snapshot, merge = reading.snapshot, reading.merge
     return {
         "seq": snapshot.seq,
         "partition_count": len(snapshot.partitions),
@@ -47,17 +44,13 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             {"seq": change.seq, "t": change.t, "what": change.what.in_words()}
             for change in snapshot.changes
         ],
-        "next": _next(reading, merge),
+        "next": {
+            "merge": _summary(merge),
+            "cleanup": _summary(reading.cleanup()),
+            "ttl": _summary(reading.ttl),
+        },
         "properties": _properties(reading),
     }
-
-
-def _planned(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - a plan of any operation
-    """Return a plan, or the error that explains why there is none."""
-    try:
-        return make()
-    except FirnlineError as error:
-        return error
 
 
 def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, Any]]:
@@ -97,24 +90,12 @@ def _transaction(header: TxnHeader) -> dict[str, Any]:
     }
 
 
-def _next(reading: Reading, merge: MergePlan | FirnlineError) -> dict[str, Any]:
-    """Return what the next runs would do, each as its plan's figures or as a problem."""
-    snapshot, settings, now_ms = reading.snapshot, reading.settings, reading.now_ms
-    plans = {
-        "merge": merge,
-        "cleanup": _planned(lambda: plan_cleanup(snapshot, reading.old, settings, now_ms)),
-        "ttl": None
-        if settings.ttl is None
-        else _planned(lambda: plan_ttl(snapshot, settings, now_ms)),
-    }
-    return {name: _summary(plan) for name, plan in plans.items()}
-
-
 _LONG = ("groups", "partitions", "undecided")
 """Lists of a plan's figures that may be as long as the table is large."""
 
 
-def _summary(plan: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a plan, an error or None
+def _summary(plan: Plan | FirnlineError | None) -> dict[str, Any] | None:
+    """Return the figures of what a run would do, or why it cannot be planned."""
     if plan is None:
         return None
     if isinstance(plan, FirnlineError):

@@ -14,14 +14,12 @@ import msgspec
 from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures, totals
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.cleanup.plan import CleanupPlan, plan_cleanup
+from firnline.operations.cleanup.plan import CleanupPlan
 from firnline.operations.health.reading import Reading
-from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.groups import MergePlan
 from firnline.operations.runner import Report
-from firnline.operations.ttl.plan import plan_ttl
+from firnline.operations.ttl.plan import TtlPlan
 from firnline.properties.in_force import differences
-from firnline.settings.load import TableSettings
-from firnline.state.snapshot import Snapshot
 
 SMALL = 3, 4
 """A part below this share of ``merge.target_size`` is small: a merge leaves larger ones alone."""
@@ -38,7 +36,7 @@ class Last(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(Report, frozen=True, kw_only=True):
-    """What a table is like now. Sizes are bytes, times unix milliseconds."""
+    """The figures of a table now. Sizes are bytes, times unix milliseconds."""
 
     seq: int
     """Newest transaction."""
@@ -88,11 +86,10 @@ class Figures(Report, frozen=True, kw_only=True):
 
 def figures_of(reading: Reading) -> Figures:
     """Return the figures of a table."""
-    snapshot, settings, now_ms = reading.snapshot, reading.settings, reading.now_ms
-    problems: list[str] = []
+    snapshot = reading.snapshot
     found = totals(snapshot.live)
     listed = snapshot.listing
-    least = settings.merge.target_size * SMALL[0] // SMALL[1]
+    least = reading.settings.merge.target_size * SMALL[0] // SMALL[1]
     own = reading.properties
     differing = () if own is None else differences(reading.wanted, own)
     return Figures(
@@ -103,29 +100,24 @@ def figures_of(reading: Reading) -> Figures:
         rows=found.rows,
         bytes=found.bytes,
         small_parts=sum(b < least for one in figures(snapshot.partitions) for b in one.sizes),
-        **_to_merge(snapshot, settings, now_ms, problems),
-        **_dead(plan_cleanup(snapshot, reading.old, settings, now_ms, _NO_LIMIT)),
-        **_expired(snapshot, settings, now_ms, problems),
+        **_to_merge(reading.merge),
+        **_dead(reading.cleanup(_NO_LIMIT)),
+        **_expired(reading.ttl),
         deletes=len(snapshot.deletes),
         log_files=len(listed),
         log_bytes=sum(item.size for item in listed.values()),
         log_files_read=len(listed.keys() - snapshot.log_tombstones.keys()),
         last=_last(reading.headers),
         differs=tuple(difference.name for difference in differing),
-        problems=tuple(problems),
+        problems=_problems(reading),
     )
 
 
 _NO_LIMIT = 2**62
 
 
-def _to_merge(
-    snapshot: Snapshot, settings: TableSettings, now_ms: int, problems: list[str]
-) -> dict[str, int]:
-    try:
-        plan = plan_merge(snapshot, settings, now_ms)
-    except FirnlineError as error:
-        problems.append(f"no merge can be planned: {error.message}; {error.next_step}")
+def _to_merge(plan: MergePlan | FirnlineError) -> dict[str, int]:
+    if isinstance(plan, FirnlineError):
         return {"merge_parts": 0, "merge_outputs": 0, "merge_bytes": 0}
     return {
         "merge_parts": plan.parts_in + plan.parts_hidden,
@@ -134,17 +126,19 @@ def _to_merge(
     }
 
 
-def _expired(
-    snapshot: Snapshot, settings: TableSettings, now_ms: int, problems: list[str]
-) -> dict[str, int]:
-    if settings.ttl is None:
-        return {"expired_parts": 0, "expired_bytes": 0}
-    try:
-        plan = plan_ttl(snapshot, settings, now_ms)
-    except FirnlineError as error:
-        problems.append(f"no TTL run can be planned: {error.message}; {error.next_step}")
+def _expired(plan: TtlPlan | FirnlineError | None) -> dict[str, int]:
+    if plan is None or isinstance(plan, FirnlineError):
         return {"expired_parts": 0, "expired_bytes": 0}
     return {"expired_parts": plan.parts, "expired_bytes": plan.bytes}
+
+
+def _problems(reading: Reading) -> tuple[str, ...]:
+    plans = {"merge": reading.merge, "TTL run": reading.ttl}
+    return tuple(
+        f"no {name} can be planned: {plan.message}; {plan.next_step}"
+        for name, plan in plans.items()
+        if isinstance(plan, FirnlineError)
+    )
 
 
 def _dead(plan: CleanupPlan) -> dict[str, Any]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from firnline.commit.base import stated
+from firnline.errors import FirnlineError
 from firnline.log.txn_file import TxnHeader
-from firnline.operations.cleanup.plan import TXN_KEPT
+from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
+from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.plan import plan_merge
+from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.health import Watch
@@ -20,9 +25,9 @@ HEADERS = 20
 """Newest transactions that are read, for the last one of each operation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
-    """What is read of a table, once for all of its figures."""
+    """A table as it was read, once for all of its figures; plans are made on demand."""
 
     snapshot: Snapshot
     settings: TableSettings
@@ -35,6 +40,28 @@ class Reading:
     old: Sequence[ObjectMeta]
     """Listing of ``_txn/`` from its beginning; empty for a short history."""
     now_ms: int
+
+    @cached_property
+    def merge(self) -> MergePlan | FirnlineError:
+        """The plan of a merge, or why there is none."""
+        try:
+            return plan_merge(self.snapshot, self.settings, self.now_ms)
+        except FirnlineError as error:
+            return error
+
+    @cached_property
+    def ttl(self) -> TtlPlan | FirnlineError | None:
+        """The plan of a TTL run, or why there is none; None for a table without a TTL."""
+        if self.settings.ttl is None:
+            return None
+        try:
+            return plan_ttl(self.snapshot, self.settings, self.now_ms)
+        except FirnlineError as error:
+            return error
+
+    def cleanup(self, max_deletes: int | None = None) -> CleanupPlan:
+        """Return the plan of a clean-up; ``max_deletes``: None for the bound of the settings."""
+        return plan_cleanup(self.snapshot, self.old, self.settings, self.now_ms, max_deletes)
 
 
 def read(table: Table, headers: int = HEADERS) -> Reading:

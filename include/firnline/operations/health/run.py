@@ -9,7 +9,7 @@ from typing import Any
 
 from firnline.errors import FirnlineError
 from firnline.operations.health.figures import Figures, figures_of
-from firnline.operations.health.reading import read
+from firnline.operations.health.reading import Reading, read
 from firnline.operations.health.score import Score, score, unreadable
 from firnline.settings.load import TableSettings
 from firnline.table import Table
@@ -50,11 +50,13 @@ class TableHealth:
 
 def look(table: Table) -> TableHealth:
     """Return the health of a table; requests and errors of ``read``."""
-    found = read(table)
-    figures = figures_of(found)
-    return TableHealth(
-        table.settings.name, found.wanted.root, found.now_ms, score(figures), figures
-    )
+    return health_of(read(table))
+
+
+def health_of(reading: Reading) -> TableHealth:
+    """Return the health of a table that has been read."""
+    figures, wanted = figures_of(reading), reading.wanted
+    return TableHealth(wanted.name, wanted.root, reading.now_ms, score(figures), figures)
 
 
 def look_at_all(

@@ -99,27 +99,39 @@ def test_a_table_that_is_new_in_the_settings_is_looked_at_at_once() -> None:
 
 def test_details_are_read_in_the_background_and_stay_when_the_store_is_down() -> None:
     shelf = Shelf(busy=filled(4))
-    table = shelf.settings().tables["busy"]
     shelf.gate.clear()
-    assert shelf.fleet.detail(table) is None
+    shelf.fleet.row("busy")
+    assert shelf.fleet.detail("busy") is None
     shelf.gate.set()
     shelf.fleet.wait()
-    found = shelf.fleet.detail(table)
+    found = shelf.fleet.detail("busy")
     assert found is not None
     assert found.figures is not None
     partitions: list[Any] = found.figures["partitions"]
     assert [(one["parts"], one["merge"]) for one in partitions] == [(4, 4), (4, 4)]
     shelf.closed.add("busy")
     shelf.clock.advance(STALE_MS)
-    shelf.fleet.detail(table)
+    shelf.fleet.row("busy")
     shelf.fleet.wait()
-    stale = shelf.fleet.detail(table)
+    stale = shelf.fleet.detail("busy")
     assert stale is not None
     assert stale.to_json(shelf.clock.now_ms()) == {
         "detail": found.figures,
         "age_ms": STALE_MS,
         "problem": "there is no connection; create it",
     }
+
+
+def test_the_page_of_one_table_reads_this_table_once_and_no_other() -> None:
+    shelf = Shelf(busy=filled(4), other=filled(2))
+    assert shelf.fleet.row("nobody") is None
+    shelf.fleet.row("busy")
+    shelf.fleet.wait()
+    row = shelf.fleet.row("busy")
+    assert row is not None
+    assert row.health is not None
+    assert shelf.fleet.detail("busy") is not None
+    assert shelf.opened == ["busy"]
 
 
 @pytest.mark.parametrize("asked", [1, 5])
