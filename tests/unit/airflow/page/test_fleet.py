@@ -90,7 +90,9 @@ def test_a_table_that_is_new_in_the_settings_is_looked_at_at_once() -> None:
     shelf.scores()
     shelf.fleet.wait()
     shelf.worlds["more"] = make_world()
+    shelf.gate.clear()
     assert shelf.scores()["more"] is None
+    shelf.gate.set()
     shelf.fleet.wait()
     assert shelf.scores()["more"] == 100
     del shelf.worlds["busy"]
