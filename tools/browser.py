@@ -10,6 +10,7 @@ import sys
 
 from firnline.errors import EnvironmentFaultError
 from tools.system_packages import install as install_package
+from tools.system_packages import run_install
 
 PACKAGE = "chromium"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -40,15 +41,7 @@ def install() -> str:
 
 def main(arguments: list[str]) -> int:
     """Run ``install``; return the exit code."""
-    if arguments != ["install"]:
-        sys.stderr.write((__doc__ or "") + "\n")
-        return 2
-    try:
-        install()
-    except EnvironmentFaultError as error:
-        sys.stderr.write(f"browser: {error}\n")
-        return 1
-    return 0
+    return run_install("browser", __doc__, arguments, install)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import Any, Self
 from firnline.errors import EnvironmentFaultError
 from tools.s3server import free_port
 from tools.system_packages import install as install_package
+from tools.system_packages import run_install
 
 USER = "firnline"
 PACKAGE = "postgresql"
@@ -268,15 +269,7 @@ def _somebody_else() -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Install it; 0, or 1 after one sentence."""
-    if arguments != ["install"]:
-        sys.stderr.write((__doc__ or "") + "\n")
-        return 2
-    try:
-        install()
-    except EnvironmentFaultError as error:
-        sys.stderr.write(f"postgres: {error}\n")
-        return 1
-    return 0
+    return run_install("postgres", __doc__, arguments, install)
 
 
 if __name__ == "__main__":

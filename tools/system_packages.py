@@ -5,8 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 
 from firnline.errors import EnvironmentFaultError
+
+
+def run_install(
+    name: str, usage: str | None, arguments: list[str], install: Callable[[], object]
+) -> int:
+    """Run a tool whose only argument is ``install``; return 0, 1 after one sentence, or 2."""
+    if arguments != ["install"]:
+        sys.stderr.write((usage or "") + "\n")
+        return 2
+    try:
+        install()
+    except EnvironmentFaultError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return 1
+    return 0
 
 
 def install(package: str, needed_for: str) -> None:

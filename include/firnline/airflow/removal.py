@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from airflow.sdk import Param
 
 from firnline.airflow.access import open_in_task
@@ -22,10 +23,10 @@ from firnline.airflow.approvals import (
     refuse_approver,
 )
 from firnline.airflow.failures import airflow_failures
-from firnline.airflow.params import field_param
+from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
-from firnline.operations.fields import Option, OptionField
+from firnline.operations.fields import Option
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_duration, about_size
@@ -43,22 +44,24 @@ _LOG = logging.getLogger(__name__)
 
 MOST_LISTED = 300
 """Maximum partitions in the form; a longer list cannot be used by a person."""
-_LISTED_PARTITIONS = OptionField(
-    "partitions",
-    Option(
-        "Partitions",
-        "Only these are listed to be picked from, as globs over partition paths such as "
-        "`ts_month=2013-*`.",
-        absent=f"the first {MOST_LISTED}",
-        metavar="GLOB",
-    ),
-    kind="texts",
-    required=False,
-    nullable=False,
-)
 _LOGGED = 50
 _NO_PARTITION = "(none)"
 """Name in the list for the single partition of a table without partitions."""
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the list to pick from; what is removed is picked."""
+
+    partitions: Annotated[
+        tuple[str, ...],
+        Option(
+            "Partitions",
+            "Only these are listed to be picked from, as globs over partition paths such as "
+            "`ts_month=2013-*`.",
+            absent=f"the first {MOST_LISTED}",
+            metavar="GLOB",
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,7 @@ class RemoveWork(InTaskWork["Confirmed"]):
 
     def params(self) -> dict[str, Param]:
         """Return the params: the partitions to list, and the time to wait for an answer."""
-        return {
-            "partitions": field_param(_LISTED_PARTITIONS),
-            ANSWER_WITHIN: answer_within_param(),
-        }
+        return {**form_params(Listing), ANSWER_WITHIN: answer_within_param()}
 
     def parse_params(self, context: Context) -> Confirmed:
         """Return the choice and approval of this run; no param names them."""
@@ -114,8 +114,6 @@ class RemoveWork(InTaskWork["Confirmed"]):
         on_progress: Callable[[object], None],  # noqa: ARG002 - one transaction: nothing between
     ) -> DropReport:
         """Drop the confirmed partitions if they are unchanged since they were listed."""
-        import msgspec
-
         from firnline.operations.drop.run import run_drop
 
         by = msgspec.structs.replace(run, approved_by=options.by)
@@ -156,7 +154,7 @@ class ListPartitions(PlanOperation):
         """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
             self.work.refuse_unknown(context["dag_run"].conf or {})
-            globs = _LISTED_PARTITIONS.value(context["params"].get("partitions"))
+            globs = Listing(**form_values(Listing, context["params"])).partitions
             answer_within(context["params"])  # checked before the approval task starts
             table = open_in_task(self.table)
             self.skip_done(context, table)

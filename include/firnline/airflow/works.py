@@ -152,7 +152,7 @@ class VerifyWork(InTaskWork[VerifyOptions]):
 
     about = VERIFY
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002 - as the base class
         """Return the options, never deep: the Spark job after it reads the footers."""
         return VerifyOptions()
 

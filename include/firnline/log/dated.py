@@ -25,8 +25,9 @@ FAR_MS = 5 * 60_000
 synchronised by NTP differ by less, and a date that is ahead by less is soon in the past."""
 
 STEPS_MS = 60_000
-"""What transactions may be ahead beyond that: each is dated a millisecond after everything before
-it, so that a date which is trusted is followed by transactions that have to be trusted, too."""
+"""Milliseconds that transactions may be ahead beyond that: each is dated a millisecond after
+everything before it, so that a date which is trusted is followed by transactions that have to be
+trusted, too."""
 
 
 class _Dated(msgspec.Struct, frozen=True, omit_defaults=True):

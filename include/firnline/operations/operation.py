@@ -114,7 +114,7 @@ class Operation(Generic[OptionsT]):
     """Its effect on one table, as a sentence without its full stop."""
     lock: Lock
     options: type[OptionsT]
-    """What can be asked of it: ``operations.options``. With ``dry_run`` where there is a plan."""
+    """Its options (``operations.options``). With ``dry_run`` where there is a plan."""
     load: Callable[[], Loaded[OptionsT]]
     job: bool = False
     """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""

@@ -11,15 +11,20 @@ import msgspec
 
 from firnline.operations.fields import Option
 
-Partitions = Annotated[
-    tuple[str, ...],
-    Option(
+
+def _partitions(absent: str, *, in_form: str = "", flag: str = "") -> Option:
+    """Return the words of globs over partitions; ``absent`` and the others as in ``Option``."""
+    return Option(
         "Partitions",
         "Only these, as globs over partition paths such as `ts_month=2013-*`.",
-        absent="all partitions",
+        absent=absent,
+        in_form=in_form,
         metavar="GLOB",
-    ),
-]
+        flag=flag,
+    )
+
+
+Partitions = Annotated[tuple[str, ...], _partitions("all partitions")]
 DryRun = Annotated[
     bool, Option("Dry run", "Print the plan only.", form=False)  # DAGs have a param of their own
 ]
@@ -113,13 +118,10 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     partitions: Annotated[
         tuple[str, ...],
-        Option(
-            "Partitions",
-            "Only these, as globs over partition paths such as `ts_month=2013-*`.",
-            absent="all partitions",
+        _partitions(
+            "all partitions",
             in_form="By hand they are needed, `*` is all. In a backfill they narrow what its dates "
             "choose.",
-            metavar="GLOB",
         ),
     ] = ()
     start_ms: Annotated[
@@ -268,14 +270,7 @@ class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     ]
     partitions: Annotated[
         tuple[str, ...],
-        Option(
-            "Partitions",
-            "Only these, as globs over partition paths such as `ts_month=2013-*`.",
-            absent="the whole table",
-            in_form="They are needed, `*` is all.",
-            metavar="GLOB",
-            flag="--partition",
-        ),
+        _partitions("the whole table", in_form="They are needed, `*` is all.", flag="--partition"),
     ] = ()
     exact: Annotated[bool, Option("Exact", "Also remove what was appended since.")] = False
     dry_run: DryRun = False

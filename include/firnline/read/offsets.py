@@ -88,7 +88,7 @@ class Offset:
 
 
 class Record(NamedTuple):
-    """What a delete, or a change of the schema, applies to; the rows are not needed here."""
+    """The scope of a delete or a change of the schema; the rows are not needed here."""
 
     id: str
     seq: int

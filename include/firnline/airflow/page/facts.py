@@ -1,4 +1,4 @@
-"""What Airflow's database knows of tables: who holds a lock, how runs ended, who is waited for.
+"""Facts of Airflow's database on tables: holders of locks, ends of runs, open questions.
 
 Read in the API server, three queries for all tables together.
 """

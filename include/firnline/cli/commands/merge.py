@@ -97,7 +97,7 @@ def plan_merge(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """What a merge would do.
+    """Plan a merge.
 
     Parts, bytes and requests, and why the other parts are left alone.
     """

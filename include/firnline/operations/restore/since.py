@@ -1,4 +1,4 @@
-"""What the transactions that a restore undoes did to a table.
+"""Read the effects of the transactions that a restore undoes.
 
 They are read one after the other in bounded memory; what cannot be undone is refused.
 """
