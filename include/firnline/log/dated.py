@@ -43,12 +43,17 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _DECODE = msgspec.json.Decoder(_Record).decode
 
 
+def is_far(t: int, now: int, *, transaction: bool) -> bool:
+    """Return True if the date of a transaction, or of anything else, is not trusted at ``now``."""
+    return t > now + FAR_MS + (STEPS_MS if transaction else 0)
+
+
 def since(t: int, seen: int, now: int) -> int:
     """Return the effective time of something that is dated ``t`` and was visible at ``seen``.
 
     It is the later of both, since the store's clock may be behind; but never in the future.
     """
-    return seen if t > now + FAR_MS else max(t, seen)
+    return seen if is_far(t, now, transaction=False) else max(t, seen)
 
 
 def named_since(named: int | None, modified: int, now: int) -> int:
@@ -57,7 +62,9 @@ def named_since(named: int | None, modified: int, now: int) -> int:
     It is the later of both, since a copy may keep an old last-modified time; but never in the
     future.
     """
-    return modified if named is None or named > now + FAR_MS else max(named, modified)
+    if named is None or is_far(named, now, transaction=False):
+        return modified
+    return max(named, modified)
 
 
 def record(t: int, at: int, *, txn: bool = False) -> bytes:
@@ -80,7 +87,7 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     found: dict[int, int] = {}
     for item in listing.values():
         t, modified = item.name.t, item.modified_ms
-        if t > modified + FAR_MS + (STEPS_MS if item.name.seq else 0):
+        if is_far(t, modified, transaction=bool(item.name.seq)):
             found[t] = min(modified, found.get(t, modified))
     return found
 

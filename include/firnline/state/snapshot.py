@@ -214,7 +214,7 @@ class Snapshot(StateColumns):
         if at is not None:
             return at
         newest = max((item.modified_ms for item in self.listing.values()), default=t)
-        if not self.dated or t <= newest + dated.FAR_MS:
+        if not self.dated or not dated.is_far(t, newest, transaction=True):
             return t
         return min((seen for later, seen in self.dated.items() if later > t), default=newest)
 

@@ -149,6 +149,10 @@ STEPS = st.one_of(
     before=[("append", FAR_MS + 1, 1), ("drop",)],
     after=[*[("append", 0, 1)] * 3, *[("drop",)] * 5],
 )
+@example(  # such a transaction, beside an append that was dated far ahead when it landed
+    before=[("append", 56 * 60_000 + 3, 1), ("wait", 51), ("append", 2, 1), ("drop",)],
+    after=[("append", 0, 1), *[("drop",)] * 7],
+)
 def test_every_append_is_delivered_once_or_the_stream_says_that_it_is_behind(
     before: list[tuple[object, ...]], after: list[tuple[object, ...]]
 ) -> None:
