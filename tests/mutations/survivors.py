@@ -144,6 +144,6 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("properties/record", "union", "known is not record -> True", "a record that is united with itself stays as it is"),
     Survivor("operations/properties/run", "show", "base.properties is None -> False", "for the type: None is plain already"),
     Survivor("log/dated", "known", "not found and (not ahead) -> False", "speed"),
-    Survivor("log/dated", "known", "seen < stated <= seen + FAR_MS -> seen <= stated <= seen + FAR_MS", "both are the same time then"),
+    Survivor("log/dated", "_of_listed", "seen < at <= seen + FAR_MS -> seen <= at <= seen + FAR_MS", "both are the same time then"),
 )
 # fmt: on

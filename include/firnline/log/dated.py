@@ -87,7 +87,7 @@ def listed(listing: Mapping[str, LogObject]) -> dict[int, int]:
     found: dict[int, int] = {}
     for item in listing.values():
         t, modified = item.name.t, item.modified_ms
-        if is_far(t, modified, transaction=bool(item.name.seq)):
+        if _is_far(item):
             found[t] = min(modified, found.get(t, modified))
     return found
 
@@ -110,12 +110,43 @@ def known(listing: Mapping[str, LogObject], lines: Collection[bytes]) -> dict[in
     if not found and not ahead:
         return {}  # as for nearly every table
     transactions = of_transactions(listing, lines)
-    for t, seen in ahead.items():
-        stated = found.get(t, seen)
-        late = t in transactions and seen < stated <= seen + FAR_MS
-        found[t] = stated if late else min(seen, stated)
+    for t in ahead.keys() - transactions:
+        found[t] = min(ahead[t], found.get(t, ahead[t]))
+    found |= _of_listed({t: ahead[t] for t in sorted(ahead.keys() & transactions)}, found, listing)
     _put_in_order(found, sorted(transactions))
     return found
+
+
+def _of_listed(
+    ahead: Mapping[int, int], stated: Mapping[int, int], listing: Mapping[str, LogObject]
+) -> dict[int, int]:
+    """Return date -> effective time of the transactions that are listed and dated far ahead.
+
+    A transaction takes effect after all that it read, which may be dated ahead by less. It records
+    its time only if its date is far ahead of that; for others the listing tells what they read.
+
+    Args:
+        ahead: date -> last-modified time, sorted by date.
+        stated: date -> recorded time.
+        listing: all log files.
+    """
+    near = [i for i in listing.values() if i.name.t > i.modified_ms and not _is_far(i)]
+    found: dict[int, int] = {}
+    latest = 0
+    for t, seen in ahead.items():
+        read = (item.name.t for item in near if item.name.t < t and item.modified_ms <= seen)
+        at = stated.get(t)
+        if at is None:
+            at = max(seen, latest + 1, *(date + 1 for date in read))
+        elif not seen < at <= seen + FAR_MS:
+            at = min(seen, at)
+        found[t] = at
+        latest = at if at > seen else 0
+    return found
+
+
+def _is_far(item: LogObject) -> bool:
+    return is_far(item.name.t, item.modified_ms, transaction=bool(item.name.seq))
 
 
 def _put_in_order(found: dict[int, int], transactions: Sequence[int]) -> None:

@@ -109,6 +109,24 @@ def test_what_is_dated_far_ahead_comes_after_a_transaction_that_is_dated_ahead_b
 
 
 @pytest.mark.parametrize(
+    ("date", "modified", "counts"),
+    [
+        (NOW + FAR, NOW, NOW + FAR + 1),
+        (NOW + FAR, NOW + 1, NOW),  # it landed after the transaction
+        (NOW - 1, NOW, NOW),
+        (T - 1, NOW, NOW),  # it is not trusted itself
+        (T + 1, NOW, NOW),  # the transaction did not come after it
+    ],
+)
+def test_a_transaction_without_a_record_comes_after_the_appends_that_it_saw(
+    date: int, modified: int, counts: int
+) -> None:
+    """Its writer needs none where it took effect less than five minutes before its date."""
+    log = listing([(date, modified)]) | transactions([(T, NOW)])
+    assert dated.known(log, [])[T] == counts
+
+
+@pytest.mark.parametrize(
     ("told", "counts"), [(-1, -1), (0, 0), (1, 1), (FAR, FAR), (FAR + 1, 0), (9 * FAR, 0)]
 )
 def test_a_transaction_that_records_a_time_far_after_its_log_file_is_not_believed(
