@@ -144,6 +144,8 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("properties/record", "union", "known is not record -> True", "a record that is united with itself stays as it is"),
     Survivor("operations/properties/run", "show", "base.properties is None -> False", "for the type: None is plain already"),
     Survivor("log/dated", "known", "not found and (not ahead) -> False", "speed"),
+    Survivor("log/dated", "_of_listed", "i.name.t > i.modified_ms and (not _is_far(i)) -> not _is_far(i)", "speed: what is not ahead is before its own last-modified time"),
+    Survivor("log/dated", "_of_listed", "i.name.t > i.modified_ms -> i.name.t >= i.modified_ms", "the very millisecond"),
     Survivor("log/dated", "_of_listed", "seen < at <= seen + FAR_MS -> seen <= at <= seen + FAR_MS", "both are the same time then"),
 )
 # fmt: on

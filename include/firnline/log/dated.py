@@ -134,7 +134,7 @@ def _of_listed(
     found: dict[int, int] = {}
     latest = 0
     for t, seen in ahead.items():
-        read = (item.name.t for item in near if item.name.t < t and item.modified_ms <= seen)
+        read = (item.name.t for item in near if item.modified_ms <= seen)
         at = stated.get(t)
         if at is None:
             at = max(seen, latest + 1, *(date + 1 for date in read))

@@ -612,6 +612,11 @@ def take_step(world: World, step: str, partition: str) -> None:
      ("clean-up", "d=1")],
     False,
 )  # fmt: skip
+@example(  # a delete of parts that were dead before it, and a transaction that leaves it out
+    [("drop", "d=1"), ("drop", "d=2"), ("delete", "d=1"), ("append", "d=1"), ("append", "d=1"),
+     ("wait", "d=1"), ("merge", "d=1")],
+    False,
+)  # fmt: skip
 def test_whatever_happened_any_usable_checkpoint_gives_the_state_of_the_log(
     steps: list[tuple[str, str]], own: bool
 ) -> None:

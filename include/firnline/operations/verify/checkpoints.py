@@ -101,7 +101,11 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
     return {
         path: (
             *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s)),
-            frozenset(d.id for d in snapshot.pending_deletes(m, _partition(path, start))),
+            frozenset(
+                d.id
+                for d in snapshot.pending_deletes(m, _partition(path, start))
+                if m.tmb is None or d.t < m.tmb  # later, it hides nothing in any state
+            ),
             frozenset(change.id for change in snapshot.pending_changes(m)),
         )
         for path, m in snapshot.parts.items()
