@@ -1,7 +1,7 @@
 """### Delete the rows of a table that a condition is true for.
 
-One DAG for each table of the settings file, started by hand only. It only plans unless `dry_run`
-is switched off.
+One DAG for all tables, started by hand: `table` names that of the run. It only plans unless
+`dry_run` is switched off.
 
 1. `plan` reads the table's log and says which parts may hold such rows. It opens no part, so it
    cannot say how many rows there are.
@@ -28,13 +28,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.works import DeleteWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 DELETE = DeleteWork()
 
-for table in tables_of(DELETE.operation):
+for table in tables_by_hand(DELETE.operation):
     with operation_dag(
         DELETE, table, doc=__doc__, title=f"Delete rows of {table.name} by a condition"
     ):

@@ -1,7 +1,7 @@
 """### Erase the rows of a set of keys from a table, with a certificate.
 
-One DAG for each table of the settings file, started by hand only. **Switch `dry_run` off** to be
-asked; with it the run ends after the plan.
+One DAG for all tables, started by hand: `table` names that of the run. **Switch `dry_run` off** to
+be asked; with it the run ends after the plan.
 
 1. `plan` reads the keys and the table's log and says which parts may hold them, without Spark.
 2. `approve` shows how many keys there are and what would be read, never a key, and waits for a
@@ -36,16 +36,14 @@ from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.erase import ApprovedErase, EraseWork, ReportErase
 from firnline.airflow.submit import SubmitJob
-from firnline.airflow.tables import asset_of, tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.tasks import PlanOperation
-from firnline.airflow.work import pool_of
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 ERASE, APPROVED = EraseWork(), ApprovedErase()
 
-for table in tables_of(ERASE.operation):
+for table in tables_by_hand(ERASE.operation):
     with operation_dag(ERASE, table, doc=__doc__, title=f"Erase keys from {table.name}"):
-        asset = asset_of(table)
         plan = PlanOperation(task_id="plan", work=ERASE, table=table, execution_timeout=READING)
         approve = Approve(task_id="approve", work=ERASE, table=table)
         job = SubmitJob(
@@ -53,12 +51,9 @@ for table in tables_of(ERASE.operation):
             work=APPROVED,
             table=table,
             jobs=JOBS,
-            asset=asset,
-            pool=pool_of(ERASE, table),
+            pool=table.pool(ERASE.operation),
             execution_timeout=longest(table),
         )
-        report = ReportErase(
-            task_id="report", work=ERASE, table=table, asset=asset, execution_timeout=READING
-        )
+        report = ReportErase(task_id="report", work=ERASE, table=table, execution_timeout=READING)
         # Set-up and tear-down: the report also runs after a failed job.
         plan >> approve >> job >> report.as_teardown(setups=plan)

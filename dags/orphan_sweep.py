@@ -1,8 +1,9 @@
 """### Delete objects that no log file of a table names, once a person has seen the list.
 
-One DAG for each table of the settings file. It runs by the clock (`sweep.schedule` of the table,
-UTC) and by hand. Dead runs and appends leave orphans behind: parts, probes of the store, uploads
-that were never completed. They cost money but do no harm.
+One DAG for all tables, started by hand: `table` names that of the run. A table with
+`sweep.schedule` (UTC) has a DAG of its own besides, which runs by the clock. Dead runs and appends
+leave orphans behind: parts, probes of the store, uploads that were never completed. They cost money
+but do no harm.
 
 1. `plan` lists the orphans with their sizes and ages; an object younger than a day never counts as
    an orphan, whatever the settings say. If there is nothing to do, the run ends here.
@@ -29,19 +30,19 @@ from __future__ import annotations
 from firnline.airflow.approvals import Approve
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
-from firnline.airflow.tables import asset_of, clock_of, tables_of
+from firnline.airflow.tables import clock_of, tables_by_hand
 from firnline.airflow.tasks import RunInTask
-from firnline.airflow.work import pool_of
 
 SWEEP, APPROVED = SweepWork(), ApprovedSweep()
 
-for table in tables_of(SWEEP.operation):
+
+for table in tables_by_hand(SWEEP.operation, lambda table: table.sweep.schedule):
     with operation_dag(
         SWEEP,
         table,
         doc=__doc__,
         title=f"Delete objects that no log file of {table.name} names",
-        schedule=clock_of(table.sweep.schedule),
+        schedule=clock_of(table.known.sweep.schedule if table.known else None),
     ):
         (
             PlanSweep(task_id="plan", work=SWEEP, table=table, execution_timeout=READING)
@@ -50,8 +51,7 @@ for table in tables_of(SWEEP.operation):
                 task_id=SWEEP.operation,
                 work=APPROVED,
                 table=table,
-                asset=asset_of(table),
-                pool=pool_of(SWEEP, table),
+                pool=table.pool(SWEEP.operation),
                 execution_timeout=longest(table),
             )
         )

@@ -1,6 +1,6 @@
 """### Rebuild the log of a table from its parts and its transactions.
 
-One DAG for each table of the settings file, started by hand only: for a table whose log was lost or
+One DAG for all tables, started by hand: `table` names that of the run, whose log was lost or
 damaged. It refuses a table whose log reads and lacks nothing, unless `force` is set.
 
 1. `plan` reads what is left and says which parts the log would name: those that a transaction or a
@@ -23,12 +23,12 @@ is finished by the next one.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.works import RebuildWork
 
 REBUILD = RebuildWork()
 
-for table in tables_of("rebuild"):
+for table in tables_by_hand("rebuild"):
     with operation_dag(
         REBUILD,
         table,

@@ -1,7 +1,7 @@
 """### Remove partitions of a table that a person picks.
 
-One DAG for each table of the settings file, started by hand only. **Switch `dry_run` off** to be
-asked; with it the run ends after the list.
+One DAG for all tables, started by hand: `table` names that of the run. **Switch `dry_run` off** to
+be asked; with it the run ends after the list.
 
 1. `list` reads the table's log: partitions with their rows, bytes and age. `partitions` (globs)
    narrow it; at most 300 can be picked from.
@@ -32,29 +32,25 @@ from __future__ import annotations
 from firnline.airflow.approvals import Pick
 from firnline.airflow.dags import READING, longest, operation_dag
 from firnline.airflow.removal import ApproveRemoval, ListPartitions, RemoveWork
-from firnline.airflow.tables import asset_of, tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.tasks import RunInTask
-from firnline.airflow.work import pool_of
 
 REMOVE = RemoveWork()
 
-for table in tables_of(REMOVE.operation):
+for table in tables_by_hand(REMOVE.operation):
     with operation_dag(
         REMOVE, table, doc=__doc__, title=f"Remove partitions of {table.name} that a person picks"
     ):
         (
             ListPartitions(task_id="list", work=REMOVE, table=table, execution_timeout=READING)
-            >> Pick(
-                task_id="pick", listed="list", what=f"partitions of table {table.name} to remove"
-            )
+            >> Pick(task_id="pick", listed="list", table=table, what="partitions to remove")
             >> ApproveRemoval(task_id="approve", work=REMOVE, table=table)
             >> RunInTask(
                 task_id=REMOVE.operation,
                 work=REMOVE,
                 table=table,
-                asset=asset_of(table),
                 plan="list",
-                pool=pool_of(REMOVE, table),
+                pool=table.pool(REMOVE.operation),
                 execution_timeout=longest(table),
             )
         )

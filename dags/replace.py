@@ -1,9 +1,10 @@
 """### Replace an interval of a table by staged rows, or by nothing.
 
-One DAG for each table of the settings file, started by hand, or from your loading DAG. It only
-plans unless `dry_run` is switched off.
+One DAG for all tables, started by hand or from your loading DAG: `table` names that of the run. It
+only plans unless `dry_run` is switched off.
 
-        airflow dags trigger replace__<table> --conf '{"start": "2024-03-05", "end": "2024-03-06",
+        airflow dags trigger replace --conf '{"table": "<table>",
+          "start": "2024-03-05", "end": "2024-03-06",
           "files": ["s3://bucket/staged/2024-03-05/"], "dry_run": false}'
 
 - The interval `[start, end)` of `column` need not coincide with partitions or parts. `equal`
@@ -35,12 +36,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.airflow.dags import operation_dag, submit_then_report
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.works import ReplaceWork
 
 JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 REPLACE = ReplaceWork()
 
-for table in tables_of(REPLACE.operation):
+for table in tables_by_hand(REPLACE.operation):
     with operation_dag(REPLACE, table, doc=__doc__, title=f"Replace an interval of {table.name}"):
         submit_then_report(REPLACE, table, JOBS)

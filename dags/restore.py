@@ -1,10 +1,10 @@
 """### Undo what transactions did to some partitions of a table.
 
-One DAG for each table of the settings file, started by hand, after a wrong drop, rewrite, delete,
-replace or merge. It only plans unless `dry_run` is switched off.
+One DAG for all tables, started by hand after a wrong drop, rewrite, delete, replace or merge:
+`table` names that of the run. It only plans unless `dry_run` is switched off.
 
-        airflow dags trigger restore__<table> --conf \
-          '{"to": 41, "partitions": ["ts_day=2024-03-05"], "dry_run": false}'
+        airflow dags trigger restore --conf '{"table": "<table>", "to": 41,
+          "partitions": ["ts_day=2024-03-05"], "dry_run": false}'
 
 - `to` is the last transaction after which the table was right, as numbered by
   `firnline history <table>` (0: before the first). All later transactions are undone in these
@@ -33,12 +33,12 @@ conflict) are retried three times, all others fail at once.
 from __future__ import annotations
 
 from firnline.airflow.dags import operation_dag, plan_then_run
-from firnline.airflow.tables import tables_of
+from firnline.airflow.tables import tables_by_hand
 from firnline.airflow.works import RestoreWork
 
 RESTORE = RestoreWork()
 
-for table in tables_of(RESTORE.operation):
+for table in tables_by_hand(RESTORE.operation):
     with operation_dag(
         RESTORE, table, doc=__doc__, title=f"Undo transactions in partitions of {table.name}"
     ):

@@ -51,7 +51,7 @@ for table in tables_of(REWRITE.operation):
         table,
         doc=__doc__,
         title=f"Rewrite partitions of {table.name} by a filter or a query",
-        schedule=interval_of(table),
+        schedule=interval_of(table.known),
         start_date=BEGINNING,
     ):
         first = PlanRewrite(task_id="plan", work=REWRITE, table=table, execution_timeout=READING)

@@ -32,6 +32,6 @@ for table in tables_of("verify"):
         table,
         doc=__doc__,
         title=f"Check that log and objects of {table.name} fit together",
-        schedule=clock_of(table.verify.schedule),
+        schedule=clock_of(table.known.verify.schedule),
     ):
         check(table, JOBS)

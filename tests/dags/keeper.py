@@ -47,11 +47,16 @@ defaults:
 tables:
   # Only the Airflow connection knows the keys of this store.
   secret: {{root: '{store}/secret', connection_id: {connection}}}
-  idle: {{root: 'file://{folder}/idle', merge: {{schedule: '* * * * *'}}}}
+  idle:
+    root: 'file://{folder}/idle'
+    operations: [merge, delete_where]
+    merge: {{schedule: '* * * * *'}}
   rivals: {{root: 'file://{folder}/rivals'}}
   bounded: {{root: 'file://{folder}/bounded'}}
   lost: {{root: 'file://{folder}/lost', operations: [merge, tombstone_cleanup], alerts: {told}}}
-  wide: {{root: 'file://{folder}/wide', operations: [merge, tombstone_cleanup]}}
+  wide:
+    root: 'file://{folder}/wide'
+    operations: [merge, tombstone_cleanup, delete_where]
   unsafe: {{root: 'file://{folder}/unsafe', locking: pool-only}}
   unconnected: {{root: 'file://{folder}/unconnected', connection_id: nobody_made_it}}
   clusterless: {{root: 'file://{folder}/clusterless', spark: {{conn_id: no_cluster}}}}
@@ -94,8 +99,7 @@ POLICY = """
 from datetime import timedelta
 
 OVERLAP = ("merge__rivals", "merge__bounded", "rewrite_partitions__rewritten")
-OVERLAP += ("remove_partitions__removed", "orphan_sweep__swept", "delete_where__erased")
-OVERLAP += ("replace__hourly", "restore__hourly", "tombstone_cleanup__cleaned", "rebuild__checked")
+OVERLAP += ("tombstone_cleanup__cleaned",)
 
 
 def dag_policy(dag):

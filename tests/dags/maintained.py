@@ -11,7 +11,9 @@ from typing import Any
 
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
+from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.options import CleanupOptions
+from firnline.operations.registry import OPERATIONS
 from firnline.settings.load import load_settings
 from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
@@ -19,7 +21,15 @@ from tools.airflow_api import ENDED, HUNG_SECONDS, NEARBY_SECONDS, wait_until
 from tools.airflow_stack import AirflowStack
 from tools.s3server import S3Server
 
+FOR_ALL = {each.dag for each in OPERATIONS if each.by_hand}
 SPARK = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
+
+
+def dag_of(operation: str, table: str) -> tuple[str, dict[str, str]]:
+    """Return the DAG that works on a table, and what the configuration of a run says of it."""
+    if operation in FOR_ALL:
+        return dag_id(operation), {TABLE: table}
+    return dag_id(operation, table), {}
 
 
 @dataclass
@@ -89,8 +99,9 @@ class Maintained:
         self, operation: str, table: str, conf: Mapping[str, Any] | None = None, /, **params: Any
     ) -> Run:
         """Start a run by hand, with params from both."""
-        dag_id = f"{operation}__{table}"
-        return Run(self.stack, dag_id, self.stack.api.trigger(dag_id, {**(conf or {}), **params}))
+        dag_id, named = dag_of(operation, table)
+        given = {**named, **(conf or {}), **params}
+        return Run(self.stack, dag_id, self.stack.api.trigger(dag_id, given))
 
     def merge(self, table: str, conf: Mapping[str, Any] | None = None) -> Run:
         """Start a merge by hand."""

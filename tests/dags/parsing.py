@@ -65,7 +65,9 @@ def look(dag):
         "timeouts": [t.task_id for t in dag.tasks if not t.execution_timeout],
         "retries": {task.task_id: task.retries for task in dag.tasks},
         "downstream": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
-        "outlets": {t.task_id: [[a.name, a.uri] for a in t.outlets] for t in dag.tasks},
+        "outlets": {
+            t.task_id: [[a.name, getattr(a, "uri", "")] for a in t.outlets] for t in dag.tasks
+        },
         "inlets": {t.task_id: [[a.name, a.uri] for a in t.inlets] for t in dag.tasks},
         "file": dag.fileloc,
         "on_failure": bool(dag.on_failure_callback),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from firnline.operations.pools import NO_TABLE
 from tests.dags.parsing import Parser
 
 OPERATIONS = (
@@ -36,31 +37,32 @@ def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return parser.parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
-def test_every_table_has_its_seven_dags_and_no_file_fails(parsed: Any) -> None:
+def of(parsed: Any, operation: str) -> Any:
+    """The DAG of an operation: that for all tables, or that of the daily one."""
+    return parsed["dags"].get(operation) or parsed["dags"][f"{operation}__daily"]
+
+
+def test_what_has_a_time_has_a_dag_for_each_table_and_the_rest_one_for_all(parsed: Any) -> None:
     assert parsed["errors"] == {}
-    assert parsed["ids"] == sorted(
-        f"{operation}__{table}"
-        for operation in CHAINS
-        for table in ("daily", "monthly", "timeless")
-    )
+    rewrites = [f"rewrite_partitions__{table}" for table in ("daily", "monthly", "timeless")]
+    for_all = CHAINS.keys() - {"rewrite_partitions"}
+    assert parsed["ids"] == sorted([*for_all, *rewrites, "orphan_sweep__daily"])
 
 
 @pytest.mark.parametrize("operation", CHAINS)
 def test_the_work_comes_after_the_answers_and_only_it_holds_the_pool(
     parsed: Any, operation: str
 ) -> None:
-    dag, chain = parsed["dags"][f"{operation}__daily"], CHAINS[operation]
+    dag, chain = of(parsed, operation), CHAINS[operation]
     for task, after in pairwise(chain):
         assert after in dag["downstream"][task]
-    kind = "cleanup" if operation == "orphan_sweep" else "merge"
-    assert dag["pools"] == {
-        task: f"daily.{kind}" if task == operation else "default_pool" for task in chain
-    }
+    pool = "daily.merge" if operation == "rewrite_partitions" else NO_TABLE
+    assert dag["pools"] == {task: pool if task == operation else "default_pool" for task in chain}
 
 
 @pytest.mark.parametrize("operation", ["remove_partitions", "orphan_sweep", "erase"])
 def test_a_question_is_asked_once(parsed: Any, operation: str) -> None:
-    retries = parsed["dags"][f"{operation}__daily"]["retries"]
+    retries = of(parsed, operation)["retries"]
     assert {task: retries[task] for task in retries if task in ("pick", "approve")} == {
         task: 0 for task in CHAINS[operation] if task in ("pick", "approve")
     }
@@ -69,7 +71,7 @@ def test_a_question_is_asked_once(parsed: Any, operation: str) -> None:
 
 @pytest.mark.parametrize("operation", CHAINS)
 def test_a_person_s_run_begins_as_a_dry_run(parsed: Any, operation: str) -> None:
-    params = parsed["dags"][f"{operation}__daily"]["params"]
+    params = of(parsed, operation)["params"]
     assert params["dry_run"][0] is True
     assert params.get("answer_within", ["24h"])[0] == "24h"
 
@@ -87,17 +89,16 @@ def test_a_rewrite_has_the_data_interval_of_its_partitions(parsed: Any) -> None:
 
 def test_what_a_person_starts_has_no_schedule_and_a_sweep_may_have_one(parsed: Any) -> None:
     for operation in ("remove_partitions", "delete_where", "replace", "restore", "erase"):
-        assert "NullTimetable" in json.dumps(parsed["dags"][f"{operation}__daily"]["timetable"])
-    times = [
-        parsed["dags"][f"orphan_sweep__{table}"]["timetable"] for table in ("daily", "monthly")
-    ]
+        assert "NullTimetable" in json.dumps(of(parsed, operation)["timetable"])
+    times = [parsed["dags"][name]["timetable"] for name in ("orphan_sweep__daily", "orphan_sweep")]
     assert "3 5 * * 0" in json.dumps(times[0])
     assert "NullTimetable" in json.dumps(times[1])
+    assert "orphan_sweep__monthly" not in parsed["ids"]
 
 
 def test_the_docs_say_what_an_answer_does_and_how_a_backfill_is_made(parsed: Any) -> None:
     for operation in ("remove_partitions", "orphan_sweep", "erase"):
-        assert "**Without an answer**" in parsed["dags"][f"{operation}__daily"]["doc"]
-    assert "`keys` are stored in Airflow's database" in parsed["dags"]["erase__daily"]["doc"]
+        assert "**Without an answer**" in of(parsed, operation)["doc"]
+    assert "`keys` are stored in Airflow's database" in of(parsed, "erase")["doc"]
     doc = parsed["dags"]["rewrite_partitions__daily"]["doc"]
     assert "airflow backfill create --dag-id rewrite_partitions__<table>" in doc

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from firnline.operations.pools import pool_of_dag
+from firnline.operations.dag_ids import dag_id
+from firnline.operations.pools import NO_TABLE, pool_of_run
+from firnline.operations.registry import OPERATIONS as ALL
 from firnline.settings.sections import ALL_OPERATIONS
 from tests.dags.parsing import HEAVY, Parser
 from tools.bootstrap import REPO
 
 OPERATIONS = sorted(path.stem for path in (REPO / "dags").glob("*.py"))
+FOR_ALL = {each.dag for each in ALL if each.by_hand}
 QUIET = ("verify", "orphan_sweep")
 """Operations that leave the table as it is and tell no asset."""
 TABLES = """
@@ -27,6 +30,7 @@ tables:
     root: 'file:///tmp/aging'
     ttl: {keep: 90d, partition: 'd=(?P<day>.*)', schedule: '11 3 * * *'}
     cleanup: {schedule: '7 4 * * *'}
+    sweep: {schedule: '@weekly'}
   few: {root: 'file:///tmp/few', operations: [merge, ttl, tombstone_cleanup]}
   # Airflow's pages and URLs have to bear it too.
   a__b.c-d: {root: 'file:///tmp/odd'}
@@ -38,6 +42,11 @@ def parsed(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return parser.parse(tmp_path_factory.mktemp("home"), TABLES)
 
 
+def of(parsed: Any, operation: str) -> Any:
+    """The DAG of an operation: that for all tables, or that of the table which has every one."""
+    return parsed["dags"][dag_id(operation, None if operation in FOR_ALL else "aging")]
+
+
 def test_every_file_is_an_operation() -> None:
     assert set(OPERATIONS) <= set(ALL_OPERATIONS)
 
@@ -46,12 +55,13 @@ def test_every_table_has_a_dag_of_each_operation_that_it_enables(parsed: Any) ->
     assert parsed["errors"] == {}
     few = {"merge", "tombstone_cleanup"}
     expected = [
-        f"{operation}__{table}"
+        dag_id(operation, table)
         for table in ("plain", "aging", "few", "a__b.c-d")
         for operation in OPERATIONS
+        if operation not in FOR_ALL
         if (operation != "ttl" or table == "aging") and (table != "few" or operation in few)
     ]
-    assert parsed["ids"] == sorted(expected)
+    assert parsed["ids"] == sorted([*expected, *(FOR_ALL & set(OPERATIONS)), "orphan_sweep__aging"])
 
 
 def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None:
@@ -63,28 +73,30 @@ def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None
 def test_what_works_on_a_table_holds_its_pool_and_nothing_else_does(
     parsed: Any, operation: str
 ) -> None:
-    for table in ("aging", "few", "a__b.c-d"):
-        dag = parsed["dags"].get(f"{operation}__{table}")
+    for table in ("aging", "few", "a__b.c-d", None):
+        dag = parsed["dags"].get(dag_id(operation, table))
         if dag is None:
             continue
-        pool = pool_of_dag(f"{operation}__{table}")
+        pool = pool_of_run(dag_id(operation, table), None) or NO_TABLE
         held = {task for task, found in dag["pools"].items() if found == pool}
         assert held, "no task holds the pool"
         others = {found for task, found in dag["pools"].items() if task not in held}
         assert others <= {"default_pool"}
         told = {task for task, outlets in dag["outlets"].items() if outlets}
         assert bool(told) is (operation not in QUIET)
-        assert all(dag["inlets"][task] == [[table, dag["inlets"][task][0][1]]] for task in held)
+        inlets = [[each[0] for each in dag["inlets"][task]] for task in held]
+        assert inlets == [[] if table is None else [table]] * len(held)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
     parsed: Any, operation: str
 ) -> None:
-    dag = parsed["dags"][f"{operation}__aging"]
+    dag = of(parsed, operation)
     assert dag["file"].endswith(f"dags/{operation}.py")
-    assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (1, False, "firnline")
-    assert dag["tags"] == sorted(["firnline", operation, "aging"])
+    at_once, tags = (1_000, []) if operation in FOR_ALL else (1, ["aging"])
+    assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (at_once, False, "firnline")
+    assert dag["tags"] == sorted(["firnline", operation, *tags])
     waiting = {"pick", "approve"}  # for a person, who is given a time of their own
     assert set(dag["timeouts"]) <= waiting
     assert dag["doc"].startswith("### ")
@@ -94,7 +106,7 @@ def test_dags_are_alike_in_what_an_operator_of_airflow_relies_on(
 
 def test_what_cannot_be_taken_back_starts_as_a_dry_run(parsed: Any) -> None:
     starts = {
-        operation: parsed["dags"][f"{operation}__aging"]["params"].get("dry_run", [None])[0]
+        operation: of(parsed, operation)["params"].get("dry_run", [None])[0]
         for operation in OPERATIONS
     }
     assert {name: default for name, default in starts.items() if default is not True} == {
@@ -105,17 +117,17 @@ def test_what_cannot_be_taken_back_starts_as_a_dry_run(parsed: Any) -> None:
 
 
 def test_the_clock_starts_what_has_a_schedule(parsed: Any) -> None:
-    times = {name: json.dumps(parsed["dags"][f"{name}__aging"]["timetable"]) for name in OPERATIONS}
+    times = {name: json.dumps(of(parsed, name)["timetable"]) for name in OPERATIONS}
     assert "7 4 * * *" in times["tombstone_cleanup"]
     assert "11 3 * * *" in times["ttl"]
 
 
 def test_who_asked_for_alerts_gets_them(parsed: Any) -> None:
     for operation in OPERATIONS:
-        told = parsed["dags"][f"{operation}__aging"]
+        told = of(parsed, operation)
         assert told["on_failure"] is True
         assert told["deadline"] is (operation == "merge")
-        if operation != "ttl":
+        if operation != "ttl" and operation not in FOR_ALL:
             plain = parsed["dags"][f"{operation}__plain"]
             assert (plain["on_failure"], plain["deadline"]) == (False, False)
 
@@ -140,7 +152,7 @@ def efforts(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> list[di
         folder = tmp_path_factory.mktemp("fleet")
         parsed = parser.parse(folder, fleet(count), shown=0, measured=True)
         assert parsed["errors"] == {}
-        assert len(parsed["ids"]) == count * len(OPERATIONS)
+        assert len(parsed["ids"]) == count * len(set(OPERATIONS) - FOR_ALL) + len(FOR_ALL)
         found.append(parsed["effort"])
     return found
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import pytest
+
+from firnline.errors import UsageError
 from tests.dags.filled import live_keys, live_rows
 from tests.dags.maintained import Maintained
 from tools.airflow_api import wait_until
@@ -32,6 +35,30 @@ def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> 
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def test_a_run_on_any_table_holds_the_pool_of_its_own_also_after_a_clear(
+    maintained: Maintained,
+) -> None:
+    """Of the DAGs for all tables; the process that makes or clears the task gives it the pool."""
+    api = maintained.stack.api
+    runs = {
+        table: maintained.start("delete_where", table, where="k > 0") for table in ("idle", "wide")
+    }
+    for table, run in runs.items():
+        assert run.ended().task("delete_where")["pool"] == f"{table}.merge"
+        clear = {"dag_run_id": run.run_id, "only_failed": False, "dry_run": False}
+        api.call("POST", f"/dags/{run.dag_id}/clearTaskInstances", clear)
+        assert run.ended().task("delete_where")["pool"] == f"{table}.merge"
+        assert run.task("plan")["pool"] == "default_pool"
+
+
+@pytest.mark.parametrize("conf", [{}, {"table": "nobody"}, {"table": "rivals"}])
+def test_a_run_on_no_table_or_one_without_the_operation_is_refused(
+    maintained: Maintained, conf: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match=r"400.*Invalid input for param table"):
+        maintained.stack.api.trigger("delete_where", {**conf, "where": "k > 0"})
 
 
 def test_a_missing_pool_fails_the_run_at_its_start_and_is_named(maintained: Maintained) -> None:

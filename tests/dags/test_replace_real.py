@@ -100,8 +100,9 @@ class Hourly:
 
     def newest(self, operation: str) -> Run:
         """The run of it that was started last."""
-        api, dag_id = self.maintained.stack.api, f"{operation}__hourly"
-        return Run(self.maintained.stack, dag_id, api.runs(dag_id)[-1]["dag_run_id"])
+        runs = self.maintained.stack.api.runs(operation)
+        mine = [run for run in runs if run["conf"].get("table") == "hourly"]
+        return Run(self.maintained.stack, operation, mine[-1]["dag_run_id"])
 
 
 @pytest.fixture(scope="module")
@@ -193,12 +194,12 @@ def test_a_replace_by_nothing_empties_the_interval(hourly: Hourly) -> None:
 
 
 def test_a_replace_without_an_interval_is_refused_before_there_is_a_run(hourly: Hourly) -> None:
-    before = len(hourly.maintained.stack.api.runs("replace__hourly"))
+    before = len(hourly.maintained.stack.api.runs("replace"))
     for name in INTERVAL:
         conf = {key: value for key, value in INTERVAL.items() if key != name}
         with pytest.raises(UsageError, match=f"400.*Invalid input for param {name}"):
             hourly.start("replace", **conf, nothing=True)
-    assert len(hourly.maintained.stack.api.runs("replace__hourly")) == before
+    assert len(hourly.maintained.stack.api.runs("replace")) == before
 
 
 def test_what_cannot_be_meant_by_a_replace_fails_at_once_in_one_sentence(hourly: Hourly) -> None:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from firnline.operations.dag_ids import TABLE
 from tools.bootstrap import REPO
 from tools.reference.markdown import code, table
 
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 FILES = sorted((REPO / "dags").glob("*.py"))
 _TABLE = "TABLE"
-_SETTINGS = "{root: 's3://b/t', partition_by: ['month(ts)'], ttl: {column: ts, keep: 30d}}"
+_SETTINGS = (
+    "{root: 's3://b/t', partition_by: ['month(ts)'], ttl: {column: ts, keep: 30d}, "
+    "sweep: {schedule: '@weekly'}}"
+)
 """Of a table that gets every DAG."""
 _HEADER = ("param", "type", "default", "meaning")
 
@@ -88,7 +92,8 @@ def load_dags(tables: tuple[str, ...]) -> dict[str, DAG]:
 
 def params_of(dags: Mapping[str, DAG]) -> dict[str, list[DagParam]]:
     """Return the params by operation, of one DAG of each."""
-    by_operation = {dag_id.partition("__")[0]: dag for dag_id, dag in dags.items()}
+    # Sorted, a DAG for all tables comes before those of its operation for one.
+    by_operation = {id_.partition("__")[0]: dags[id_] for id_ in sorted(dags, reverse=True)}
     return {operation: _params(operation, dag) for operation, dag in by_operation.items()}
 
 
@@ -109,7 +114,9 @@ def blocks_of(dags: Mapping[str, DAG]) -> dict[str, str]:
 
 
 def _row(param: DagParam) -> tuple[str, str, str, str]:
-    return code(param.name), kind(param.schema), default(param), param.meaning
+    # Its choices are those of the settings file.
+    type_ = "name of a table" if param.name == TABLE else kind(param.schema)
+    return code(param.name), type_, default(param), param.meaning
 
 
 def kind(schema: Mapping[str, Any]) -> str:

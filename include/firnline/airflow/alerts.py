@@ -11,7 +11,8 @@ from typing import Any
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from firnline.settings.load import TableSettings
+from firnline.operations.dag_ids import parse_dag_id
+from firnline.settings.load import TableSettings, load_settings
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,6 +30,20 @@ class FailureAlert:
     def __call__(self, context: Mapping[str, object]) -> None:
         """Call the notifier. An exception ends up in the log of the DAG processor."""
         notify(self.notifier, self.arguments, context)
+
+
+class TableAlert:
+    """The ``on_failure_callback`` of a DAG for all tables: the alert of the run's table, if any."""
+
+    def __call__(self, context: Mapping[str, Any]) -> None:
+        """Call the notifier of the table that the run names."""
+        dag_run = context["dag_run"]
+        dag = parse_dag_id(dag_run.dag_id)
+        name = None if dag is None else dag.table_of(dag_run.conf)
+        table = load_settings().tables.get(name or "")
+        alert = None if table is None else failure_alert(table)
+        if alert is not None:
+            alert(context)
 
 
 def failure_alert(table: TableSettings) -> FailureAlert | None:

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import DURATION_PATTERN
+from firnline.airflow.tables import DagTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, format_duration, parse_duration
@@ -82,20 +83,23 @@ class Pick(HITLOperator):
     Args:
         listed: id of the task whose XCom holds, under the key ``LISTED``, the rows of
             ``partition_table``.
-        what: description of the names for the headline: ``partitions of table t to remove``.
+        table: the table that the DAG works on.
+        what: description of the names for the headline: ``partitions to remove``.
         more: as for HITLOperator.
     """
 
-    def __init__(self, *, listed: str, what: str, **more: Any) -> None:
+    def __init__(self, *, listed: str, table: DagTable, what: str, **more: Any) -> None:
         # Airflow requires options when the DAG is made; the real ones are known in the run. A
         # retry does not help against a missing answer.
         super().__init__(
-            subject=f"Pick the {what}",
+            subject=f"Pick {what}",
             options=[_NONE_YET],
             multiple=True,
             **{"retries": 0, **more},
         )
         self.listed = listed
+        self.table = table
+        self.what = what
 
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
@@ -103,6 +107,7 @@ class Pick(HITLOperator):
         figures = context["ti"].xcom_pull(task_ids=self.listed)
         self.body = "\n".join([*partition_table(rows), *unlisted_lines(figures["unlisted"])])
         with airflow_failures():
+            self.subject = f"Pick {self.what} of table {self.table.of_run(context).name}"
             self.response_timeout = answer_within(context["params"])
         super().execute(context)
 
@@ -131,17 +136,15 @@ class Approve(ApprovalOperator):
 
     Args:
         work: the work to approve.
-        table: settings of the table; its ``approvers`` are the persons who may approve.
+        table: the table that the DAG works on; its ``approvers`` are the persons who may approve.
         plan: id of the task whose XCom holds the figures.
         more: as for ApprovalOperator.
     """
 
-    def __init__(
-        self, *, work: Asking, table: TableSettings, plan: str = "plan", **more: Any
-    ) -> None:
+    def __init__(self, *, work: Asking, table: DagTable, plan: str = "plan", **more: Any) -> None:
         # The stock operator leaves tear-downs to run after a no.
         super().__init__(
-            subject=f"Approve {work.noun} of table {table.name}",
+            subject=f"Approve {work.noun} of {table.name}",
             defaults=[ApprovalOperator.REJECT],
             **{"retries": 0, **more},
         )
@@ -152,9 +155,10 @@ class Approve(ApprovalOperator):
     def execute(self, context: Context) -> None:
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
         figures = self.figures(context)
-        self.subject, body = self.work.question(self.table.name, figures)
         with airflow_failures():
-            self.body = body + approver_lines(self.table, context)
+            table = self.table.of_run(context)
+            self.subject, body = self.work.question(table.name, figures)
+            self.body = body + approver_lines(table, context)
             self.response_timeout = answer_within(context["params"])
         super().execute(context)
 
@@ -174,7 +178,8 @@ class Approve(ApprovalOperator):
         if approved:
             with airflow_failures():
                 by = _who(answer, event)["by"]
-                refuse_approver(self.work, self.table, context, by, self.task_id)
+                table = self.table.of_run(context)
+                refuse_approver(self.work, table, context, by, self.task_id)
         told = {"approved": approved, **_who(answer, event)}
         if not approved:
             why = "nobody answered in time" if told["timed_out"] else f"{told['by']} rejected it"

@@ -16,12 +16,11 @@ from typing import Any
 from airflow.sdk import DAG
 from airflow.sdk.definitions.param import ParamsDict
 
-from firnline.airflow.alerts import failure_alert, merge_deadline
+from firnline.airflow.alerts import TableAlert, failure_alert, merge_deadline
 from firnline.airflow.submit import SubmitJob
-from firnline.airflow.tables import asset_of, dag_id
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
-from firnline.airflow.work import InTaskWork, SparkWork, Work, pool_of
-from firnline.settings.load import TableSettings
+from firnline.airflow.work import InTaskWork, SparkWork, Work
 
 RETRIES: dict[str, Any] = {
     "retries": 3,
@@ -31,40 +30,45 @@ RETRIES: dict[str, Any] = {
 }
 """Retries for transient errors; all others fail at once (``firnline.airflow.failures``)."""
 
+MOST_RUNS = 1_000
+"""Active runs of a DAG for all tables: runs wait for people for days, without the table's pool,
+and those of one table must not hold up others."""
+
 READING = timedelta(minutes=15)
 """Time limit of a task that only reads the log."""
 
 
 @contextmanager
 def operation_dag(
-    work: Work[Any], table: TableSettings, *, doc: str | None, title: str, **more: Any
+    work: Work[Any], table: DagTable, *, doc: str | None, title: str, **more: Any
 ) -> Iterator[DAG]:
     """Yield a DAG for a ``with`` statement whose body creates its tasks.
 
-    Sets id, params, tags, owner, one run at a time, no catch-up, retries for transient errors and
-    alerts.
+    Sets id, params, tags, owner, one run at a time in a DAG for one table, no catch-up, retries for
+    transient errors and alerts.
 
     Args:
         work: the work of its tasks.
-        table: settings of the table.
+        table: the table that its tasks work on.
         doc: Markdown, the docstring of the DAG file.
-        title: description; names the table.
+        title: description; names the table, or says that each run does.
         more: arguments of DAG, which override the above; ``schedule`` among them (default: manual).
     """
-    told = failure_alert(table)
-    late = merge_deadline(table) if work.operation == "merge" else None
+    known = table.known
+    told = TableAlert() if known is None else failure_alert(known)
+    late = merge_deadline(known) if known and work.operation == "merge" else None
     common: dict[str, Any] = {
         "schedule": None,
         "catchup": False,
-        "max_active_runs": 1,
-        "params": work.all_params(),
-        "tags": {"firnline", work.operation, table.name},
+        "max_active_runs": 1 if known else MOST_RUNS,
+        "params": {**table.params, **work.all_params()},
+        "tags": {"firnline", work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},
         **({"on_failure_callback": told} if told else {}),
         **({"deadline": late} if late else {}),
     }
     with DAG(
-        dag_id=dag_id(work.operation, table.name),
+        dag_id=table.dag_id(work.operation),
         description=title,
         doc_md=doc,
         **{**common, **more},
@@ -76,24 +80,23 @@ def operation_dag(
         task.params = ParamsDict()
 
 
-def longest(table: TableSettings) -> timedelta:
+def longest(table: DagTable) -> timedelta:
     """Return the time limit of a task that commits: after ``commit_ttl`` it commits nothing."""
     return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
 
 
-def run_only(work: InTaskWork[Any], table: TableSettings) -> RunInTask:
+def run_only(work: InTaskWork[Any], table: DagTable) -> RunInTask:
     """Create the task that does the work itself, in the pool; its id is the operation's name."""
     return RunInTask(
         task_id=work.operation,
         work=work,
         table=table,
-        asset=asset_of(table),
-        pool=pool_of(work, table),
+        pool=table.pool(work.operation),
         execution_timeout=longest(table),
     )
 
 
-def plan_then_run(work: InTaskWork[Any], table: TableSettings) -> tuple[PlanOperation, RunInTask]:
+def plan_then_run(work: InTaskWork[Any], table: DagTable) -> tuple[PlanOperation, RunInTask]:
     """Create ``plan`` outside the pool, followed by the task of ``run_only``."""
     plan = PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     run = run_only(work, table)
@@ -103,7 +106,7 @@ def plan_then_run(work: InTaskWork[Any], table: TableSettings) -> tuple[PlanOper
 
 def submit_then_report(
     work: SparkWork[Any],
-    table: TableSettings,
+    table: DagTable,
     jobs: Path,
     plan: PlanOperation | None = None,
 ) -> tuple[PlanOperation, SubmitJob, ReportRun]:
@@ -111,24 +114,20 @@ def submit_then_report(
 
     Args:
         work: the work; the job's task is named after it.
-        table: settings of the table.
+        table: the table that they work on.
         jobs: the folder ``spark_jobs``.
         plan: the first task, if it is not a plain PlanOperation.
     """
-    asset = asset_of(table)
     plan = plan or PlanOperation(task_id="plan", work=work, table=table, execution_timeout=READING)
     job = SubmitJob(
         task_id=work.operation,
         work=work,
         table=table,
         jobs=jobs,
-        asset=asset,
-        pool=pool_of(work, table),
+        pool=table.pool(work.operation),
         execution_timeout=longest(table),
     )
-    report = ReportRun(
-        task_id="report", work=work, table=table, asset=asset, execution_timeout=READING
-    )
+    report = ReportRun(task_id="report", work=work, table=table, execution_timeout=READING)
     # Set-up and tear-down: the report also runs after a failed job, without making the run a
     # success; and clearing the job clears its plan too.
     plan >> job >> report.as_teardown(setups=plan)

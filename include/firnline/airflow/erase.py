@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from firnline.airflow.access import open_in_task
 from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     answer_within,
@@ -22,7 +21,6 @@ from firnline.airflow.approvals import (
     code,
     refuse_approver,
 )
-from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
@@ -160,19 +158,16 @@ class ReportErase(ReportRun):
     XCom and asset event: as of ReportRun, and ``certificates``.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Report. Skips itself if nothing was committed."""
-        with airflow_failures():
-            found = certificates_of(open_in_task(self.table), run_identity(context))
-        figures = {**super().execute(context), "certificates": found}
-        context["outlet_events"][self.asset].extra = figures
+    def figures(self, context: Context, table: Table) -> dict[str, Any]:
+        """Return the figures to report."""
+        found = certificates_of(table, run_identity(context))
         for certificate in found:
             _LOG.info(
                 "after the clean-up's grace: firnline certificate %s %s",
-                self.table.name,
+                table.settings.name,
                 certificate,
             )
-        return figures
+        return {**super().figures(context, table), "certificates": found}
 
 
 def certificates_of(table: Table, run: RunIdentity) -> list[str]:

@@ -12,12 +12,11 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.dags import longest
 from firnline.airflow.submit import SubmitJob
-from firnline.airflow.tables import asset_of
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import RunInTask
-from firnline.airflow.work import SparkWork, pool_of
+from firnline.airflow.work import SparkWork
 from firnline.airflow.works import VerifyWork
 from firnline.operations.registry import VERIFY
-from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -54,18 +53,17 @@ class CheckTable(RunInTask):
         raise DownstreamTasksSkipped(tasks=[_DEEP])  # type: ignore[no-untyped-call] # Airflow's
 
 
-def check(table: TableSettings, jobs: Path) -> None:
+def check(table: DagTable, jobs: Path) -> None:
     """Create the DAG's tasks, both in the pool: ``verify``, and ``verify_deep`` if asked for.
 
     Args:
-        table: settings of the table.
+        table: the table that the DAG works on.
         jobs: the folder ``spark_jobs``.
     """
     work = VerifyWork()
     common: dict[str, Any] = {
         "table": table,
-        "asset": asset_of(table),
-        "pool": pool_of(work, table),
+        "pool": table.pool(work.operation),
         "execution_timeout": longest(table),
     }
     deep = SubmitJob(task_id=_DEEP, work=FooterWork(), jobs=jobs, **common)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
+from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.options import MergeOptions
-from firnline.operations.pools import pool_of_dag
 from firnline.operations.registry import MERGE
 from firnline.units import about_size
 
@@ -56,7 +56,7 @@ class PlanMerge(PlanOperation):
 
     def idle(self, context: Context) -> str | None:
         """Return the reason to skip if only firnline's own events triggered the run."""
-        if woken_by_itself(context, self.table.name):
+        if woken_by_itself(context, self.table.of_run(context).name):
             return "only firnline's own last run triggered this one: nothing is new"
         return None
 
@@ -74,5 +74,5 @@ def woken_by_itself(context: Context, table: str) -> bool:
 
 
 def _is_ours(dag_id: str | None, table: str) -> bool:
-    pool = pool_of_dag(dag_id or "")
-    return pool is not None and pool.rpartition(".")[0] == table
+    dag = parse_dag_id(dag_id or "")
+    return dag is not None and dag.table in (None, table)

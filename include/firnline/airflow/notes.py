@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.operations.pools import pool_of_dag
+from firnline.operations.dag_ids import parse_dag_id
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -49,7 +49,7 @@ def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is n
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
     """Copy the first task's sentence on an earlier completion into the note of the run."""
-    if pool_of_dag(dag_run.dag_id) is None:
+    if parse_dag_id(dag_run.dag_id) is None:
         return
     said = done_before(read_results(dag_run.dag_id, dag_run.run_id))
     if said is not None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.operations.pools import pool_of_dag, pool_problems
+from firnline.operations.dag_ids import TABLE, parse_dag_id
+from firnline.operations.pools import NO_TABLE, pool_of_run, pool_problems
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -42,18 +43,43 @@ def on_starting(component: object) -> None:
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
     """Note the problem on the run; fail a run that would hang or could do harm."""
-    pool = pool_of_dag(dag_run.dag_id)
-    if pool is None:
+    dag, pool = parse_dag_id(dag_run.dag_id), pool_of_run(dag_run.dag_id, dag_run.conf)
+    if dag is None or pool is None:
         return
     from firnline.airflow.notes import add_note
 
     slots = read_slots()
-    for problem in pool_problems([pool], slots):
+    stuck = _without_table(dag_run) if dag.table is None else []
+    for problem in [*stuck, *pool_problems([pool], slots)]:
         _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
         # The run belongs to the scheduler's session, which saves both with what it does anyway.
         add_note(dag_run, problem)
-        if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):
+        if stuck or not slots.get(pool) or not _commits_exclude(dag.table_of(dag_run.conf)):
             _fail(dag_run, problem)
+
+
+def _without_table(dag_run: DagRun) -> list[str]:
+    """Return one sentence if tasks of the run have not got the pool of its table."""
+    if NO_TABLE not in read_pools(dag_run.dag_id, dag_run.run_id):
+        return []
+    problem = (
+        f"the tasks of this run did not get the pool of table {(dag_run.conf or {}).get(TABLE)}: "
+        "the process that started it lacks the policy of firnline; install the package firnline "
+        "wherever Airflow runs, restart it, and start a new run"
+    )
+    return [problem]
+
+
+def read_pools(dag_id: str, run_id: str) -> set[str]:
+    """Return the pools of the tasks of a run, through a connection of its own."""
+    from airflow import settings
+    from sqlalchemy import column, select, table
+
+    engine: Any = settings.engine
+    tasks = table("task_instance", *map(column, ("dag_id", "run_id", "pool"))).c
+    query = select(tasks.pool).where(tasks.dag_id == dag_id, tasks.run_id == run_id)
+    with engine.connect() as connection:
+        return {str(pool) for (pool,) in connection.execute(query)}
 
 
 def read_slots() -> dict[str, int]:
@@ -70,11 +96,11 @@ def read_slots() -> dict[str, int]:
     return {str(name): int(slots) for name, slots in rows}
 
 
-def _commits_exclude(dag_id: str) -> bool:
+def _commits_exclude(name: str | None) -> bool:
     """Return True if commits exclude each other without the pool (locking ``fenced``)."""
     from firnline.settings.load import load_settings
 
-    table = load_settings().tables.get(dag_id.partition("__")[2])
+    table = load_settings().tables.get(name or "")
     return table is None or table.locking == "fenced"
 
 

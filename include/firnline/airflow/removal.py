@@ -153,10 +153,10 @@ class ListPartitions(PlanOperation):
     def execute(self, context: Context) -> dict[str, Any]:
         """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
-            self.work.refuse_unknown(context["dag_run"].conf or {})
+            self.work.refuse_unknown(context)
             globs = Listing(**form_values(Listing, context["params"])).partitions
             answer_within(context["params"])  # checked before the approval task starts
-            table = open_in_task(self.table)
+            table = open_in_task(self.table.of_run(context))
             self.skip_done(context, table)
             seq = newest_transaction(table)
             found = chosen(table, globs)

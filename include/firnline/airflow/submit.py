@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, Connection
+from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 from firnline.airflow.access import driver_environment, open_in_task, spark_connection, store_access
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity
+from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
@@ -208,9 +209,8 @@ class SubmitJob(SparkSubmitOperator):
 
     Args:
         work: the work to do.
-        table: settings of the table.
+        table: the table that the DAG works on.
         jobs: the folder ``spark_jobs``.
-        asset: of the table, as an inlet.
         more: as for SparkSubmitOperator; ``pool`` among it.
     """
 
@@ -218,41 +218,37 @@ class SubmitJob(SparkSubmitOperator):
     reports_in = "report"
     """Id of the ReportRun after it."""
 
-    def __init__(
-        self, *, work: SparkWork[Any], table: TableSettings, jobs: Path, asset: Asset, **more: Any
-    ) -> None:
+    def __init__(self, *, work: SparkWork[Any], table: DagTable, jobs: Path, **more: Any) -> None:
         super().__init__(
             application=str(jobs / work.job),
-            conn_id=table.spark.conn_id,
-            name=f"firnline {work.operation} {table.name}",
-            inlets=[asset],
+            name=f"firnline {work.operation}",
+            inlets=list(table.inlets),
             **more,
         )
         self.work = work
         self.table = table
         self._options: str | None = None
+        self._access: dict[str, str] = {}
 
     def execute(self, context: Context) -> None:
         """Submit the job and wait for its end; the run's identity goes into the table's history."""
         with airflow_failures():
             options = self.work.parse_params(context)
-            self.work.permit(context, self.table)
-            before = self._begin(context)
+            table = self.table.of_run(context)
+            self.work.permit(context, table)
+            before = self._begin(table, context)
             if before is not None and before.is_done:
                 return
-            connection = spark_connection(self.table)
+            connection = spark_connection(table)
             refuse_unusable(connection)
-            merge = self.table.merge
-            self.conf = with_defaults(
-                self.table.spark.conf, merge.kernel_memory, merge.kernel_threads
-            )
+            self._take_settings(table)
             self.application_args = [
-                *job_arguments(self.table, context),
+                *job_arguments(table, context),
                 *self.work.job_arguments(options),
             ]
             self._options = self.work.job_options(options)
             if connection.extra_dejson.get("deploy-mode") == "cluster":
-                self._tell_elsewhere(options)
+                self._tell_elsewhere(options, table)
             for name, value in deploy_options(connection).items():
                 setattr(self, name, value)
             self._hook = self._get_hook()
@@ -262,16 +258,24 @@ class SubmitJob(SparkSubmitOperator):
             with airflow_failures():
                 before.record(committed(before.table, context))
 
-    def _begin(self, context: Context) -> Once | None:
-        return begin(self.work, open_in_task(self.table), context) if self.work.once else None
+    def _begin(self, table: TableSettings, context: Context) -> Once | None:
+        return begin(self.work, open_in_task(table), context) if self.work.once else None
 
-    def _tell_elsewhere(self, options: object) -> None:
+    def _take_settings(self, table: TableSettings) -> None:
+        """Set the operator's attributes that depend on the table, which only a run may name."""
+        merge = table.merge
+        self._conn_id = table.spark.conn_id
+        self.name = f"firnline {self.work.operation} {table.name}"
+        self.conf = with_defaults(table.spark.conf, merge.kernel_memory, merge.kernel_threads)
+        self._access = driver_environment(store_access(table))
+
+    def _tell_elsewhere(self, options: object, table: TableSettings) -> None:
         """Pass the options as arguments: a remote driver does not get this environment."""
         instead = self.work.confidential(options)
         if instead is not None:
             raise EnvironmentFaultError(
-                f"the Airflow connection {self.table.spark.conn_id!r} asks for cluster mode, where "
-                f"what {self.work.noun} of table {self.table.name} is to do would stand in "
+                f"the Airflow connection {table.spark.conn_id!r} asks for cluster mode, where "
+                f"what {self.work.noun} of table {table.name} is to do would stand in "
                 "argument lists",
                 next_step=instead,
             )
@@ -279,9 +283,9 @@ class SubmitJob(SparkSubmitOperator):
         self._options = None
 
     def _get_hook(self) -> SubmitHook:
-        env = driver_environment(store_access(self.table))
+        told = {OPTIONS_VARIABLE: self._options} if self._options else {}
         return SubmitHook(
-            driver_env={**env, OPTIONS_VARIABLE: self._options} if self._options else env,
+            driver_env={**self._access, **told},
             conf=self.conf,
             conn_id=self._conn_id,
             name=self.name,

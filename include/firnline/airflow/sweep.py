@@ -177,7 +177,7 @@ class PlanSweep(PlanOperation):
         """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
             asked: Approved = self.work.parse_params(context)
-            plan = self.work.preview(open_in_task(self.table), asked)
+            plan = self.work.preview(open_in_task(self.table.of_run(context)), asked)
         figures = {
             **shortened(self.work.plan_figures(plan)),
             "dry_run": asked.options.dry_run,

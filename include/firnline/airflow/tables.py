@@ -5,23 +5,203 @@ Imported at every parse: nothing here may send a request or import anything heav
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, get_parsing_context
+from airflow.sdk import (
+    Asset,
+    AssetAlias,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    Param,
+    get_parsing_context,
+)
 
+from firnline.errors import UsageError
+from firnline.operations.dag_ids import TABLE, dag_id
+from firnline.operations.pools import NO_TABLE, pool_of_operation
 from firnline.settings.load import TableSettings, load_settings
 from firnline.settings.sections import Operation
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 _RESERVED = ("self", "context")
 """Names that Airflow does not allow for assets."""
+_ANY_TABLE = AssetAlias(name="firnline", group="firnline")
 
 
-def dag_id(operation: str, table: str) -> str:
-    """Return ``merge__flights``; ``firnline.operations.pools.pool_of_dag`` parses it."""
-    return f"{operation}__{table}"
+class DagTable(Protocol):
+    """The table that a DAG's tasks work on, as far as it is known before a run."""
+
+    def dag_id(self, operation: str) -> str:
+        """Return the id of the operation's DAG."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return the table for titles: ``table flights``."""
+        ...
+
+    @property
+    def known(self) -> TableSettings | None:
+        """Return the settings of the table; None if each run names another one."""
+        ...
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """Return the params that name the table."""
+        ...
+
+    @property
+    def commit_ttl(self) -> int:
+        """Return the longest time after which a commit is refused, milliseconds."""
+        ...
+
+    @property
+    def outlets(self) -> tuple[Asset | AssetAlias, ...]:
+        """Return the outlets of a task that changes the table."""
+        ...
+
+    @property
+    def inlets(self) -> tuple[Asset, ...]:
+        """Return the inlets of its tasks."""
+        ...
+
+    def pool(self, operation: str) -> str:
+        """Return the pool of the task that holds the table's lock."""
+        ...
+
+    def of_run(self, context: Context) -> TableSettings:
+        """Return the table of this run. Raises UsageError if there is no such table."""
+        ...
+
+    def report(self, context: Context, figures: dict[str, Any]) -> None:
+        """Hand figures on in the event on the table's asset; once, by a task with outlets."""
+        ...
 
 
-def tables_of(operation: Operation) -> Iterator[TableSettings]:
+@dataclass(frozen=True, slots=True)
+class OneTable:
+    """The table of a DAG of its own."""
+
+    known: TableSettings
+
+    def dag_id(self, operation: str) -> str:
+        """Return ``merge__flights``."""
+        return dag_id(operation, self.known.name)
+
+    @property
+    def name(self) -> str:
+        """Return ``table flights``."""
+        return f"table {self.known.name}"
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """Return no params."""
+        return {}
+
+    @property
+    def commit_ttl(self) -> int:
+        """Return ``commit_ttl`` of the table."""
+        return self.known.commit_ttl
+
+    @property
+    def outlets(self) -> tuple[Asset, ...]:
+        """Return the asset of the table."""
+        return (asset_of(self.known),)
+
+    @property
+    def inlets(self) -> tuple[Asset, ...]:
+        """Return the asset of the table."""
+        return (asset_of(self.known),)
+
+    def pool(self, operation: str) -> str:
+        """Return the table's pool."""
+        return pool_of_operation(operation, self.known.name)
+
+    def of_run(self, context: Context) -> TableSettings:  # noqa: ARG002 - as the protocol
+        """Return the table."""
+        return self.known
+
+    def report(self, context: Context, figures: dict[str, Any]) -> None:
+        """Set the extra of the asset's event."""
+        context["outlet_events"][asset_of(self.known)].extra = figures
+
+
+@dataclass(frozen=True, slots=True)
+class TableOfRun:
+    """The table that a run names in its param ``table``, of those that have the operation.
+
+    ``firnline.airflow.policy`` gives the task that holds the lock the pool of that table.
+    """
+
+    operation: Operation
+    names: tuple[str, ...]
+    commit_ttl: int
+
+    @property
+    def known(self) -> None:
+        """Return None."""
+        return None
+
+    def dag_id(self, operation: str) -> str:
+        """Return the operation."""
+        return dag_id(operation)
+
+    @property
+    def name(self) -> str:
+        """Return ``a table``."""
+        return "a table"
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """Return ``table``, a choice; Airflow refuses a run that names none."""
+        return {
+            TABLE: Param(
+                None,
+                type="string",
+                enum=list(self.names),
+                title="Table",
+                description_md="The table that the run works on.",
+            )
+        }
+
+    @property
+    def outlets(self) -> tuple[AssetAlias, ...]:
+        """Return an alias, which stands for the asset of the run's table."""
+        return (_ANY_TABLE,)
+
+    @property
+    def inlets(self) -> tuple[Asset, ...]:
+        """Return nothing: an inlet is fixed when the DAG is made."""
+        return ()
+
+    def pool(self, operation: str) -> str:  # noqa: ARG002 - as the protocol
+        """Return the pool without slots, which the policy replaces."""
+        return NO_TABLE
+
+    def of_run(self, context: Context) -> TableSettings:
+        """Return the table that the configuration of the run names.
+
+        Not the param: the lock is chosen by the configuration.
+        """
+        name = (context["dag_run"].conf or {}).get(TABLE)
+        table = load_settings().tables.get(name) if isinstance(name, str) else None
+        if table is None or not _has(table, self.operation):
+            raise UsageError(
+                f"the settings have no table {name!r} with the operation {self.operation}",
+                next_step=f"start a run with one of the tables {', '.join(self.names)}",
+            )
+        return table
+
+    def report(self, context: Context, figures: dict[str, Any]) -> None:
+        """Add an event on the table's asset."""
+        context["outlet_events"][_ANY_TABLE].add(asset_of(self.of_run(context)), extra=figures)
+
+
+def tables_of(operation: Operation) -> Iterator[OneTable]:
     """Yield the tables to make DAGs of: all with the operation, or the one whose task starts.
 
     The setting ``operations`` names those of a table; ``ttl`` also needs its own section.
@@ -32,12 +212,36 @@ def tables_of(operation: Operation) -> Iterator[TableSettings]:
     tables = load_settings().tables
     wanted = get_parsing_context().dag_id
     if wanted is None:
-        yield from (table for table in tables.values() if _has(table, operation))
+        yield from (OneTable(table) for table in tables.values() if _has(table, operation))
         return
     # A task needs its own DAG only; with 1,000 tables making the others takes seconds.
     table = tables.get(wanted.removeprefix(dag_id(operation, "")))
     if table is not None and wanted == dag_id(operation, table.name) and _has(table, operation):
-        yield table
+        yield OneTable(table)
+
+
+def tables_by_hand(
+    operation: Operation, schedule: Callable[[TableSettings], str | None] = lambda _: None
+) -> Iterator[TableOfRun | OneTable]:
+    """Yield what the DAG for all tables with the operation works on; nothing without any.
+
+    Args:
+        operation: of the DAG.
+        schedule: returns the schedule of a table; one that has any has a DAG of its own besides.
+
+    Raises:
+        SettingsError: as ``tables_of``.
+    """
+    wanted = get_parsing_context().dag_id
+    if wanted is not None and wanted.partition("__")[0] != operation:
+        return
+    tables = [table for table in load_settings().tables.values() if _has(table, operation)]
+    if tables and wanted in (None, dag_id(operation)):
+        longest = max(table.commit_ttl for table in tables)
+        yield TableOfRun(operation, tuple(table.name for table in tables), longest)
+    for table in tables:
+        if schedule(table) and wanted in (None, dag_id(operation, table.name)):
+            yield OneTable(table)
 
 
 def _has(table: TableSettings, operation: Operation) -> bool:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from firnline.airflow.access import open_in_task
@@ -19,10 +19,10 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
+from firnline.airflow.tables import DagTable
 from firnline.airflow.work import InTaskWork, Work
 from firnline.errors import FirnlineError
 from firnline.operations.operation import Figures
-from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,11 +46,11 @@ class PlanOperation(BaseOperator):
 
     Args:
         work: the work to plan.
-        table: settings of the table.
+        table: the table that the DAG works on.
         more: as for BaseOperator.
     """
 
-    def __init__(self, *, work: Work[Any], table: TableSettings, **more: Any) -> None:
+    def __init__(self, *, work: Work[Any], table: DagTable, **more: Any) -> None:
         super().__init__(**more)
         self.work = work
         self.table = table
@@ -61,7 +61,7 @@ class PlanOperation(BaseOperator):
             options = self.work.parse_params(context)
             if (why := self.idle(context)) is not None:
                 self._skip(context, {}, why)
-            table = open_in_task(self.table)
+            table = open_in_task(self.table.of_run(context))
             before = self.skip_done(context, table)
             dry_run = bool(getattr(options, "dry_run", False))
             if self.work.about.follows_settings:
@@ -86,7 +86,7 @@ class PlanOperation(BaseOperator):
         for change in () if done is None else done.changes:
             _LOG.info(
                 "%s: %s is now %s, as the settings say (it was %s)",
-                self.table.name, change.name, change.settings, change.table,
+                table.settings.name, change.name, change.settings, change.table,
             )  # fmt: skip
 
     def idle(self, context: Context) -> str | None:  # noqa: ARG002 - for subclasses
@@ -102,7 +102,7 @@ class PlanOperation(BaseOperator):
 
     def _skip(self, context: Context, figures: dict[str, Any], why: str) -> None:
         context["ti"].xcom_push("return_value", figures)
-        _LOG.info("%s: %s", self.table.name, why)
+        _LOG.info("%s: %s", self.table.of_run(context).name, why)
         raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call] # Airflow's
             tasks=sorted(self.downstream_task_ids)
         )
@@ -116,8 +116,7 @@ class RunInTask(BaseOperator):
 
     Args:
         work: the work to do.
-        table: settings of the table.
-        asset: of the table; an outlet where the work changes it, an inlet always.
+        table: the table that the DAG works on; its asset is an outlet where the work changes it.
         plan: id of the task whose XCom holds ``seq``, the transaction the run started from.
         more: as for BaseOperator; ``pool`` among it.
     """
@@ -128,25 +127,23 @@ class RunInTask(BaseOperator):
         self,
         *,
         work: InTaskWork[Any],
-        table: TableSettings,
-        asset: Asset,
+        table: DagTable,
         plan: str = "plan",
         **more: Any,
     ) -> None:
-        super().__init__(
-            inlets=[asset], outlets=[asset] if work.about.changes_table else [], **more
-        )
+        outlets = table.outlets if work.about.changes_table else ()
+        super().__init__(inlets=list(table.inlets), outlets=list(outlets), **more)
         self.work = work
         self.table = table
-        self.asset = asset
         self.plan = plan
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do the work and report. Skips itself if nothing changed: then there is no asset event."""
         with airflow_failures():
             options = self.work.parse_params(context)
-            self.work.permit(context, self.table)
-            table = open_in_task(self.table)
+            settings = self.table.of_run(context)
+            self.work.permit(context, settings)
+            table = open_in_task(settings)
             before = begin(self.work, table, context, self.plan)
             if before is not None and before.is_done:
                 return self._tell_history(context, table)
@@ -162,19 +159,19 @@ class RunInTask(BaseOperator):
             if before is not None:
                 before.record(figures["transactions"])
         if not self.work.changed(figures):
-            raise AirflowSkipException(f"{self.table.name}: nothing was to be done any more")
+            raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
         return figures
 
     def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
         figures = history_figures(context, table, self.plan)
-        context["outlet_events"][self.asset].extra = figures
+        self.table.report(context, figures)
         return figures
 
     def _report_progress(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
         figures = shortened(report.to_json())
         if self.work.about.changes_table:
             figures |= history_figures(context, table, self.plan)
-            context["outlet_events"][self.asset].extra = figures
+            self.table.report(context, figures)
         for line in self.work.report_lines(figures):
             _LOG.info(line)
         # Pushed here: a task that fails or skips itself returns no value.
@@ -197,28 +194,31 @@ class ReportRun(BaseOperator):
         self,
         *,
         work: Work[Any],
-        table: TableSettings,
-        asset: Asset,
+        table: DagTable,
         plan: str = "plan",
         **more: Any,
     ) -> None:
-        super().__init__(inlets=[asset], outlets=[asset], **more)
+        super().__init__(inlets=list(table.inlets), outlets=list(table.outlets), **more)
         self.work = work
         self.table = table
-        self.asset = asset
         self.plan = plan
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Report. Skips itself if nothing was committed: then there is no asset event."""
         with airflow_failures():
-            figures = history_figures(context, open_in_task(self.table), self.plan)
-        context["outlet_events"][self.asset].extra = figures
+            table = open_in_task(self.table.of_run(context))
+            figures = self.figures(context, table)
+        self.table.report(context, figures)
         if not figures["transactions"]:
             context["ti"].xcom_push("return_value", figures)
-            raise AirflowSkipException(f"this run committed nothing to {self.table.name}")
+            raise AirflowSkipException(f"this run committed nothing to {table.settings.name}")
         for line in self.work.report_lines(figures):
             _LOG.info(line)
         return figures
+
+    def figures(self, context: Context, table: Table) -> dict[str, Any]:
+        """Return the figures to report."""
+        return history_figures(context, table, self.plan)
 
 
 def history_figures(context: Context, table: Table, plan: str = "plan") -> dict[str, Any]:

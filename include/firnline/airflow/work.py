@@ -15,6 +15,7 @@ from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
+from firnline.operations.dag_ids import TABLE, parse_dag_id
 from firnline.operations.operation import Figures, Plan
 from firnline.settings.load import TableSettings
 
@@ -106,8 +107,7 @@ class Work(Generic[OptionsT]):
         Raises:
             UsageError: a param is unknown or its value is not valid.
         """
-        conf = context["dag_run"].conf or {}
-        self.refuse_unknown(conf)
+        self.refuse_unknown(context)
         params: Mapping[str, Any] = context["params"]
         return self.options(params, dry_run=self.is_dry_run(context))
 
@@ -117,10 +117,12 @@ class Work(Generic[OptionsT]):
         Called by the acting task immediately before it acts.
         """
 
-    def refuse_unknown(self, conf: Mapping[str, Any]) -> None:
+    def refuse_unknown(self, context: Context) -> None:
         """Raise UsageError for unknown params: Airflow accepts them, even a mistyped dry_run."""
-        known = list(self.all_params())
-        unknown = sorted(set(conf) - set(known))
+        dag = parse_dag_id(context["dag"].dag_id)
+        names_table = dag is not None and dag.table is None
+        known = [*([TABLE] if names_table else []), *self.all_params()]
+        unknown = sorted(set(context["dag_run"].conf or {}) - set(known))
         if not unknown:
             return
         use = f"use {', '.join(known)}" if known else "leave the configuration empty"
@@ -198,14 +200,3 @@ class SparkWork(Work[OptionsT]):
 
 def _no_engine() -> Engine:
     raise AssertionError("work of a task opens no part")
-
-
-def pool_of(work: Work[Any], table: TableSettings) -> str:
-    """Return the name of the one-slot pool that tasks of this work hold."""
-    from firnline.airflow.tables import dag_id
-    from firnline.operations.pools import pool_of_dag
-
-    pool = pool_of_dag(dag_id(work.operation, table.name))
-    if pool is None:
-        raise LookupError(f"firnline.operations.pools gives {work.operation} no pool")
-    return pool

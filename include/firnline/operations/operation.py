@@ -107,7 +107,7 @@ class Operation(Generic[OptionsT]):
     command: str
     """Subcommand of ``firnline``."""
     dag: DagName
-    """Prefix of the ids of its DAGs, before ``__``."""
+    """Id of its DAG, or prefix of the ids of its DAGs, before ``__`` (``operations.dag_ids``)."""
     noun: str
     """Noun for sentences: ``a merge``."""
     title: str
@@ -120,6 +120,9 @@ class Operation(Generic[OptionsT]):
     """Its DAG submits a Spark job; else the task does the work itself, and no JVM starts."""
     destroys: bool = False
     """Its effect cannot be taken back, so a person's run starts as a dry run."""
+    by_hand: bool = False
+    """People start it, so one DAG serves all tables; else each table has a DAG of its own, which
+    has a schedule, a data interval or a pause switch."""
     once: bool = False
     """A run that has completed is done again only when it is told so: of work that does what the
     run's params say. What follows from the table as it is may run at any time."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.registry import OPERATIONS
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from firnline.settings.load import Settings
 
 SLOTS = 1
+NO_TABLE = "firnline.no_table"
+"""Pool of tasks whose table is not known when the DAG is made. It has no slot: Airflow's policy
+(``firnline.airflow.policy``) gives each task the pool of its run's table, and where the policy is
+missing the task waits here instead of running without a lock."""
+_NO_TABLE = {
+    "slots": 0,
+    "description": "tasks that have not got the pool of their table: nothing runs here",
+    "include_deferred": True,
+}
 CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
 """Command that creates missing pools and sets pools to one slot."""
 
@@ -36,7 +46,7 @@ def pool_name(table: str, lock: Lock) -> str:
 
 def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return pools by name, as ``airflow pools import`` reads them."""
-    return {
+    of_tables = {
         pool_name(table, kind): {
             "slots": SLOTS,
             "description": text.format(table=table),
@@ -46,17 +56,28 @@ def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
         for table in settings.tables
         for kind, text in _DESCRIPTIONS.items()
     }
+    return {**of_tables, NO_TABLE: _NO_TABLE}
 
 
-def pool_of_dag(dag_id: str) -> str | None:
-    """Return the pool that runs of a DAG of ours hold; None for any other DAG."""
-    operation, separator, table = dag_id.partition("__")
-    kind = _LOCKS.get(operation) if separator and table else None
-    return None if kind is None else pool_name(table, kind)
+def pool_of_operation(operation: str, table: str) -> str:
+    """Return the pool that runs of an operation hold. Raises KeyError for an unknown operation."""
+    return pool_name(table, _LOCKS[operation])
+
+
+def pool_of_run(dag_id: str, conf: Mapping[str, Any] | None) -> str | None:
+    """Return the pool that a run holds; None for any other DAG, and for a run that names no table.
+
+    Args:
+        dag_id: of the run.
+        conf: configuration that the run was started with.
+    """
+    found = parse_dag_id(dag_id)
+    table = None if found is None else found.table_of(conf)
+    return None if found is None or table is None else pool_of_operation(found.operation, table)
 
 
 def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
-    """Return one sentence for each pool that is missing or has not exactly one slot.
+    """Return one sentence for each pool that is missing or has not exactly the slots it must have.
 
     Args:
         wanted: names of pools.
@@ -71,8 +92,13 @@ def _problem(name: str, slots: int | None) -> str | None:
             f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {CREATE_POOLS}"
         )
-    if slots == SLOTS:
+    if slots == (0 if name == NO_TABLE else SLOTS):
         return None
+    if name == NO_TABLE:
+        return (
+            f"the pool {name} has slots, so a task that has not got the pool of its table would "
+            f"run without a lock; set it to 0 slots with {CREATE_POOLS}"
+        )
     if slots == 0:
         return (
             f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"

@@ -121,6 +121,7 @@ DELETE = Operation(
     destroys=True,
     once=True,
     one_transaction="delete",
+    by_hand=True,
 )
 REPLACE = Operation(
     name="replace",
@@ -135,6 +136,7 @@ REPLACE = Operation(
     destroys=True,
     once=True,
     one_transaction="replace",
+    by_hand=True,
 )
 REWRITE = Operation(
     name="rewrite",
@@ -161,6 +163,7 @@ ERASE = Operation(
     job=True,
     destroys=True,
     once=True,
+    by_hand=True,
 )
 DROP = Operation(
     name="drop",
@@ -173,6 +176,7 @@ DROP = Operation(
     load=_drop,
     destroys=True,
     once=True,
+    by_hand=True,
 )
 TTL = Operation(
     name="ttl",
@@ -197,6 +201,7 @@ RESTORE = Operation(
     destroys=True,
     once=True,
     one_transaction="restore",
+    by_hand=True,
 )
 CLEANUP = Operation(
     name="cleanup",
@@ -221,6 +226,7 @@ SWEEP = Operation(
     destroys=True,
     follows_settings=False,
     changes_table=False,
+    by_hand=True,
 )
 REBUILD = Operation(
     name="rebuild",
@@ -234,6 +240,7 @@ REBUILD = Operation(
     destroys=True,
     once=True,
     follows_settings=False,
+    by_hand=True,
 )
 VERIFY = Operation(
     name="verify",

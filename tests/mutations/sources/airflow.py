@@ -6,10 +6,10 @@ from tests.mutations.model import Mutation
 
 AIRFLOW = (
     Mutation(
-        name="every erase holds the pool of the first table",
+        name="an erase holds no pool",
         file="dags/erase.py",
-        old="            pool=pool_of(ERASE, table),",
-        new="            pool=pool_of(ERASE, next(tables_of(ERASE.operation))),",
+        old="            pool=table.pool(ERASE.operation),",
+        new="",
         breaks="An erase runs beside a merge of the same table, and one of them works in vain.",
         caught_by=("tests/unit/airflow/test_dag_files.py",),
     ),
@@ -32,8 +32,8 @@ AIRFLOW = (
     Mutation(
         name="several runs of a DAG at once",
         file="include/firnline/airflow/dags.py",
-        old='"max_active_runs": 1,',
-        new='"max_active_runs": 16,',
+        old='"max_active_runs": 1 if known else MOST_RUNS,',
+        new='"max_active_runs": 16 if known else MOST_RUNS,',
         breaks="Runs of a table that was behind plan the same work again and again.",
         caught_by=("tests/dags/test_merge_dag.py",),
         unit=None,
@@ -123,7 +123,7 @@ AIRFLOW = (
     Mutation(
         name="the task that acts does not look who approved",
         file="include/firnline/airflow/tasks.py",
-        old="            self.work.permit(context, self.table)\n",
+        old="            self.work.permit(context, settings)\n",
         new="",
         breaks="A forged answer of the task before is enough to remove partitions.",
         caught_by=("tests/unit/airflow/test_removal.py",),
@@ -155,9 +155,33 @@ AIRFLOW = (
     Mutation(
         name="a run whose pool is missing waits for ever",
         file="include/firnline/airflow/pool_guard.py",
-        old="        if not slots.get(pool) or not _commits_exclude(dag_run.dag_id):",
-        new="        if pool in slots and not _commits_exclude(dag_run.dag_id):",
+        old="        if stuck or not slots.get(pool) or not _commits",
+        new="        if pool in slots and not _commits",
         breaks="Nobody learns why a table is not maintained any more.",
+        caught_by=("tests/unit/airflow/test_pool_guard.py",),
+    ),
+    Mutation(
+        name="a task whose table is not known runs without a lock",
+        file="include/firnline/operations/pools.py",
+        old='    "slots": 0,',
+        new='    "slots": 1,',
+        breaks="Where Airflow lacks the policy, an erase runs beside a merge of the same table.",
+        caught_by=("tests/unit/operations/test_pools.py",),
+    ),
+    Mutation(
+        name="a run on any table holds the pool of its DAG",
+        file="include/firnline/airflow/policy.py",
+        old="pool_of_run(task_instance.dag_id, dag_run.conf)",
+        new="pool_of_run(task_instance.dag_id, None)",
+        breaks="No run of the DAGs for all tables ever starts its work.",
+        caught_by=("tests/unit/airflow/test_policy.py",),
+    ),
+    Mutation(
+        name="a run whose tasks lack the pool of its table waits for ever",
+        file="include/firnline/airflow/pool_guard.py",
+        old="    stuck = _without_table(dag_run) if dag.table is None else []",
+        new="    stuck: list[str] = []",
+        breaks="Nobody learns that Airflow runs without the policy.",
         caught_by=("tests/unit/airflow/test_pool_guard.py",),
     ),
 )

@@ -14,6 +14,7 @@ from airflow.sdk.definitions.deadline import DeadlineReference
 from firnline.airflow.alerts import failure_alert, merge_deadline, missed_deadline
 from firnline.airflow.dags import operation_dag
 from firnline.airflow.merge import MergeWork
+from firnline.airflow.tables import OneTable
 from firnline.airflow.works import TtlWork
 from tests.support.tables import one
 
@@ -71,14 +72,16 @@ def test_the_deadline_counts_from_when_a_run_was_queued(tmp_path: Path) -> None:
 
 def test_only_a_merge_has_a_deadline_and_only_who_asked_is_told(tmp_path: Path) -> None:
     asked = one(tmp_path, f"alerts: {{notifier: {TOLD}, merge_deadline: 6h}}")
-    with operation_dag(MergeWork(), asked, doc="", title="t") as merge:
+    with operation_dag(MergeWork(), OneTable(asked), doc="", title="t") as merge:
         pass
-    with operation_dag(TtlWork(), asked, doc="", title="t") as ttl:
+    with operation_dag(TtlWork(), OneTable(asked), doc="", title="t") as ttl:
         pass
     assert (bool(merge.deadline), bool(ttl.deadline)) == (True, False)
     assert merge.on_failure_callback
     assert ttl.on_failure_callback
-    with operation_dag(MergeWork(), one(tmp_path, "locking: fenced"), doc="", title="t") as quiet:
+    with operation_dag(
+        MergeWork(), OneTable(one(tmp_path, "locking: fenced")), doc="", title="t"
+    ) as quiet:
         pass
     assert not quiet.deadline
     assert not quiet.on_failure_callback

@@ -25,6 +25,7 @@ from firnline.airflow.approvals import (
 from firnline.airflow.erase import ApprovedErase
 from firnline.airflow.removal import RemoveWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
+from firnline.airflow.tables import OneTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
 from tests.support.airflow_context import XComs, run_context
@@ -69,8 +70,9 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def tasks() -> tuple[Pick, Approve]:
     with DAG("orphan_sweep__t", schedule=None):
-        pick = Pick(task_id="pick", listed="list", what="partitions of table t to remove")
-        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
+        table = OneTable(TABLE)
+        pick = Pick(task_id="pick", listed="list", table=table, what="partitions to remove")
+        approve = Approve(task_id="approve", work=SWEEP, table=OneTable(TABLE))
         pick >> approve
     return pick, approve
 
@@ -147,8 +149,8 @@ def test_without_approval_all_that_follows_is_skipped_tear_downs_too(
 ) -> None:
     _, approve = tasks()
     with DAG("d", schedule=None):
-        last = Approve(task_id="last", work=SWEEP, table=TABLE)
-        approve = Approve(task_id="approve", work=SWEEP, table=TABLE)
+        last = Approve(task_id="last", work=SWEEP, table=OneTable(TABLE))
+        approve = Approve(task_id="approve", work=SWEEP, table=OneTable(TABLE))
         approve >> last.as_teardown()
     asked = context()
     with pytest.raises(DownstreamTasksSkipped) as skipped:
@@ -219,7 +221,7 @@ FOUR_EYES = TABLE.model_copy(update={"approvers": ("ana", "bo", "cy")})
 
 def approval(table: TableSettings) -> Approve:
     with DAG("orphan_sweep__t", schedule=None):
-        return Approve(task_id="approve", work=SWEEP, table=table)
+        return Approve(task_id="approve", work=SWEEP, table=OneTable(table))
 
 
 def test_whoever_started_a_run_may_approve_it_where_no_approvers_are_named() -> None:

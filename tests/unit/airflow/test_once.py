@@ -22,6 +22,7 @@ from firnline.airflow.once import Once, again_param, again_word, as_transactions
 from firnline.airflow.removal import ListPartitions, RemoveWork
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork
 from firnline.airflow.sweep import ApprovedSweep, SweepWork
+from firnline.airflow.tables import OneTable
 from firnline.airflow.works import (
     CleanupWork,
     DeleteWork,
@@ -85,8 +86,8 @@ class Restoring:
     """Runs of a DAG that takes away what was appended."""
 
     def __init__(self, settings: TableSettings) -> None:
-        with operation_dag(RESTORE, settings, doc="", title="t"):
-            self.plan, self.run = plan_then_run(RESTORE, settings)
+        with operation_dag(RESTORE, OneTable(settings), doc="", title="t"):
+            self.plan, self.run = plan_then_run(RESTORE, OneTable(settings))
 
     def start(self, conf: dict[str, Any], tries: int = 1, **more: Any) -> dict[str, Any]:
         """Both tasks of a run; what the second hands on."""
@@ -251,9 +252,11 @@ class Rewriting:
         self.table, self.scratch, self.dies = table, folder / "scratch", False
         self.scratch.mkdir()
         self.started = 0
-        with operation_dag(REWRITE, settings, doc="", title="t"):
-            first = PlanRewrite(task_id="plan", work=REWRITE, table=settings)
-            self.plan, self.job, self.report = submit_then_report(REWRITE, settings, folder, first)
+        with operation_dag(REWRITE, OneTable(settings), doc="", title="t"):
+            first = PlanRewrite(task_id="plan", work=REWRITE, table=OneTable(settings))
+            self.plan, self.job, self.report = submit_then_report(
+                REWRITE, OneTable(settings), folder, first
+            )
         monkeypatch.setattr(
             "firnline.airflow.submit.spark_connection",
             lambda _: SimpleNamespace(conn_type="spark", host="local[1]", extra_dejson={}),
@@ -347,8 +350,8 @@ def test_nobody_is_asked_what_to_remove_in_a_run_that_has_removed(
     table: Table, settings: TableSettings
 ) -> None:
     work = RemoveWork()
-    with operation_dag(work, settings, doc="", title="t"):
-        listing = ListPartitions(task_id="list", work=work, table=settings)
+    with operation_dag(work, OneTable(settings), doc="", title="t"):
+        listing = ListPartitions(task_id="list", work=work, table=OneTable(settings))
     conf = {"dry_run": False}
     context = run_context(work, conf)
     rows = (listing.execute(context), context["ti"].pushed["listed"])[1]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from firnline.airflow import pool_guard
+from firnline.operations.pools import NO_TABLE
 
 
 @pytest.fixture
@@ -25,10 +26,17 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return found
 
 
-def starts(monkeypatch: pytest.MonkeyPatch, dag_id: str, slots: dict[str, int]) -> str:
-    """The note of a run that starts while Airflow has these pools."""
+def starts(
+    monkeypatch: pytest.MonkeyPatch,
+    dag_id: str,
+    slots: dict[str, int],
+    conf: dict[str, Any] | None = None,
+    *held: str,
+) -> str:
+    """The note of a run that starts while Airflow has these pools, and its tasks hold some."""
     monkeypatch.setattr(pool_guard, "read_slots", lambda: slots)
-    run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None)
+    monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool", *held})
+    run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None, conf=conf)
     pool_guard.on_dag_run_running(run, "")
     return run.note or ""
 
@@ -57,3 +65,16 @@ def test_a_run_with_its_pool_and_one_that_is_not_ours_are_left_alone(
     assert starts(monkeypatch, "merge__safe", {"safe.merge": 1}) == ""
     assert starts(monkeypatch, "somebody_elses", {}) == ""
     assert ended == []
+
+
+def test_a_run_on_any_table_is_ended_unless_its_tasks_hold_the_pool_of_its_table(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    pools, conf = {"safe.merge": 1, "unsafe.merge": 2, NO_TABLE: 0}, {"table": "safe"}
+    assert starts(monkeypatch, "restore", pools, conf, "safe.merge") == ""
+    assert ended == []
+    note = starts(monkeypatch, "restore", pools, conf, NO_TABLE)
+    assert "the tasks of this run did not get the pool of table safe" in note
+    assert "install the package firnline wherever Airflow runs" in note
+    assert "has 2 slots" in starts(monkeypatch, "restore", pools, {"table": "unsafe"})
+    assert len(ended) == 2

@@ -16,7 +16,7 @@ from firnline.airflow.removal import (
     newest_transaction,
     rows_of,
 )
-from firnline.airflow.tables import asset_of
+from firnline.airflow.tables import OneTable
 from firnline.airflow.tasks import RunInTask
 from firnline.errors import PlanChangedError, UsageError
 from firnline.settings.load import TableSettings
@@ -42,8 +42,8 @@ def table(settings: TableSettings) -> Table:
 
 def list_task(settings: TableSettings) -> ListPartitions:
     with DAG("remove_partitions__t", schedule=None):
-        listing = ListPartitions(task_id="list", work=REMOVE, table=settings)
-        listing >> ApproveRemoval(task_id="approve", work=REMOVE, table=settings)
+        listing = ListPartitions(task_id="list", work=REMOVE, table=OneTable(settings))
+        listing >> ApproveRemoval(task_id="approve", work=REMOVE, table=OneTable(settings))
     return listing
 
 
@@ -131,7 +131,7 @@ def test_the_question_has_the_totals_of_what_was_picked(
 ) -> None:
     fill(table, 2)
     _, rows = listed(settings, ACT)
-    approve = ApproveRemoval(task_id="approve", work=REMOVE, table=settings)
+    approve = ApproveRemoval(task_id="approve", work=REMOVE, table=OneTable(settings))
     context = run_context(REMOVE, ACT, **answered(rows, "day=b"))
     subject, body = REMOVE.question("t", approve.figures(context))
     assert subject == "Remove 1 partition of table t?"
@@ -145,9 +145,7 @@ def test_what_people_confirmed_is_dropped_and_history_names_them(
 ) -> None:
     fill(table, 2)
     _, rows = listed(settings, ACT)
-    remove = RunInTask(
-        task_id="remove", work=REMOVE, table=settings, asset=asset_of(settings), plan="list"
-    )
+    remove = RunInTask(task_id="remove", work=REMOVE, table=OneTable(settings), plan="list")
     figures = remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
     (header,) = history(table)
     assert (header.op, header.partitions) == ("drop", ("day=b",))
@@ -177,9 +175,7 @@ def test_the_task_that_drops_looks_itself_who_approved(
     fill(table, 2)
     _, rows = listed(settings, ACT)
     guarded = settings.model_copy(update={"approvers": ("cy",)})
-    remove = RunInTask(
-        task_id="remove", work=REMOVE, table=guarded, asset=asset_of(settings), plan="list"
-    )
+    remove = RunInTask(task_id="remove", work=REMOVE, table=OneTable(guarded), plan="list")
     with pytest.raises(AirflowFailException, match=r"bo approved it, .* have cy answer it"):
         remove.execute(run_context(REMOVE, ACT, **answered(rows, "day=b")))
     assert history(table) == []

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.rewrite import PlanRewrite, RewriteWork, interval_of
 from firnline.airflow.runs import kind_of_run
+from firnline.airflow.tables import OneTable
 from firnline.errors import UsageError
 from firnline.operations.options import RewriteOptions
 from tests.dags.filled import fill
@@ -87,8 +88,8 @@ def test_a_backfill_without_an_interval_rewrites_nothing() -> None:
 def test_runs_of_the_clock_end_before_they_look_at_anything(tmp_path: Path) -> None:
     settings = one(tmp_path, "partition_by: [day(ts)]")
     with DAG("rewrite_partitions__t", schedule=None):
-        plan = PlanRewrite(task_id="plan", work=REWRITE, table=settings)
-        plan >> PlanRewrite(task_id="next", work=REWRITE, table=settings)
+        plan = PlanRewrite(task_id="plan", work=REWRITE, table=OneTable(settings))
+        plan >> PlanRewrite(task_id="next", work=REWRITE, table=OneTable(settings))
     # No store answers under s3://b/t.
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         plan.execute(context({}, "scheduled"))

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.submit import OPTIONS_VARIABLE, SubmitJob
-from firnline.airflow.tables import asset_of
+from firnline.airflow.tables import OneTable
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.operations.registry import ERASE
@@ -58,9 +58,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def submit(folder: Path, work: Keyed) -> tuple[str, str]:
     """The environment and the arguments that spark-submit saw."""
     settings = one(folder, "spark: {conn_id: cluster}")
-    task = SubmitJob(
-        task_id="erase", work=work, table=settings, jobs=folder, asset=asset_of(settings)
-    )
+    task = SubmitJob(task_id="erase", work=work, table=OneTable(settings), jobs=folder)
     task.execute(run_context(work))
     return (folder / "env").read_text(), (folder / "args").read_text()
 

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from firnline.airflow import sweep
 from firnline.airflow.approvals import Approve
 from firnline.airflow.sweep import ApprovedSweep, PlanSweep, SweepWork
-from firnline.airflow.tables import asset_of
+from firnline.airflow.tables import OneTable
 from firnline.airflow.tasks import RunInTask
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
@@ -52,8 +52,8 @@ def leave(table: Table, count: int) -> list[str]:
 
 def plan(settings: TableSettings, context: Any) -> dict[str, Any]:
     with DAG("orphan_sweep__t", schedule=None):
-        first = PlanSweep(task_id="plan", work=SWEEP, table=settings)
-        first >> Approve(task_id="approve", work=SWEEP, table=settings)
+        first = PlanSweep(task_id="plan", work=SWEEP, table=OneTable(settings))
+        first >> Approve(task_id="approve", work=SWEEP, table=OneTable(settings))
     return first.execute(context)
 
 
@@ -71,7 +71,7 @@ def test_the_list_is_what_is_approved_and_what_is_deleted(
     later = leave(table, 1)
     said: dict[str, Any] = {"plan/listed": keys, "approve": {"approved": True, "by": "bo"}}
     answered = run_context(SWEEP, ACT, **said)
-    task = RunInTask(task_id="sweep", work=APPROVED, table=settings, asset=asset_of(settings))
+    task = RunInTask(task_id="sweep", work=APPROVED, table=OneTable(settings))
     done = task.execute(answered)
     assert (done["deleted"], done["left"]) == (3, {"was not approved": 1})
     assert [m.key for m in table.store.list(table.paths.data_dir) if m.size == 4] == later

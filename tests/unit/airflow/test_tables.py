@@ -5,8 +5,20 @@ from pathlib import Path
 import pytest
 from airflow.sdk import AssetAll, AssetOrTimeSchedule
 
-from firnline.airflow.tables import asset_of, dag_id, schedule_of, tables_of
-from firnline.operations.pools import pool_of_dag
+from firnline.airflow.tables import (
+    OneTable,
+    TableOfRun,
+    asset_of,
+    schedule_of,
+    tables_by_hand,
+    tables_of,
+)
+from firnline.airflow.works import RestoreWork
+from firnline.errors import UsageError
+from firnline.operations.dag_ids import dag_id
+from firnline.operations.pools import NO_TABLE
+from firnline.settings.load import TableSettings
+from tests.support.airflow_context import run_context
 from tests.support.tables import one
 
 
@@ -23,7 +35,7 @@ def test_a_dag_file_makes_all_tables_and_a_task_only_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def found() -> list[str]:
-        return [table.name for table in tables_of("merge")]
+        return [table.known.name for table in tables_of("merge")]
 
     assert found() == ["a", "a__b", "merge__a"]
     for name in ("a", "a__b", "merge__a"):
@@ -34,9 +46,69 @@ def test_a_dag_file_makes_all_tables_and_a_task_only_its_own(
         assert found() == []
 
 
-def test_dag_id_and_pool_name_each_other(tmp_path: Path) -> None:
-    table = one(tmp_path, "locking: fenced")
-    assert pool_of_dag(dag_id("merge", table.name)) == table.merge_pool
+@pytest.mark.usefixtures("three")
+def test_one_dag_for_all_tables_works_on_the_table_that_its_run_names() -> None:
+    (table,) = tables_by_hand("restore")
+    assert isinstance(table, TableOfRun)
+    assert (table.dag_id("restore"), table.names) == ("restore", ("a", "a__b", "merge__a"))
+    assert table.params["table"].schema["enum"] == ["a", "a__b", "merge__a"]
+    assert table.of_run(run_context(RestoreWork(), {"table": "a__b"})).name == "a__b"
+    assert table.pool("restore") == NO_TABLE
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("conf", [None, {}, {"table": "b"}, {"table": ["a"]}, {"table": ""}])
+def test_a_run_that_names_no_table_of_the_settings_is_refused(conf: dict[str, object]) -> None:
+    (table,) = tables_by_hand("restore")
+    with pytest.raises(UsageError, match=r"no table .* start a run with one of the tables a, a__b"):
+        table.of_run(run_context(RestoreWork(), conf))
+
+
+@pytest.mark.usefixtures("three")
+def test_a_table_with_a_schedule_has_a_dag_of_its_own_besides() -> None:
+    def schedule(table: TableSettings) -> str | None:
+        return "@daily" if table.name == "a" else None
+
+    found = [table.dag_id("restore") for table in tables_by_hand("restore", schedule)]
+    assert found == ["restore", "restore__a"]
+
+
+@pytest.mark.usefixtures("three")
+def test_a_task_makes_only_its_own_dag(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wanted, found in (("restore", 1), ("replace", 0), ("merge__a", 0), ("restore__a", 0)):
+        monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
+        assert len(list(tables_by_hand("restore"))) == found
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "restore__a")
+    (own,) = tables_by_hand("restore", lambda _: "@daily")
+    assert own.dag_id("restore") == "restore__a"
+
+
+def test_without_a_table_that_has_the_operation_there_is_no_dag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tables.yaml"
+    file.write_text("tables: {a: {root: 's3://b/a', operations: [merge]}}")
+    monkeypatch.setenv("FIRNLINE_TABLES", str(file))
+    assert list(tables_by_hand("restore")) == []
+    assert list(tables_by_hand("restore", lambda _: "@daily")) == []
+    here = TableOfRun("restore", ("a",), 0)
+    with pytest.raises(UsageError, match="no table 'a' with the operation restore"):
+        here.of_run(run_context(RestoreWork(), {"table": "a"}))
+
+
+@pytest.mark.usefixtures("three")
+def test_what_a_run_reports_is_an_event_on_the_asset_of_its_table(tmp_path: Path) -> None:
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+
+    (table,) = tables_by_hand("restore")
+    context = run_context(RestoreWork(), {"table": "a"})
+    context["outlet_events"] = events = OutletEventAccessors()
+    table.report(context, {"seq": 3})
+    (event,) = events[table.outlets[0]].asset_alias_events
+    assert (event.dest_asset_key.name, event.extra) == ("a", {"seq": 3})
+    own = OneTable(one(tmp_path, "locking: fenced"))
+    own.report(context, {"seq": 4})
+    assert events[own.outlets[0]].extra == {"seq": 4}
 
 
 def test_the_asset_is_the_table_under_its_root(tmp_path: Path) -> None:

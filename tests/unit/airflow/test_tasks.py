@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import (
 
 from firnline.airflow.dags import operation_dag, plan_then_run
 from firnline.airflow.merge import MergeWork
-from firnline.airflow.tables import asset_of
+from firnline.airflow.tables import OneTable, asset_of
 from firnline.airflow.tasks import ReportRun, RunInTask, progress_log
 from firnline.airflow.work import InTaskWork
 from firnline.airflow.works import CleanupWork, TtlWork
@@ -53,8 +53,8 @@ def table(settings: TableSettings) -> Table:
 
 
 def tasks(work: InTaskWork[Any], settings: TableSettings) -> tuple[Any, Any]:
-    with operation_dag(work, settings, doc="", title="t"):
-        return plan_then_run(work, settings)
+    with operation_dag(work, OneTable(settings), doc="", title="t"):
+        return plan_then_run(work, OneTable(settings))
 
 
 def test_a_plan_hands_on_its_figures_and_says_them(
@@ -204,7 +204,7 @@ def test_only_what_may_pass_is_tried_again(table: Table, settings: TableSettings
 
 def test_a_report_of_nothing_skips_itself(table: Table, settings: TableSettings) -> None:
     work = MergeWork()
-    report = ReportRun(task_id="report", work=work, table=settings, asset=asset_of(settings))
+    report = ReportRun(task_id="report", work=work, table=OneTable(settings))
     context = run_context(work, plan={"seq": 0})
     with pytest.raises(AirflowSkipException, match="this run committed nothing to t"):
         report.execute(context)

@@ -6,7 +6,8 @@ import pytest
 
 from firnline.airflow.merge import MergeWork
 from firnline.airflow.runs import run_identity
-from firnline.airflow.work import Work, pool_of
+from firnline.airflow.tables import OneTable
+from firnline.airflow.work import Work
 from firnline.airflow.works import CleanupWork, TtlWork
 from firnline.errors import UsageError
 from tests.support.airflow_context import run_context
@@ -19,7 +20,7 @@ MERGE, CLEANUP, TTL = MergeWork(), CleanupWork(), TtlWork()
     ("work", "pool"), [(MERGE, "t.merge"), (CLEANUP, "t.cleanup"), (TTL, "t.merge")]
 )
 def test_every_kind_of_work_has_a_pool_of_its_table(work: Work[Any], pool: str) -> None:
-    assert pool_of(work, make_world().settings) == pool
+    assert OneTable(make_world().settings).pool(work.operation) == pool
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firnline.operations.pools import pool_of_dag, pool_problems, pools_json
+from firnline.operations.pools import NO_TABLE, pool_of_run, pool_problems, pools_json
 from firnline.settings.load import load_settings
 from tests.support.tables import loaded
 from tools.bootstrap import REPO
@@ -14,20 +14,38 @@ from tools.bootstrap import REPO
 def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:
     settings = loaded(tmp_path, "tables: {a: {root: 's3://b/a'}, b.c: {root: 's3://b/c'}}")
     pools = pools_json(settings)
+    none = pools.pop(NO_TABLE)
     assert list(pools) == ["a.merge", "a.cleanup", "b.c.merge", "b.c.cleanup"]
     assert all(pool["slots"] == 1 and pool["include_deferred"] for pool in pools.values())
+    assert none["slots"] == 0, "what has not got the pool of a table never runs"
     for table in settings.tables.values():
         assert {table.merge_pool, table.cleanup_pool} <= set(pools)
 
 
 def test_the_pool_of_a_run_is_that_of_its_table() -> None:
-    assert pool_of_dag("merge__flights") == "flights.merge"
-    assert pool_of_dag("merge__a__b") == "a__b.merge"
+    assert pool_of_run("merge__flights", None) == "flights.merge"
+    assert pool_of_run("merge__a__b", {"table": "c"}) == "a__b.merge"
+    assert pool_of_run("restore", {"table": "flights"}) == "flights.merge"
+    assert pool_of_run("orphan_sweep", {"table": "flights"}) == "flights.cleanup"
+    assert pool_of_run("orphan_sweep__flights", {}) == "flights.cleanup"
 
 
-@pytest.mark.parametrize("dag_id", ["merge", "merge__", "other__flights", "flights", "__flights"])
+@pytest.mark.parametrize(
+    "dag_id", ["merge", "merge__", "other__flights", "flights", "__flights", "restore__"]
+)
 def test_a_foreign_dag_has_no_pool_of_ours(dag_id: str) -> None:
-    assert pool_of_dag(dag_id) is None
+    assert pool_of_run(dag_id, {"table": "flights"}) is None
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"table": None}, {"table": 3}, {"table": ""}])
+def test_a_run_that_names_no_table_has_no_pool(conf: dict[str, object] | None) -> None:
+    assert pool_of_run("restore", conf) is None
+
+
+def test_the_pool_without_a_table_must_have_no_slot() -> None:
+    assert pool_problems([NO_TABLE], {NO_TABLE: 0}) == []
+    (problem,) = pool_problems([NO_TABLE], {NO_TABLE: 1})
+    assert "would run without a lock; set it to 0 slots" in problem
 
 
 @pytest.mark.parametrize(

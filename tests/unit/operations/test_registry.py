@@ -11,7 +11,7 @@ import typer
 
 from firnline.cli.app import app
 from firnline.operations.operation import Operation
-from firnline.operations.pools import pool_of_dag
+from firnline.operations.pools import pool_of_run
 from firnline.operations.registry import OPERATIONS
 from firnline.settings.sections import ALL_OPERATIONS
 from tools.bootstrap import REPO
@@ -43,6 +43,6 @@ def test_it_can_be_planned_unless_it_only_looks(operation: Operation[Any]) -> No
 
 @BY_NAME
 def test_what_destroys_holds_a_lock_of_its_table(operation: Operation[Any]) -> None:
-    assert pool_of_dag(f"{operation.dag}__flights") == f"flights.{operation.lock}"
+    assert pool_of_run(f"{operation.dag}__flights", None) == f"flights.{operation.lock}"
     assert operation.title[0].isupper()
     assert not operation.title.endswith(".")

@@ -6,21 +6,25 @@ Read in the API server, three queries for all tables together.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session
 
-from firnline.airflow.tables import dag_id
+from firnline.operations.dag_ids import dag_id, parse_dag_id
 from firnline.operations.operation import Lock
 from firnline.operations.pools import LOCKS, pool_name
 from firnline.operations.registry import OPERATIONS
 
+_FOR_ALL = tuple(dag_id(each.dag) for each in OPERATIONS if each.by_hand)
+_NAMES = {each.dag: each.name for each in OPERATIONS}
+_MOST_RUNS = 2_000
+"""Newest runs of the DAGs for all tables that are looked through for the last one of each table."""
 _HOLDING = ("running", "queued", "restarting")
 
 
@@ -65,12 +69,13 @@ def facts_of(tables: Collection[str], session: Session) -> dict[str, Facts]:
     for pool, holder in _holders(pools.keys(), session):
         table, lock = pools[pool]
         found[table].holders[lock] = holder
-    dags = {dag_id(each.dag, table): (table, each.name) for table in tables for each in OPERATIONS}
-    for dag, run in _last_runs(dags.keys(), session):
-        table, operation = dags[dag]
-        found[table].runs[operation] = run
-    for dag, count in _questions(dags.keys(), session).items():
-        found[dags[dag][0]].questions += count
+    for name, operation, run in _last_runs(session):
+        if name in tables:
+            # The newest comes first, of a table's own DAG and of that for all tables.
+            found[name].runs.setdefault(operation, run)
+    for name, count in _questions(session).items():
+        if name in tables:
+            found[name].questions += count
     return dict(found)
 
 
@@ -89,24 +94,33 @@ def _holders(pools: Collection[str], session: Session) -> list[tuple[str, Holder
     ]
 
 
-def _last_runs(dags: Collection[str], session: Session) -> list[tuple[str, LastRun]]:
+def _last_runs(session: Session) -> Iterator[tuple[str, str, LastRun]]:
+    """Yield (table, operation, run): of DAGs for all tables newest first, of others the newest."""
+    columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date, DagRun.conf)
     newest = select(func.max(DagRun.id).label("id")).group_by(DagRun.dag_id).subquery()
-    columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
-    rows = session.execute(select(*columns).join(newest, DagRun.id == newest.c.id))
-    return [
-        (dag_id, LastRun(run_id, str(state), _ms(ended)))
-        for dag_id, run_id, state, ended in rows
-        if dag_id in dags
-    ]
+    of_tables = select(*columns).join(newest, DagRun.id == newest.c.id)
+    by_hand = select(*columns).where(DagRun.dag_id.in_(_FOR_ALL)).order_by(DagRun.id.desc())
+    rows = (*session.execute(by_hand.limit(_MOST_RUNS)), *session.execute(of_tables))
+    for ran, run_id, state, ended, conf in rows:
+        dag = parse_dag_id(ran)
+        table = None if dag is None else dag.table_of(conf)
+        if dag is not None and table is not None:
+            yield table, _NAMES[dag.operation], LastRun(run_id, str(state), _ms(ended))
 
 
-def _questions(dags: Collection[str], session: Session) -> Counter[str]:
+def _questions(session: Session) -> Counter[str]:
     query = (
-        select(TaskInstance.dag_id)
+        select(TaskInstance.dag_id, DagRun.conf)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
+        .join(
+            DagRun,
+            and_(DagRun.dag_id == TaskInstance.dag_id, DagRun.run_id == TaskInstance.run_id),
+        )
         .where(HITLDetail.responded_at.is_(None), TaskInstance.state == "awaiting_input")
     )
-    return Counter(dag_id for (dag_id,) in session.execute(query) if dag_id in dags)
+    dags = ((parse_dag_id(asking), conf) for asking, conf in session.execute(query))
+    tables = (dag.table_of(conf) for dag, conf in dags if dag is not None)
+    return Counter(table for table in tables if table is not None)
 
 
 def _ms(moment: Any) -> int | None:  # noqa: ANN401 - a datetime of the ORM

@@ -15,9 +15,9 @@ from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Detail, Fleet, Row
-from firnline.airflow.tables import dag_id
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
+from firnline.operations.dag_ids import dag_id, parse_dag_id
 from firnline.operations.registry import MERGE
 from firnline.settings.load import TableSettings, load_settings
 from firnline.table import Table
@@ -77,7 +77,8 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 
 def _row_of(fleet: Fleet, dag_id: str) -> Row:
-    name = dag_id.partition("__")[2]
+    dag = parse_dag_id(dag_id)
+    name = (dag.table if dag is not None else None) or ""
     row = fleet.row(name)
     if row is None:
         raise HTTPException(404, f"the settings have no table {name!r}")

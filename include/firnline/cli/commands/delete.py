@@ -57,7 +57,7 @@ def delete(
 
     One transaction, all or nothing. A row goes where the condition is true, not where it is null.
     Rows of appends that are under way go too, when they began before. Under Airflow the DAG
-    delete_where__TABLE does the same.
+    delete_where does the same.
     """
     opened = open_target(table, settings)
     require_table(opened)

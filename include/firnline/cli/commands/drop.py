@@ -57,7 +57,7 @@ def drop(
 
     Shows what they hold and asks; a partition that changes between question and answer is not
     dropped. The objects stay until clean-up deletes them, after the grace. Under Airflow the DAG
-    remove_partitions__TABLE does the same.
+    remove_partitions does the same.
     """
     opened = open_target(table, settings)
     require_table(opened)

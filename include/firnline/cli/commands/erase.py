@@ -67,7 +67,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     """Erase the rows of a set of keys from every part, with a certificate.
 
     The replaced parts stay for the grace, since readers may use them; `firnline certificate`
-    deletes them then and says what else may hold a key. Under Airflow the DAG erase__TABLE does
+    deletes them then and says what else may hold a key. Under Airflow the DAG erase does
     the same.
     """
     opened = open_target(table, settings)

@@ -49,7 +49,7 @@ def rebuild(
 
     For a table whose _log/ was lost, wholly or in part; refuses otherwise. Stop the table's
     writers and DAGs first. Nothing is deleted. Parts that no transaction names are listed with
-    what is made of them. Under Airflow the DAG rebuild__TABLE does the same.
+    what is made of them. Under Airflow the DAG rebuild does the same.
     """
     opened = open_target(table, settings)
     if not options.dry_run and not yes:

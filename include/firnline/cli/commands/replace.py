@@ -59,7 +59,7 @@ def replace(
     One transaction: readers see the old rows or the new ones. The interval need not go along with
     partitions or parts; parts wholly inside are dropped unread. Hours without a new row are empty
     afterwards; new rows outside of the interval are refused; rows without a time stay. Appends
-    that began before are covered. Under Airflow the DAG replace__TABLE does the same.
+    that began before are covered. Under Airflow the DAG replace does the same.
     """
     opened = open_target(table, settings)
     if options.dry_run or options.nothing:

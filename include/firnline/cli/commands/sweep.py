@@ -51,7 +51,7 @@ def sweep(
 
     Dead runs and appends leave them behind, also as uploads that were never completed. Younger
     ones than orphan_grace (24h at least) may belong to somebody who is still at work. Under
-    Airflow the DAG orphan_sweep__TABLE asks before it deletes.
+    Airflow the DAG orphan_sweep asks before it deletes.
     """
     from firnline.operations.sweep.run import preview
 

@@ -256,7 +256,7 @@ function Transactions({ detail, table, now }) {
         h(ui.Table.Cell, null, change(counts.rows_in, counts.rows_out, number)),
         h(ui.Table.Cell, null, change(counts.bytes_in, counts.bytes_out, size)),
         h(ui.Table.Cell, null, seq === newest ? null
-          : h(Start, { dagId: `restore__${table}`, conf: { to: seq, partitions: ["*"], dry_run: true } }, "Plan a restore to here"))))))));
+          : h(Start, { dagId: "restore", conf: { table, to: seq, partitions: ["*"], dry_run: true } }, "Plan a restore to here"))))))));
 }
 
 function Sizes({ sizes }) {

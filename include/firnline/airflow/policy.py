@@ -1,0 +1,35 @@
+"""Airflow's cluster policy: a task of a DAG for all tables takes the pool of its run's table.
+
+The entry point ``airflow.policy`` of the package registers this module in every process of Airflow,
+so it imports nothing of ours until the hook needs it. The scheduler, the API server and the command
+line call the hook wherever they create or clear tasks, after they have set the pool of the DAG
+file. Without it such a task stays in a pool without slots: it waits, and never runs without a lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import airflow.settings
+from airflow.policies import hookimpl
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+
+# Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
+airflow.settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
+
+
+@hookimpl
+def task_instance_mutation_hook(task_instance: TaskInstance, dag_run: DagRun | None) -> None:
+    """Give the task the pool of the table that its run names."""
+    if dag_run is None:
+        return
+    from firnline.operations.pools import NO_TABLE, pool_of_run
+
+    if task_instance.pool != NO_TABLE:
+        return
+    pool = pool_of_run(task_instance.dag_id, dag_run.conf)
+    if pool is not None:
+        task_instance.pool = pool
