@@ -32,7 +32,7 @@ hypothesis.settings.load_profile("full" if FULL else "test")
 @pytest.hookimpl(trylast=True)  # there is a terminal only then
 def pytest_configure(config: pytest.Config) -> None:
     # Whoever runs the tests may have credentials and a region set: no test may meet them.
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     # All processes of a run draw the same samples, whatever is committed meanwhile.
