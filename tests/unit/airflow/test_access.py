@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from firnline.airflow.access import driver_environment, spark_connection, store_access
+from firnline.airflow.access import (
+    driver_environment,
+    open_in_task,
+    spark_connection,
+    store_access,
+)
 from firnline.errors import EnvironmentFaultError, StoreAccessError
 from firnline.settings.load import TableSettings
 from firnline.store.access import StoreAccess
 from firnline.store.azure import AzureAccess
 from firnline.store.google import GoogleAccess
+from tests.support.google_store import BUCKET, as_text, google_store
 from tests.support.tables import loaded, one
 
 
@@ -90,6 +96,18 @@ def test_a_table_on_google_takes_the_key_of_its_connection(
     assert StoreAccess.from_json(env["FIRNLINE_STORE_ACCESS"]) == access
 
 
+def test_a_task_writes_and_reads_with_the_key_of_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with google_store() as server:
+        (tmp_path / "key.json").write_text(as_text(server.keyfile()))
+        extra = {"key_path": str(tmp_path / "key.json")}
+        connect(monkeypatch, "store", conn_type="google_cloud_platform", extra=extra)
+        store = open_in_task(on(tmp_path, f"gs://{BUCKET}/t")).store
+        store.put_new("t/a", b"one")
+        assert store.get("t/a") == b"one"
+
+
 @pytest.mark.parametrize("conn_type", ["wasb", "adls"])
 def test_a_table_on_azure_takes_account_and_key_of_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conn_type: str
@@ -127,13 +145,12 @@ def test_a_connection_for_another_cloud_is_refused(
 @pytest.mark.parametrize(
     ("root", "command"),
     [
-        ("s3://b/t", "store --conn-type aws --conn-login ACCESS_KEY --conn-password SECRET`"),
+        ("s3://b/t", "aws --conn-login ACCESS_KEY --conn-password SECRET`"),
         (
             "gs://b/t",
-            "store --conn-type google_cloud_platform "
-            + """--conn-extra '{"key_path": "/path/key.json"}'`""",
+            """google_cloud_platform --conn-extra '{"key_path": "/path/key.json"}'`""",
         ),
-        ("az://c/t", "store --conn-type wasb --conn-login ACCOUNT --conn-password KEY`"),
+        ("az://c/t", "wasb --conn-login ACCOUNT --conn-password KEY`"),
     ],
 )
 def test_the_command_that_creates_a_missing_connection_is_that_of_the_cloud(
@@ -141,7 +158,7 @@ def test_the_command_that_creates_a_missing_connection_is_that_of_the_cloud(
 ) -> None:
     with pytest.raises(EnvironmentFaultError, match="no Airflow connection 'store'") as raised:
         store_access(on(tmp_path, root))
-    assert f"`airflow connections add {command}" in str(raised.value)
+    assert f"`airflow connections add store --conn-type {command}" in str(raised.value)
 
 
 @pytest.mark.parametrize(
