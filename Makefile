@@ -75,6 +75,8 @@ mutations: setup servers ## Mistakes in the product that the tests have to catch
 servers: setup
 	@# Without Go there is no S3 server: said here, and what needs it is skipped unless forbidden.
 	@$(BIN)/python -m tools.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
+	@# Likewise Azurite, which needs Node.js.
+	@$(BIN)/python -m tools.azureserver install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise PostgreSQL, the database of the tests' Airflow.
 	@$(BIN)/python -m tools.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# And the browser in which the page is tested.

@@ -16,6 +16,7 @@ from tests.support import progress
 from tests.support.effort import FULL, sample_name
 from tests.support.query_server import forked_queries, query_server
 from tests.support.side_by_side import Rooms, rank
+from tools.azureserver import AzureServer
 from tools.s3server import S3Server, StoreRoot
 
 __all__ = ["forked_queries", "query_server"]
@@ -32,7 +33,7 @@ hypothesis.settings.load_profile("full" if FULL else "test")
 @pytest.hookimpl(trylast=True)  # there is a terminal only then
 def pytest_configure(config: pytest.Config) -> None:
     # Whoever runs the tests may have credentials and a region set: no test may meet them.
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     # All processes of a run draw the same samples, whatever is committed meanwhile.
@@ -94,6 +95,18 @@ def _reason(longrepr: object) -> str:
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """One real S3 server for the whole run, with keys of its own."""
     server = S3Server(tmp_path_factory.mktemp("s3") / "data")
+    try:
+        server.start()
+    except EnvironmentFaultError as error:
+        pytest.skip(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """One Azurite for the whole run, with an account and a key of its own."""
+    server = AzureServer(tmp_path_factory.mktemp("azure") / "log")
     try:
         server.start()
     except EnvironmentFaultError as error:

@@ -55,7 +55,7 @@ class GoTool:
                 f"{self.name} is built with Go and this machine has none",
                 next_step="install Go 1.24 or newer and run the same command again",
             )
-        folder = _writable_cache()
+        folder = writable_cache()
         print(f"building {self.name} {self.version}, once (some 2 minutes)", flush=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             self._install(go, work)
@@ -98,7 +98,8 @@ def caches() -> Iterator[Path]:
     yield CACHE / "bin"
 
 
-def _writable_cache() -> Path:
+def writable_cache() -> Path:
+    """Return the first of ``caches`` that can be written. Raises EnvironmentFaultError."""
     for folder in caches():
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -7,22 +7,21 @@ never in a templated field, an argument list, a Spark setting or a log.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from firnline.errors import EnvironmentFaultError
+from firnline.errors import EnvironmentFaultError, StoreAccessError
+from firnline.paths import Root
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
     from firnline.store.access import StoreAccess
     from firnline.table import Table
 
-_ADD_AWS = (
-    "airflow connections add {id} --conn-type aws --conn-login ACCESS_KEY --conn-password SECRET"
-)
 _ADD_SPARK = "airflow connections add {id} --conn-type spark --conn-host spark://HOST:7077"
 
 
@@ -51,33 +50,93 @@ def spark_connection(table: TableSettings) -> Connection:
     return connection(table.spark.conn_id, used_for, _ADD_SPARK)
 
 
+@dataclass(frozen=True, slots=True)
+class StoreType:
+    """The connections that give access to the stores of one scheme."""
+
+    conn_types: tuple[str, ...]
+    options: str
+    """Of the command that creates one of the first type."""
+    read: Callable[[Connection], StoreAccess]
+
+    @property
+    def add(self) -> str:
+        """The command, with a place for the id."""
+        return f"airflow connections add {{id}} --conn-type {self.conn_types[0]} {self.options}"
+
+
+def _aws(found: Connection) -> StoreAccess:
+    from firnline.store.access import StoreAccess
+
+    return StoreAccess.from_airflow_fields(found.login, found.password, found.extra_dejson)
+
+
+def _google(found: Connection) -> StoreAccess:
+    from firnline.store.access import StoreAccess
+    from firnline.store.google import GoogleAccess
+
+    return StoreAccess(google=GoogleAccess.from_airflow_fields(found.extra_dejson))
+
+
+def _azure(found: Connection) -> StoreAccess:
+    from firnline.store.access import StoreAccess
+    from firnline.store.azure import AzureAccess
+
+    azure = AzureAccess.from_airflow_fields(
+        found.conn_type or "", found.host, found.login, found.password, found.extra_dejson
+    )
+    return StoreAccess(azure=azure)
+
+
+_AWS = StoreType(("aws",), "--conn-login ACCESS_KEY --conn-password SECRET", _aws)
+_STORES = {
+    "s3": _AWS,
+    "gs": StoreType(
+        ("google_cloud_platform",), '--conn-extra \'{{"key_path": "/path/key.json"}}\'', _google
+    ),
+    "az": StoreType(("wasb", "adls"), "--conn-login ACCOUNT --conn-password KEY", _azure),
+    # They need no access; a connection that is named all the same has to be there.
+    "file": _AWS,
+    "memory": _AWS,
+}
+"""Which type of connection fits which scheme of a root."""
+
+
 def store_access(table: TableSettings, get: GetConnection = Connection.get) -> StoreAccess | None:
-    """Return endpoint and credentials of the table's connection; None for the usual AWS chain.
+    """Return endpoint and credentials of the table's connection; None for the cloud's own chain.
+
+    All its secrets are masked in logs from then on.
 
     Args:
         table: the table.
         get: finds a connection in this process; the default is for tasks.
 
     Raises:
-        EnvironmentFaultError: there is no such connection, or it is of another type.
+        EnvironmentFaultError: there is no such connection, or it does not fit the table's scheme.
         StoreAccessError: the contents of the connection are not valid.
     """
     if table.connection_id is None:
         return None
-    from firnline.store.access import StoreAccess
-
+    scheme = Root.parse(table.root).scheme
+    store = _STORES[scheme]
     used_for = f"table {table.name} names for its store (connection_id)"
-    found = connection(table.connection_id, used_for, _ADD_AWS, get)
-    if found.conn_type != "aws":
+    found = connection(table.connection_id, used_for, store.add, get)
+    if found.conn_type not in store.conn_types:
         raise EnvironmentFaultError(
             f"the Airflow connection {table.connection_id!r} is of type {found.conn_type!r}, and "
-            f"table {table.name} needs one of type aws",
+            f"table {table.name} on {scheme}:// needs one of type {' or '.join(store.conn_types)}",
             next_step="correct connection_id in the settings, or leave it out for the usual chain",
         )
-    access = StoreAccess.from_airflow_fields(found.login, found.password, found.extra_dejson)
-    for secret in (access.secret_key, access.session_token, access.external_id):
-        if secret:
-            mask_secret(secret)
+    try:
+        access = store.read(found)
+    except StoreAccessError as error:
+        raise StoreAccessError(
+            f"the Airflow connection {table.connection_id!r} of table {table.name} cannot be used: "
+            f"{error.message}",
+            next_step=error.next_step,
+        ) from None
+    for secret in access.secrets:
+        mask_secret(secret)
     return access
 
 
@@ -92,7 +151,8 @@ def driver_environment(access: StoreAccess | None) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": access.secret_key,
         "AWS_SESSION_TOKEN": access.session_token,
         "AWS_PROFILE": access.profile,
-        # Carries what the variables above cannot: the addressing style, a role to assume.
+        # Carries what the variables above cannot: the addressing style, a role to assume, and the
+        # access to Google and Azure, which the job reads nowhere else.
         "FIRNLINE_STORE_ACCESS": access.to_json(),
     }
     return {name: value for name, value in values.items() if value}

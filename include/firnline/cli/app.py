@@ -55,7 +55,7 @@ from firnline.errors import FirnlineError
 _HELP = """Maintain log-structured Parquet tables.
 
 A TABLE is a name of the settings file or a root URL; credentials come from the environment and
-the usual AWS chain.
+the usual chain of the store's cloud.
 
 \b
 Examples:

@@ -207,7 +207,7 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
 
 
 def open_target(target: str, path: Path | None) -> Table:
-    """Open the table of a name or root, with the usual AWS credentials; sends no request."""
+    """Open the table of a name or root, with the usual credentials; sends no request."""
     settings = settings_of(target, path)
     from firnline.store.access import StoreAccess
     from firnline.table import open_table

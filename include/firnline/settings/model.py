@@ -44,7 +44,7 @@ def _check_root(url: str) -> str:
     """Return a root URL without its trailing slash. Raises ValueError."""
     if "@" in url.partition("://")[2].partition("/")[0]:
         # The URL is not repeated in the message: it holds a credential before the @.
-        raise ValueError("a root holds no credentials; use connection_id or the usual AWS chain")
+        raise ValueError("a root holds no credentials; use connection_id or the usual chain")
     if "?" in url or "#" in url:
         raise ValueError(f"{url!r} has a query or fragment; write only scheme, bucket and prefix")
     try:
@@ -71,8 +71,10 @@ class TableSettings(Section):
     connection_id: str | None = Field(
         default=None,
         min_length=1,
-        description="Airflow connection with credentials and endpoint of the store; environment "
-        "variables are expanded as in `root`. null: the usual AWS chain.",
+        description="Airflow connection with credentials and endpoint of the store, of type `aws` "
+        "for `s3://`, `google_cloud_platform` for `gs://`, `wasb` or `adls` for `az://`; "
+        "environment variables are expanded as in `root`. null: the usual chain of the store's "
+        "cloud.",
     )
     partition_by: tuple[PartitionField, ...] = Field(
         default=(),

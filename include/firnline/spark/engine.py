@@ -54,7 +54,7 @@ class SparkEngine:
     Args:
         session: classic or Connect.
         root: root URL of the table.
-        access: credentials for the executors; None: the default AWS chain on the executors.
+        access: credentials for the executors; None: the cloud's default chain on the executors.
         scratch: local folder on the executors; None: the disks that Spark gives them.
     """
 

@@ -37,7 +37,7 @@ class KernelFunction:
     root: str
     """Root URL of the table."""
     access: str | None = field(repr=False)
-    """``StoreAccess.to_json``; None: the executor's default AWS chain."""
+    """``StoreAccess.to_json``; None: the executor's default chain."""
     scratch: str | None
     """Local folder; None: the disks that Spark gives the executor."""
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from firnline.errors import StoreAccessError
-
-_HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z](?:[A-Za-z0-9-]{0,62})\.?")
-"""A host name; its last label begins with a letter, else it would be an address."""
+from firnline.store.azure import AzureAccess
+from firnline.store.endpoints import check_endpoint, is_address
+from firnline.store.google import GoogleAccess
 
 Addressing = Literal["auto", "path", "virtual"]
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """Endpoint and credentials of an S3 store; ``gs://`` and ``az://`` use their default chains.
+    """Endpoint and credentials of a store: those of S3 here, of others in ``google`` and ``azure``.
 
     Without keys the AWS credential chain (environment, profile, container, instance role) supplies
-    them and renews them, on the machine that opens the store. ``repr`` shows no secret; ``to_json``
-    contains all of them and must not get into an argument list, log or exception.
+    them and renews them, on the machine that opens the store; likewise the chain of Google or Azure
+    for ``gs://`` and ``az://``. ``repr`` shows no secret; ``to_json`` contains all of them and must
+    not get into an argument list, log or exception.
 
     Raises:
         StoreAccessError: half a key pair, or an invalid value.
@@ -47,6 +45,10 @@ class StoreAccess:
     """Role to assume with the credentials above."""
     external_id: str | None = field(default=None, repr=False)
     """External id that the role's trust policy requires."""
+    google: GoogleAccess | None = None
+    """For ``gs://``; None: the application default credentials."""
+    azure: AzureAccess | None = None
+    """For ``az://``; None: account and credentials of the environment."""
 
     def __post_init__(self) -> None:
         if (self.access_key is None) != (self.secret_key is None):
@@ -55,7 +57,7 @@ class StoreAccess:
                 next_step="give both, or neither to use the usual AWS chain",
             )
         if self.endpoint is not None:
-            _check_endpoint(self.endpoint, self.addressing)
+            _check_s3_endpoint(self.endpoint, self.addressing)
         if self.addressing not in ("auto", "path", "virtual"):
             raise StoreAccessError(
                 f"{self.addressing!r} is not a way to address a bucket",
@@ -76,6 +78,13 @@ class StoreAccess:
             return self.endpoint is not None
         return self.addressing == "path"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no log may show."""
+        given = (self.secret_key, self.session_token, self.external_id)
+        others = (other.secrets for other in (self.google, self.azure) if other is not None)
+        return (*filter(None, given), *(secret for found in others for secret in found))
+
     def to_json(self) -> str:
         """Return everything as JSON, secrets included: never pass it in an argument list."""
         return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
@@ -85,6 +94,9 @@ class StoreAccess:
         """Parse the result of ``to_json``. Raises StoreAccessError."""
         try:
             values = json.loads(text)
+            for name, kind in (("google", GoogleAccess), ("azure", AzureAccess)):
+                if name in values:
+                    values[name] = kind(**values[name])
             return cls(**values)
         except (ValueError, TypeError):
             known = ", ".join(item.name for item in fields(cls))
@@ -142,34 +154,12 @@ class StoreAccess:
         )
 
 
-def _check_endpoint(url: str, addressing: str) -> None:
-    """Refuse an invalid endpoint, on which obstore's Rust code would panic at the first request."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        host = ""
-    ok = url.startswith(("http://", "https://")) and (_HOST.fullmatch(host) or _is_address(host))
-    if not ok or "@" in url or "?" in url or "#" in url:
-        # The URL is not repeated if it could contain a password.
-        shown = "" if "@" in url else f" {url!r}"
-        raise StoreAccessError(
-            f"the store's endpoint{shown} is not a URL of a host",
-            next_step="write it as https://host or http://host:port",
-        )
-    if addressing == "virtual" and _is_address(host):
+def _check_s3_endpoint(url: str, addressing: str) -> None:
+    if is_address(check_endpoint(url)) and addressing == "virtual":
         raise StoreAccessError(
             f"the store's endpoint {url!r} is an address, so a bucket cannot be part of its name",
             next_step="use path-style addressing",
         )
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _endpoint(env: Mapping[str, str]) -> str | None:

@@ -2,17 +2,18 @@
 
 obstore reads ``AWS_*`` variables by itself, so a stray AWS_SESSION_TOKEN or AWS_CONDITIONAL_PUT
 would affect a store with explicit access. So credentials always come from a provider, and every
-relevant option is set explicitly.
+relevant option is set explicitly. For Google and Azure, obstore has no such variable that beats
+what ``GoogleAccess`` and ``AzureAccess`` set, or they refuse it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from obstore.exceptions import BaseError
 from firnline.errors import StoreAccessError, UsageError
 from firnline.paths import Root
 from firnline.store.access import StoreAccess
+from firnline.store.azure import AzureAccess
+from firnline.store.google import GoogleAccess
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Credential, S3CredentialProvider
@@ -70,10 +73,10 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
         resolved = StoreAccess.from_env() if access is None else access
         where += f" at {resolved.endpoint}" if resolved.endpoint else ""
         make = _s3(root.bucket, resolved, where)
-    elif root.scheme == "gs":
-        make = partial(_gs_or_az, obstore.store.GCSStore, root.bucket)
-    elif root.scheme == "az":
-        make = partial(_gs_or_az, obstore.store.AzureStore, root.bucket)
+    elif root.scheme in ("gs", "az"):
+        given = _given(root.scheme, access)
+        where += f" at {given.url}" if given is not None and given.url else ""
+        make = _gs_or_az(root, given)
     else:
         raise UsageError(f"there is no store for {root.url!r}", next_step="use s3://, gs://, az://")
     try:
@@ -81,7 +84,8 @@ def open_backend(root: Root, access: StoreAccess | None) -> Backend:
     except (BaseError, ValueError) as error:
         raise StoreAccessError(
             f"{where} cannot be opened: {_first_line(error)}",
-            next_step="correct the root, the endpoint or the credentials in the environment",
+            next_step="correct the root, or the endpoint and credentials of the connection or the "
+            "environment",
         ) from None
 
 
@@ -122,10 +126,24 @@ def _client(*, http: bool) -> ClientConfig:
     }
 
 
+def _given(scheme: str, access: StoreAccess | None) -> GoogleAccess | AzureAccess | None:
+    """Return the access to a store that is not on S3; None for its default chain."""
+    if access is None:
+        return None
+    return access.google if scheme == "gs" else access.azure
+
+
 def _gs_or_az(
-    kind: type[obstore.store.GCSStore | obstore.store.AzureStore], bucket: str, retry: RetryConfig
-) -> obstore.store.ObjectStore:
-    return kind(bucket, client_options=_client(http=False), retry_config=retry)
+    root: Root, access: GoogleAccess | AzureAccess | None
+) -> Callable[[RetryConfig], obstore.store.ObjectStore]:
+    kind = obstore.store.GCSStore if root.scheme == "gs" else obstore.store.AzureStore
+    config: dict[str, Any] = {} if access is None else access.config(os.environ)
+    client = _client(http=access is not None and (access.url or "").startswith("http://"))
+
+    def make(retry: RetryConfig) -> obstore.store.ObjectStore:
+        return kind(root.bucket, client_options=client, retry_config=retry, **config)
+
+    return make
 
 
 def _s3(

@@ -132,6 +132,7 @@ _NEXT_STEPS = {
     "InvalidAccessKeyId": "correct the access key of the connection or the AWS chain",
     "XAdminUserNotFound": "correct the access key of the connection or the AWS chain",
     "SignatureDoesNotMatch": "correct the secret key of the connection or the AWS chain",
+    "AuthenticationFailed": "correct the key or SAS token of the connection or the environment",
     "ExpiredToken": "renew the session token",
     "InvalidToken": "renew the session token",
     "RequestTimeTooSkewed": "set this machine's clock",

@@ -146,11 +146,19 @@ AIRFLOW = (
     ),
     Mutation(
         name="a session token is written to the log",
-        file="include/firnline/airflow/access.py",
-        old="    for secret in (access.secret_key, access.session_token, access.external_id):",
-        new="    for secret in (access.secret_key, access.external_id):",
+        file="include/firnline/store/access.py",
+        old="        given = (self.secret_key, self.session_token, self.external_id)",
+        new="        given = (self.secret_key, self.external_id)",
         breaks="Whoever reads a log can use the store.",
         caught_by=("tests/unit/airflow/test_masking.py",),
+    ),
+    Mutation(
+        name="a connection of another cloud is taken for one that fits",
+        file="include/firnline/airflow/access.py",
+        old="    if found.conn_type not in store.conn_types:",
+        new="    if not found.conn_type:",
+        breaks="A table is opened with no credentials or those of another identity.",
+        caught_by=("tests/unit/airflow/test_access.py",),
     ),
     Mutation(
         name="a run whose pool is missing waits for ever",

@@ -41,7 +41,13 @@ def test_access_travels_as_json_and_as_pickle(fields: dict[str, Any]) -> None:
     assert pickle.loads(pickle.dumps(access)) == access
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{", '{"nope": 1}', '{"access_key": "hush-hush"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "3", "{", '{"nope": 1}', '{"access_key": "hush-hush"', '{"google": 3}'),
+        *('{"google": {"key": "hush-hush"}}', '{"azure": {"key": "hush-hush"}}'),
+    ],
+)
 def test_a_damaged_description_is_one_error_without_its_content(text: str) -> None:
     with pytest.raises(StoreAccessError) as raised:
         StoreAccess.from_json(text)
