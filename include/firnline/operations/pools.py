@@ -55,6 +55,11 @@ def pool_of_dag(dag_id: str) -> str | None:
     return None if kind is None else pool_name(table, kind)
 
 
+def table_of_dag(dag_id: str) -> str | None:
+    """Return the table of a DAG of ours; None for any other, that of the whole fleet among them."""
+    return None if pool_of_dag(dag_id) is None else dag_id.partition("__")[2]
+
+
 def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
     """Return one sentence for each pool that is missing or has not exactly one slot.
 

@@ -18,6 +18,7 @@ from firnline.airflow.page.fleet import Detail, Fleet, Row
 from firnline.airflow.tables import dag_id
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
+from firnline.operations.pools import table_of_dag
 from firnline.operations.registry import MERGE
 from firnline.settings.load import TableSettings, load_settings
 from firnline.table import Table
@@ -77,10 +78,10 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 
 def _row_of(fleet: Fleet, dag_id: str) -> Row:
-    name = dag_id.partition("__")[2]
-    row = fleet.row(name)
+    name = table_of_dag(dag_id)
+    row = None if name is None else fleet.row(name)
     if row is None:
-        raise HTTPException(404, f"the settings have no table {name!r}")
+        raise HTTPException(404, f"{dag_id!r} is the DAG of no table of the settings")
     return row
 
 
