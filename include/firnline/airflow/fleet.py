@@ -227,7 +227,8 @@ def _count(figures: Mapping[str, Any], name: str) -> int:
 
 
 def _row_text(row: Mapping[str, Any]) -> str:
-    score = "nothing rewritten" if row["score"] is None else f"{row['score']:,} requests per GiB"
+    saved = row["score"]
+    score = "nothing rewritten" if saved is None else f"{saved:,.0f} requests per GiB"
     parts = f"{row['parts_in']:,} parts become {row['parts_out']:,}"
     return f"{row['table']}: {parts}, {about_size(row['bytes'])}, {score}"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firnline.operations.pools import pool_of_dag, pool_problems, pools_json
+from firnline.operations.pools import pool_of_dag, pool_problems, pools_json, table_of_dag
 from firnline.settings.load import load_settings
 from tests.support.tables import loaded
 from tools.bootstrap import REPO
@@ -23,11 +23,15 @@ def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:
 def test_the_pool_of_a_run_is_that_of_its_table() -> None:
     assert pool_of_dag("merge__flights") == "flights.merge"
     assert pool_of_dag("merge__a__b") == "a__b.merge"
+    assert table_of_dag("merge__a__b") == "a__b"
 
 
-@pytest.mark.parametrize("dag_id", ["merge", "merge__", "other__flights", "flights", "__flights"])
-def test_a_foreign_dag_has_no_pool_of_ours(dag_id: str) -> None:
+@pytest.mark.parametrize(
+    "dag_id", ["merge", "merge__", "other__flights", "flights", "__flights", "fleet__merge"]
+)
+def test_a_dag_that_is_of_no_table_has_no_pool_of_ours(dag_id: str) -> None:
     assert pool_of_dag(dag_id) is None
+    assert table_of_dag(dag_id) is None
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,11 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 def _row_of(fleet: Fleet, dag_id: str) -> Row:
     name = table_of_dag(dag_id)
-    row = None if name is None else fleet.row(name)
+    if name is None:
+        raise HTTPException(404, f"{dag_id!r} is not the DAG of a table")
+    row = fleet.row(name)
     if row is None:
-        raise HTTPException(404, f"{dag_id!r} is the DAG of no table of the settings")
+        raise HTTPException(404, f"the settings have no table {name!r}")
     return row
 
 
