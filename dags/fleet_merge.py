@@ -20,11 +20,8 @@ it is then.
 
 from __future__ import annotations
 
-from firnline.airflow.fleet import LONGEST, PlanFleet, fleet_dag
-from firnline.settings.load import load_settings
+from firnline.airflow.fleet import LONGEST, PlanFleet, fleet_dag, fleet_to_plan
 
-settings = load_settings()
-
-if any(table.merge.by_fleet for table in settings.tables.values()):
-    with fleet_dag(settings.fleet, doc=__doc__) as dag:
+if (settings := fleet_to_plan()) is not None:
+    with fleet_dag(settings, doc=__doc__) as dag:
         PlanFleet(task_id="plan", execution_timeout=LONGEST)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.access import store_access
@@ -21,7 +21,13 @@ from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.tables import clock_of, dag_id
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
-from firnline.settings.load import FleetSettings, Settings, TableSettings, load_settings
+from firnline.settings.load import (
+    FleetSettings,
+    Settings,
+    TableSettings,
+    fleet_members,
+    load_settings,
+)
 from firnline.units import about_size
 
 if TYPE_CHECKING:
@@ -41,6 +47,18 @@ LONGEST = timedelta(minutes=50)
 """Time limit of the task; tables whose stores are silent are what takes long."""
 _NAMED = 5
 """Tables that an error names at most."""
+
+
+def fleet_to_plan() -> FleetSettings | None:
+    """Return the settings of the planner; None if no table needs it, or another DAG's task starts.
+
+    Raises:
+        SettingsError: the settings file is not valid; Airflow shows it as an import error.
+    """
+    if get_parsing_context().dag_id not in (None, DAG_ID):
+        return None
+    settings = load_settings()
+    return settings.fleet if fleet_members(settings.tables.values()) else None
 
 
 @contextmanager
@@ -119,9 +137,9 @@ class PlanFleet(BaseOperator):
         from firnline.clock import SystemClock
         from firnline.operations.fleet.need import Need
         from firnline.operations.fleet.plan import plan_fleet
-        from firnline.operations.fleet.run import look_at_fleet, members
+        from firnline.operations.fleet.run import look_at_fleet
 
-        tables = members(settings.tables.values())
+        tables = fleet_members(settings.tables.values())
         fleet = settings.fleet
         _LOG.info("reading the logs of %d tables, %d at a time", len(tables), fleet.concurrency)
         found: list[Need | Unreadable] = look_at_fleet(members_of(tables), fleet)

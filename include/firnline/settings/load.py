@@ -44,6 +44,7 @@ __all__ = [
     "TableSettings",
     "TtlSettings",
     "find_table",
+    "fleet_members",
     "load_settings",
     "settings_for_root",
     "settings_path",
@@ -270,6 +271,11 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
     more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     lines = "\n".join(f"  {line}" for line in shown + more)
     return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
+
+
+def fleet_members(tables: Iterable[TableSettings]) -> list[TableSettings]:
+    """Return the tables whose merges the planner of the fleet starts."""
+    return [t for t in tables if t.merge.by_fleet and "merge" in t.operations]
 
 
 def settings_for_root(url: str) -> TableSettings:

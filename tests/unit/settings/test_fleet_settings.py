@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from firnline.settings.fleet import FleetSettings, format_budget, minutes_of, parse_budget
+from firnline.settings.load import TableSettings, fleet_members
 from tests.support.tables import loaded, mistakes, one
 
 TABLE = "tables:\n  t: {root: 's3://b/t'}\n"
@@ -70,3 +72,17 @@ def test_a_table_is_of_the_fleet_unless_it_has_a_schedule_or_none(tmp_path: Path
 def test_a_schedule_of_a_merge_that_is_none_names_fleet_too(tmp_path: Path) -> None:
     wrong = mistakes(tmp_path, "tables:\n  t: {root: 's3://b/t', merge: {schedule: flet}}\n")
     assert "@yearly, fleet, or null" in wrong
+
+
+def test_members_are_the_tables_whose_merges_nobody_else_starts() -> None:
+    def table(name: str, **settings: Any) -> TableSettings:
+        return TableSettings.model_validate({"name": name, "root": "memory://t", **settings})
+
+    given = [
+        table("default"),
+        table("hourly", merge={"schedule": "@hourly"}),
+        table("asked", merge={"schedule": "fleet"}),
+        table("unmerged", operations=["verify"]),
+        table("by_hand", merge={"schedule": None}),
+    ]
+    assert [each.name for each in fleet_members(given)] == ["default", "asked"]

@@ -40,11 +40,11 @@ def fleet(
     from firnline.cli.progress import counting
     from firnline.clock import SystemClock
     from firnline.operations.fleet.plan import plan_fleet
-    from firnline.operations.fleet.run import look_at_fleet, members
-    from firnline.settings.load import load_settings
+    from firnline.operations.fleet.run import look_at_fleet
+    from firnline.settings.load import fleet_members, load_settings
 
     loaded, clock = load_settings(settings), SystemClock()
-    tables = members(loaded.tables.values())
+    tables = fleet_members(loaded.tables.values())
     if not tables:
         raise UsageError(
             "no table of the settings file has `merge.schedule: fleet`",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firnline.commit.base import read_base
@@ -12,7 +12,6 @@ from firnline.operations.at_once import at_once
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.merge.plan import plan_merge
 from firnline.settings.fleet import FleetSettings
-from firnline.settings.load import TableSettings
 from firnline.state.history import history_since
 from firnline.table import Table
 
@@ -34,11 +33,6 @@ class Member:
     name: str
     open: Callable[[], Table]
     """Sends no request; raises FirnlineError."""
-
-
-def members(tables: Iterable[TableSettings]) -> list[TableSettings]:
-    """Return the tables whose merges the planner starts."""
-    return [t for t in tables if t.merge.by_fleet and "merge" in t.operations]
 
 
 def need_of(table: Table, *, budgeted: bool) -> Need:

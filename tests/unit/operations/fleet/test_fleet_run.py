@@ -17,13 +17,11 @@ from firnline.operations.fleet.run import (
     Member,
     bytes_spent,
     look_at_fleet,
-    members,
     need_of,
 )
 from firnline.operations.merge.run import preview, run_merge
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
-from firnline.settings.load import TableSettings
 from firnline.table import Table
 from tests.support.histories import append, delete_lazily, drop, filled, lose_log, merge
 from tests.support.world import FaultyStore, World, make_world
@@ -166,17 +164,3 @@ def test_no_more_tables_are_open_than_are_read_at_once() -> None:
     tables = [member(world, "t", store=Counted(world.store)) for world in worlds]
     look_at_fleet(tables, FleetSettings(concurrency=3))
     assert 1 <= many[1] <= 3
-
-
-def test_members_are_the_tables_whose_merges_nobody_else_starts() -> None:
-    def table(name: str, **settings: Any) -> TableSettings:
-        return TableSettings.model_validate({"name": name, "root": "memory://t", **settings})
-
-    given = [
-        table("default"),
-        table("hourly", merge={"schedule": "@hourly"}),
-        table("asked", merge={"schedule": "fleet"}),
-        table("unmerged", operations=["verify"]),
-        table("by_hand", merge={"schedule": None}),
-    ]
-    assert [each.name for each in members(given)] == ["default", "asked"]
