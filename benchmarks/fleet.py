@@ -3,8 +3,8 @@
     python -m benchmarks.fleet [--idle 1000] [--busy 50] [--sample 40]
 
 A real Airflow (LocalExecutor, one task at a time) with all these tables as files, and their merge
-DAGs. Measured is all of it, API server and database too, while it works and while it rests; what it
-takes while it rests is taken off.
+DAGs. Measured is all of it, API server and database too, while it works and while it rests: on a
+machine that others use, what it takes at rest is a smaller part of longer times.
 
 * before: ``--sample`` runs of merge DAGs that find nothing to do; an hour is extrapolated from them
   to all tables. They are started by the API instead of a clock.
@@ -91,13 +91,21 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Cost:
-    """Wall time, and CPU of all processes of the stack beyond what they take at rest."""
+    """Wall time, and CPU of all processes of the stack."""
 
     seconds: float
     cpu_seconds: float
+    at_rest: float = 0.0
+    """CPU seconds a second that the stack takes with nothing to do."""
+
+    def times(self, factor: float) -> Cost:
+        """What so many times as much would cost."""
+        return Cost(self.seconds * factor, self.cpu_seconds * factor, self.at_rest)
 
     def __str__(self) -> str:
-        return f"{self.seconds:.1f} s of wall time, {self.cpu_seconds:.1f} CPU s"
+        beyond = self.cpu_seconds - self.at_rest * self.seconds
+        cpu = f"{self.cpu_seconds:.1f} CPU s, {beyond:.1f} of them beyond rest"
+        return f"{self.seconds:.1f} s of wall time, {cpu}"
 
 
 def cpu_seconds() -> float:
@@ -113,11 +121,11 @@ def cpu_seconds() -> float:
 
 
 def cost(act: Callable[[], object], at_rest: float = 0.0) -> Cost:
-    """What it takes beyond what the stack takes at rest, CPU seconds a second."""
+    """What the stack takes until this has happened."""
     began, used = time.perf_counter(), cpu_seconds()
     act()
     seconds = time.perf_counter() - began
-    return Cost(seconds, cpu_seconds() - used - at_rest * seconds)
+    return Cost(seconds, cpu_seconds() - used, at_rest)
 
 
 class Measured:
@@ -200,8 +208,7 @@ def measure(fleet: Fleet, stack: AirflowStack, sample: int) -> None:
     tables = fleet.idle + fleet.busy
     factor = tables / sample
     print(f"before, {sample} runs of merge DAGs with nothing to do: {before}", flush=True)
-    whole = Cost(before.seconds * factor, before.cpu_seconds * factor)
-    print(f"before, {tables} of them, extrapolated: {whole}", flush=True)
+    print(f"before, {tables} of them, extrapolated: {before.times(factor)}", flush=True)
     after = cost(lambda: figures.update(measured.plan_all()), at_rest)
     print(f"after, one run of fleet__merge: {after}; {figures}", flush=True)
 

@@ -260,7 +260,9 @@ def _failure(plan: FleetPlan, refused: Sequence[str]) -> str | None:
     """Return the sentence with which the run fails; None for a run that did all."""
     names = [table.table for table in plan.unreadable]
     said = [f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}"] * bool(names)
-    said += [f"{len(refused)} merges could not be started: {_some(refused)}"] * bool(refused)
+    if refused:
+        count = f"{len(refused)} of {len(plan.starts)}"
+        said.append(f"Airflow did not start {count} merges: {_some(refused)}")
     if not said:
         return None
     return f"{'; '.join(said)}; all others were handled, the log above has each reason"

@@ -165,7 +165,9 @@ def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(
 @pytest.mark.usefixtures("tables")
 def test_a_merge_that_airflow_refuses_holds_up_no_other(runs: type[Runs]) -> None:
     runs.refusing.add("merge__b")
-    with pytest.raises(AirflowFailException, match="1 merges could not be started: b: no; all"):
+    with pytest.raises(
+        AirflowFailException, match="Airflow did not start 1 of 2 merges: b: no; all"
+    ):
         execute()
     assert [dag_id for dag_id, _, _ in runs.started] == ["merge__a"]
 

@@ -23,7 +23,7 @@ from firnline.operations.merge.run import preview, run_merge
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.table import Table
-from tests.support.histories import append, delete_lazily, drop, filled, lose_log, merge
+from tests.support.histories import append, delete_lazily, dies_at, drop, filled, lose_log, merge
 from tests.support.world import FaultyStore, World, make_world
 
 
@@ -84,6 +84,18 @@ def test_a_table_with_nothing_to_do_costs_two_lists_and_its_log(tmp_path: Path) 
     assert requests_of(world, budgeted=True) - plain == Counter(list=1, get=1)
     world.clock.advance(2 * DAY_MS)
     assert requests_of(world, budgeted=True) - plain == Counter(list=1)
+    assert world.store.objects == before
+
+
+def test_a_merge_that_is_committed_and_not_published_is_seen_and_left_as_it_is(
+    tmp_path: Path,
+) -> None:
+    world = filled(4)
+    assert dies_at(
+        world, f"put {world.table.paths.log_dir}", "before", lambda s: merge(world, tmp_path, s)
+    )
+    before = dict(world.store.objects)
+    assert need_of(world.table, budgeted=True).idle
     assert world.store.objects == before
 
 
