@@ -1,7 +1,8 @@
 """### Merge small parts of a table into large sorted ones.
 
-One DAG for each table of the settings file. It runs by the clock (`merge.schedule` of the table,
-UTC), whenever the table's asset reports new data, and by hand.
+One DAG for each table of the settings file. It runs when `fleet__merge` finds something to do
+(`merge.schedule: fleet`) or by a clock of its own (a schedule there, UTC), whenever the table's
+asset reports new data, and by hand.
 
 1. `plan` reads the table's log and decides which parts to merge: without Spark, in seconds. Its log
    and XCom say what would be done, and why parts are left alone. If there is nothing to do, the run
@@ -40,7 +41,7 @@ for table in tables_of("merge"):
         table,
         doc=__doc__,
         title=f"Merge small parts of {table.name} into large sorted ones",
-        schedule=schedule_of(table.known.merge.schedule, asset_of(table.known)),
+        schedule=schedule_of(table.known.merge.cron, asset_of(table.known)),
     ):
         first = PlanMerge(task_id="plan", work=MERGE, table=table, execution_timeout=READING)
         submit_then_report(MERGE, table, JOBS, first)

@@ -35,6 +35,7 @@ from tools.s3server import S3Server
 CONNECTION = "merge_store"
 HOOKS = REPO / "tests" / "support" / "driver_hooks"
 TABLES = """
+fleet: {{schedule: null}}
 defaults:
   merge: {{schedule: null, kernel_memory: 256MiB}}
   cleanup: {{schedule: null, grace: 1s}}
@@ -81,6 +82,10 @@ tables:
     root: 'file://{folder}/late'
     spark: {{conn_id: no_cluster}}
     alerts: {{notifier: told_by.Told, arguments: {{file: '{folder}/told'}}, merge_deadline: 1m}}
+  # Of the fleet: one with something to merge, one with nothing, one whose log a test tears.
+  needy: {{root: 'file://{folder}/needy', merge: {{schedule: fleet}}}}
+  content: {{root: 'file://{folder}/content', merge: {{schedule: fleet}}}}
+  torn: {{root: 'file://{folder}/torn', merge: {{schedule: fleet}}}}
   asleep: {{root: 'file://{folder}/asleep', partition_by: [day(ts)]}}
   removed: {{root: 'file://{folder}/removed', operations: [remove_partitions], {by_day}}}
   guarded:
@@ -157,6 +162,7 @@ CONFIG: dict[str, dict[str, object]] = {
 }
 FILLED = {"secret": 6, "idle": 1, "rivals": 5, "bounded": 5, "lost": 5, "wide": 1}
 FILLED |= {"unsafe": 1, "unconnected": 5, "clusterless": 5, "broken": 5, "late": 5}
+FILLED |= {"needy": 5, "content": 1, "torn": 1}
 NO_SERVER_SECRET = "nothing-asks-for-this-one-with-files"
 
 

@@ -17,7 +17,9 @@ from firnline.settings.sections import ALL_OPERATIONS
 from tests.dags.parsing import HEAVY, Parser
 from tools.bootstrap import REPO
 
-OPERATIONS = sorted(path.stem for path in (REPO / "dags").glob("*.py"))
+FLEET, DAG_ID = "fleet_merge", "fleet__merge"
+"""File and id of the planner of all tables."""
+OPERATIONS = sorted(p.stem for p in (REPO / "dags").glob("*.py") if p.stem != FLEET)
 FOR_ALL = {each.dag for each in ALL if each.by_hand}
 QUIET = ("verify", "orphan_sweep")
 """Operations that leave the table as it is and tell no asset."""
@@ -61,7 +63,26 @@ def test_every_table_has_a_dag_of_each_operation_that_it_enables(parsed: Any) ->
         if operation not in FOR_ALL
         if (operation != "ttl" or table == "aging") and (table != "few" or operation in few)
     ]
-    assert parsed["ids"] == sorted([*expected, *(FOR_ALL & set(OPERATIONS)), "orphan_sweep__aging"])
+    assert parsed["ids"] == sorted([*expected, *FOR_ALL, "orphan_sweep__aging", DAG_ID])
+
+
+def test_the_planner_of_the_fleet_is_one_small_dag_that_runs_by_its_own_clock(
+    parsed: Any, parser: Parser, tmp_path: Path
+) -> None:
+    dag = parsed["dags"][DAG_ID]
+    assert dag["file"].endswith(f"dags/{FLEET}.py")
+    assert (dag["max_active_runs"], dag["catchup"], dag["owner"]) == (1, False, "firnline")
+    assert set(dag["pools"].values()) == {"default_pool"}
+    assert "0 * * * *" in json.dumps(dag["timetable"])
+    assert dag["params"]["dry_run"][0] is False
+    assert dag["doc"].startswith("### ")
+    assert dag["size"] < 12_000
+    # No table has a clock of its own then; with its own the planner is not needed.
+    assert "0 * * * *" not in json.dumps(parsed["dags"]["merge__plain"]["timetable"])
+    hourly = TABLES.replace("defaults:", "defaults:\n  merge: {schedule: '@hourly'}", 1)
+    own = parser.parse(tmp_path, hourly)
+    assert DAG_ID not in own["ids"]
+    assert "0 * * * *" in json.dumps(own["dags"]["merge__plain"]["timetable"])
 
 
 def test_parsing_sends_no_request_and_imports_nothing_heavy(parsed: Any) -> None:
@@ -152,7 +173,8 @@ def efforts(parser: Parser, tmp_path_factory: pytest.TempPathFactory) -> list[di
         folder = tmp_path_factory.mktemp("fleet")
         parsed = parser.parse(folder, fleet(count), shown=0, measured=True)
         assert parsed["errors"] == {}
-        assert len(parsed["ids"]) == count * len(set(OPERATIONS) - FOR_ALL) + len(FOR_ALL)
+        of_tables = count * len(set(OPERATIONS) - FOR_ALL)
+        assert len(parsed["ids"]) == of_tables + len(FOR_ALL) + 1
         found.append(parsed["effort"])
     return found
 
@@ -185,5 +207,5 @@ def test_a_task_that_starts_makes_its_own_dag_only(
 def test_a_thousand_tables_are_parsed(parser: Parser, tmp_path: Path) -> None:
     found = parser.parse(tmp_path, fleet(1000))
     assert found["errors"] == {}
-    assert len(found["ids"]) == 1000 * len(OPERATIONS)
+    assert len(found["ids"]) == 1000 * len(set(OPERATIONS) - FOR_ALL) + len(FOR_ALL) + 1 + 1
     assert not set(found["modules"]) & set(HEAVY)

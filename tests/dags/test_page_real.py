@@ -47,6 +47,10 @@ def test_a_table_that_is_not_in_the_settings_is_not_found(server: Server) -> Non
     assert "no table 'root'" in answer.text
 
 
+def test_a_dag_of_all_tables_is_that_of_no_table(server: Server) -> None:
+    assert server.get("/api/tables/fleet__ana", "root").status_code == 404
+
+
 def test_a_store_that_does_not_answer_holds_up_nobody(server: Server) -> None:
     """A request to it is under way; the answer is there, with the other tables' figures."""
 

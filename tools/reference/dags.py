@@ -68,6 +68,8 @@ def _airflow_home() -> Iterator[None]:
 
 def load_dags(tables: tuple[str, ...]) -> dict[str, DAG]:
     """Run all DAG files for tables with these names, and return the DAGs by id."""
+    from airflow import sdk
+
     from firnline.airflow import dags
 
     found: dict[str, DAG] = {}
@@ -86,7 +88,9 @@ def load_dags(tables: tuple[str, ...]) -> dict[str, DAG]:
         here = patch.dict(os.environ, {"FIRNLINE_TABLES": str(settings)})
         with here, patch.object(dags, "operation_dag", noted):
             for path in FILES:
-                runpy.run_path(str(path))
+                left = runpy.run_path(str(path)).values()
+                # Of a DAG that is not one table's.
+                found |= {each.dag_id: each for each in left if isinstance(each, sdk.DAG)}
     return found
 
 

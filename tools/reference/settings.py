@@ -1,4 +1,4 @@
-"""docs/settings.md: one table for every section of a table's settings, from the pydantic models."""
+"""docs/settings.md: one table for every section of the settings, from the pydantic models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from firnline.properties.in_force import FIELDS, HARMLESS, IDENTITY
 from firnline.settings.cron import check_schedule
 from firnline.settings.fields import Bounds, PartitionField, SortField, check_column
+from firnline.settings.fleet import FleetSettings, format_budget
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import Operation, Section
 from firnline.units import format_duration, format_size
@@ -23,6 +24,8 @@ from tools.reference.markdown import code, prose, table
 
 TABLE = "table"
 """Block of the settings that stand beside the sections."""
+FLEET = "fleet"
+"""Section of the settings file that is not of a table."""
 _HEADER = ("setting", "type", "default", "bounds", "property", "meaning")
 _NOT_WRITTEN = ("name",)
 """The key of the table in the file, not a setting below it."""
@@ -31,7 +34,12 @@ _ITEMS: dict[type[BaseModel], str] = {
     SortField: "sort field",
 }
 """Models of the items of a list; they have a short form, and a table of their own."""
-_KINDS: dict[str, str] = {"root": "URL", "approvers": "list of Airflow users"}
+_KINDS: dict[str, str] = {
+    "root": "URL",
+    "approvers": "list of Airflow users",
+    "merge.schedule": "`fleet` or schedule",
+    "fleet.quiet_hours": "list of hours",
+}
 """Types of settings that the model holds as text."""
 
 
@@ -59,8 +67,9 @@ class Group:
 
 
 def groups() -> list[Group]:
-    """Return all sections, the table itself first, in the order of the models."""
-    return list(_groups(TableSettings, "", meaning_of(TableSettings)))
+    """Return all sections: the table itself, those below it, and those of the fleet."""
+    table = _groups(TableSettings, "", meaning_of(TableSettings))
+    return [*table, *_groups(FleetSettings, f"{FLEET}.", meaning_of(FleetSettings))]
 
 
 def _groups(model: type[BaseModel], prefix: str, meaning: str) -> Iterator[Group]:
@@ -184,6 +193,7 @@ def _by_validator(metadata: tuple[Any, ...]) -> str:
         format_size: "size",
         check_schedule: "schedule",
         check_column: "column",
+        format_budget: "size a day",
     }
     for each in metadata:
         if isinstance(each, PlainSerializer | AfterValidator) and not isinstance(each.func, Bounds):

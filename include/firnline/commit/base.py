@@ -97,6 +97,30 @@ def take_base(
     )
 
 
+def read_base(table: Table, *, everything: bool = False) -> Base:
+    """Read the newest state and write nothing: of ``take_base`` what plans need that only look.
+
+    A transaction that is committed and not published yet is part of the state; it stays so.
+
+    Requests: those of ``take_base`` for a log without an unpublished transaction.
+
+    Raises:
+        LogLostError: there are objects and no log.
+        SchemaConflictError, PropertiesDifferError, SettingsError: as ``take_base``.
+    """
+    began = table.clock.elapsed_ms()
+    watch = Watch(table.store, table.paths)
+    snapshot = read_snapshot(
+        table.store, table.paths, everything=everything, tolerant=True, watch=watch
+    )
+    if not snapshot.listing:
+        refuse_objects(table)
+    if snapshot.conflict is not None:
+        raise snapshot.conflict
+    known = stated(table, snapshot, born=watch.born)
+    return Base(snapshot, began, table.under(known), known, watch.born)
+
+
 def stated(table: Table, snapshot: Snapshot, *, born: bool) -> Properties | None:
     """Return the properties in force; None for a table without properties of its own yet.
 

@@ -7,8 +7,12 @@ table. Only the standard library is used: this runs at every DAG parse.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+
+FLEET = "fleet"
+"""Schedule of a merge that the planner of the fleet starts."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -30,13 +34,22 @@ def check_schedule(text: str) -> str:
     Raises:
         ValueError: anything else; names the invalid field.
     """
-    if text in PRESETS:
+    return _checked(text, PRESETS)
+
+
+def check_merge_schedule(text: str) -> str:
+    """Return ``text`` if it is ``fleet``, or what ``check_schedule`` allows. Raises ValueError."""
+    return _checked(text, (*PRESETS, FLEET))
+
+
+def _checked(text: str, presets: Sequence[str]) -> str:
+    if text in presets:
         return text
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise ValueError(
             f"{text!r} is not a schedule; write five cron fields such as '15 * * * *', "
-            f"one of {', '.join(PRESETS)}, or null"
+            f"one of {', '.join(presets)}, or null"
         )
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
         if not all(_item_fits(item, low, high, words) for item in part.lower().split(",")):

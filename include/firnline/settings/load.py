@@ -1,24 +1,25 @@
-"""Load the settings file ``tables.yaml``: ``defaults`` for all tables, and ``tables`` by name.
+"""Load the settings file ``tables.yaml``: ``defaults``, ``tables`` by name, and the ``fleet``.
 
 Airflow reads it at every DAG parse: no network, no heavy import, and 1,000 tables within a second.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from firnline.errors import SettingsError, UsageError
 from firnline.paths import Root
 from firnline.settings.fields import PartitionField, SortField
+from firnline.settings.fleet import FleetSettings
 from firnline.settings.model import TABLE_NAME, TableSettings
 from firnline.settings.sections import (
     AppendSettings,
@@ -34,6 +35,7 @@ __all__ = [
     "AppendSettings",
     "CleanupSettings",
     "ClusterSettings",
+    "FleetSettings",
     "MergeSettings",
     "PartitionField",
     "Settings",
@@ -42,6 +44,7 @@ __all__ = [
     "TableSettings",
     "TtlSettings",
     "find_table",
+    "fleet_members",
     "load_settings",
     "settings_for_root",
     "settings_path",
@@ -55,12 +58,13 @@ _EXPANDED = ("root", "connection_id")
 _NEXT_STEP = "correct the file and run `firnline settings check`"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
     """The content of a settings file."""
 
     path: Path
     tables: dict[str, TableSettings]
+    fleet: FleetSettings = dataclasses.field(default_factory=FleetSettings)
 
     def table(self, name: str) -> TableSettings:
         """Return the settings of one table. Raises UsageError, which names the known tables."""
@@ -107,10 +111,11 @@ def load_settings(path: Path | None = None) -> Settings:
     defaults = _section(content, "defaults", problems)
     tables = _section(content, "tables", problems)
     problems += [
-        f"{key}: is not a setting; allowed are defaults and tables"
+        f"{key}: is not a setting; allowed are defaults, tables and fleet"
         for key in content
-        if key not in ("defaults", "tables")
+        if key not in ("defaults", "tables", "fleet")
     ]
+    fleet = _load_fleet(content, problems)
     found = list(_check_defaults(defaults))
     problems += found
     loaded: dict[str, TableSettings] = {}
@@ -119,7 +124,16 @@ def load_settings(path: Path | None = None) -> Settings:
     problems += _overlaps(loaded.values())
     if problems:
         raise _as_error(where, problems)
-    return Settings(where, loaded)
+    return Settings(where, loaded, fleet)
+
+
+def _load_fleet(content: Mapping[Any, Any], problems: list[str]) -> FleetSettings:
+    try:
+        return FleetSettings.model_validate(_section(content, "fleet", problems))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        problems += [_describe("fleet", mistake, FleetSettings) for mistake in mistakes]
+        return FleetSettings()
 
 
 def _section(content: Mapping[Any, Any], key: str, problems: list[str]) -> dict[Any, Any]:
@@ -192,7 +206,11 @@ def _expanded(table: dict[Any, Any]) -> dict[Any, Any]:
     return table
 
 
-def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of pydantic_core
+def _describe(
+    where: str,
+    mistake: Any,  # noqa: ANN401 - a TypedDict of pydantic_core
+    model: type[BaseModel] = TableSettings,
+) -> str:
     """Return a line with the field's path in the file and the allowed values."""
     path = where
     for step in mistake["loc"]:
@@ -201,7 +219,7 @@ def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of
     if kind == "value_error":
         return f"{path}: {mistake['ctx']['error']}"
     if kind == "extra_forbidden":
-        return f"{path}: is not a setting{_suggestion(mistake['loc'])}"
+        return f"{path}: is not a setting{_suggestion(mistake['loc'], model)}"
     if kind == "missing":
         return f"{path}: is missing"
     value = mistake["input"]
@@ -211,8 +229,7 @@ def _describe(where: str, mistake: Any) -> str:  # noqa: ANN401 - a TypedDict of
     return f"{path}: {message.replace('Input should', 'must')}{shown}"
 
 
-def _suggestion(loc: tuple[int | str, ...]) -> str:
-    model: Any = TableSettings
+def _suggestion(loc: tuple[int | str, ...], model: Any) -> str:  # noqa: ANN401 - walks down
     for step in loc[:-1]:
         field = getattr(model, "model_fields", {}).get(step)
         options = {"append": AppendSettings, "merge": MergeSettings, "cleanup": CleanupSettings}
@@ -254,6 +271,11 @@ def _as_error(where: Path, problems: list[str]) -> SettingsError:
     more = [f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     lines = "\n".join(f"  {line}" for line in shown + more)
     return SettingsError(f"{where} has {len(problems)} mistakes:\n{lines}\n", next_step=_NEXT_STEP)
+
+
+def fleet_members(tables: Iterable[TableSettings]) -> list[TableSettings]:
+    """Return the tables whose merges the planner of the fleet starts."""
+    return [t for t in tables if t.merge.by_fleet and "merge" in t.operations]
 
 
 def settings_for_root(url: str) -> TableSettings:

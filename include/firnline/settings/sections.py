@@ -10,12 +10,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from firnline.settings.cron import check_schedule
+from firnline.settings.cron import FLEET, check_merge_schedule, check_schedule
 from firnline.settings.fields import Duration, Size, check_column, duration_between, size_between
 from firnline.settings.pattern_cost import refuse_slow
 from firnline.settings.spark_conf import is_credential
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
+MergeSchedule = Annotated[str, AfterValidator(check_merge_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
 
 
@@ -127,7 +128,8 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _check_zone(name: str) -> None:
+def check_zone(name: str) -> None:
+    """Raise ValueError unless this is the IANA name of a time zone."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -167,7 +169,7 @@ class TtlSettings(Section):
     def _check(self) -> TtlSettings:
         if self.partition is not None and self.column is not None:
             raise ValueError("partition and column exclude each other; keep one")
-        _check_zone(self.time_zone)
+        check_zone(self.time_zone)
         if (
             self.partition is not None
             and not set(compile_pattern(self.partition).groupindex) & _TTL_GROUPS
@@ -244,10 +246,11 @@ def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
 class MergeSettings(Section):
     """Merges of small parts into large sorted ones."""
 
-    schedule: Schedule | None = Field(
-        default="@hourly",
-        description="Schedule of the merge DAG. null: only by events of the table's asset or by "
-        "hand.",
+    schedule: MergeSchedule | None = Field(
+        default=FLEET,
+        description="`fleet`: the planner of the fleet starts the merge DAG whenever there is "
+        "something to do. A schedule: the DAG runs by it, whether there is or not. null: only by "
+        "events of the table's asset or by hand, which start it in any case.",
     )
     min_inputs: int = Field(
         default=4,
@@ -340,6 +343,16 @@ class MergeSettings(Section):
         "merged part (aggregating and replacing merges). Columns and types must stay. null: the "
         "rows as they are.",
     )
+
+    @property
+    def by_fleet(self) -> bool:
+        """True if the planner of the fleet starts the table's merges."""
+        return self.schedule == FLEET
+
+    @property
+    def cron(self) -> str | None:
+        """Schedule of the table's own merge DAG; None if it has none."""
+        return None if self.by_fleet else self.schedule
 
     @model_validator(mode="after")
     def _check(self) -> MergeSettings:
@@ -471,8 +484,8 @@ class VerifySettings(Section):
     )
 
 
-class AlertSettings(Section):
-    """Notifications of failed runs and missed deadlines."""
+class NotifierSettings(Section):
+    """Notification of failed runs."""
 
     notifier: str | None = Field(
         default=None,
@@ -483,6 +496,11 @@ class AlertSettings(Section):
     arguments: dict[str, str] = Field(
         default_factory=dict, description="Keyword arguments of the notifier."
     )
+
+
+class AlertSettings(NotifierSettings):
+    """Notifications of failed runs and missed deadlines."""
+
     merge_deadline: Annotated[Duration, duration_between("1m", "365d")] | None = Field(
         default=None,
         description="Time in which a merge run has to succeed after it was queued; a run that "

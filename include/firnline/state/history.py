@@ -16,6 +16,7 @@ from firnline.table import Table
 
 _HEAD_BYTES = 64 * 1024
 """First bytes of a transaction's file; a header that names 1,000 partitions fits."""
+_CLOCKS_DIFFER_MS = 3_600_000
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,18 @@ def history(table: Table, newest: int = 50) -> list[TxnHeader]:
     """
     keys = heapq.nlargest(newest, (meta.key for meta in _transactions(table)))
     return _headers(table, keys)
+
+
+def history_since(table: Table, time_ms: int, most: int) -> list[TxnHeader]:
+    """Return the transactions since a time (unix ms), newest first, at most the ``most`` newest.
+
+    Requests: 1 LIST, and one ranged GET for each object that the store has had since an hour before
+    that time: its clock is not the one that dates transactions.
+
+    Raises LogCorruptError for a transaction that does not read.
+    """
+    recent = (m.key for m in _transactions(table) if m.modified_ms >= time_ms - _CLOCKS_DIFFER_MS)
+    return [h for h in _headers(table, heapq.nlargest(most, recent)) if h.t >= time_ms]
 
 
 def _transactions(table: Table) -> Iterator[ObjectMeta]:

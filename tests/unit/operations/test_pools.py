@@ -31,7 +31,8 @@ def test_the_pool_of_a_run_is_that_of_its_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "dag_id", ["merge", "merge__", "other__flights", "flights", "__flights", "restore__"]
+    "dag_id",
+    ["merge", "merge__", "other__flights", "flights", "__flights", "restore__", "fleet__merge"],
 )
 def test_a_foreign_dag_has_no_pool_of_ours(dag_id: str) -> None:
     assert pool_of_run(dag_id, {"table": "flights"}) is None

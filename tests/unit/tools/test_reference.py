@@ -16,6 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from firnline.properties.in_force import FIELDS
+from firnline.settings.fleet import FleetSettings
 from firnline.settings.load import load_settings
 from firnline.settings.model import TableSettings
 from firnline.units import parse_duration, parse_size
@@ -122,8 +123,13 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from leaves(getattr(module, below[0]), f"{prefix}{key}.")
 
 
+def all_leaves() -> set[str]:
+    """Dotted names of all fields of a settings file."""
+    return {*leaves(TableSettings), *leaves(FleetSettings, "fleet.")}
+
+
 def test_every_setting_is_listed_once() -> None:
-    known = set(leaves(TableSettings)) - {"name"}
+    known = all_leaves() - {"name"}
     sections = {name for name in known if any(each.startswith(f"{name}.") for each in known)}
     optional = {"ttl", "cluster_by", "merge.bloom_filters"}
     assert set(SETTINGS) == (known - sections) | optional
@@ -140,6 +146,7 @@ def test_every_setting_and_section_has_a_meaning() -> None:
 def test_defaults_and_bounds_are_what_the_settings_file_takes() -> None:
     parse = {"size": parse_size, "duration": parse_duration}
     plain = TableSettings(name="t", root="memory://t").model_dump()
+    plain["fleet"] = FleetSettings().model_dump()
     for name, setting in SETTINGS.items():
         words = parse.get(settings.kind(setting))
         spelled = re.findall(r"`([^`]+)`", settings.default(setting.field))
@@ -158,7 +165,9 @@ def test_a_section_has_the_types_of_a_settings_file() -> None:
     kinds = {name: settings.kind(each) for name, each in SETTINGS.items()}
     assert kinds["merge.target_size"] == "size"
     assert kinds["deleted_keep"] == "duration"
-    assert kinds["merge.schedule"] == "schedule"
+    assert kinds["cleanup.schedule"] == "schedule"
+    assert kinds["merge.schedule"] == "`fleet` or schedule"
+    assert kinds["fleet.budget"] == "size a day"
     assert kinds["merge.compression_level"] == "integer"
     assert kinds["primary_key"] == "list of columns"
     assert kinds["version"] == "column"
@@ -179,7 +188,7 @@ def test_the_properties_of_a_table_are_marked() -> None:
 
 def test_the_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
-    example = re.search(r"^    defaults:\n(?:    .*\n|\n)+", text, re.MULTILINE)
+    example = re.search(r"^    fleet:\n(?:    .*\n|\n)+", text, re.MULTILINE)
     assert example is not None
     path = tmp_path / "tables.yaml"
     path.write_text(re.sub("^    ", "", example[0], flags=re.MULTILINE), encoding="utf-8")

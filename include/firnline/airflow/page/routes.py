@@ -78,7 +78,9 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 def _row_of(fleet: Fleet, dag_id: str) -> Row:
     dag = parse_dag_id(dag_id)
-    name = (dag.table if dag is not None else None) or ""
+    name = None if dag is None else dag.table
+    if name is None:
+        raise HTTPException(404, f"{dag_id!r} is not the DAG of a table")
     row = fleet.row(name)
     if row is None:
         raise HTTPException(404, f"the settings have no table {name!r}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from firnline.commit.base import stated
+from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
@@ -15,9 +15,8 @@ from firnline.operations.merge.plan import plan_merge
 from firnline.operations.ttl.plan import TtlPlan, plan_ttl
 from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
-from firnline.state.health import Watch
 from firnline.state.history import history
-from firnline.state.snapshot import Snapshot, read_snapshot
+from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
@@ -73,18 +72,14 @@ def read(table: Table, headers: int = HEADERS) -> Reading:
     Raises:
         FirnlineError: the log cannot be read.
     """
-    watch = Watch(table.store, table.paths)
-    snapshot = read_snapshot(table.store, table.paths, everything=True, tolerant=True, watch=watch)
-    if snapshot.conflict is not None:
-        raise snapshot.conflict
-    known = stated(table, snapshot, born=watch.born)
-    table = table.under(known)
+    base = read_base(table, everything=True)
+    snapshot, table = base.snapshot, base.table
     long = snapshot.seq >= TXN_KEPT
     return Reading(
         snapshot=snapshot,
         settings=table.settings,
         wanted=table.wanted or table.settings,
-        properties=known,
+        properties=base.properties,
         headers=history(table, headers),
         old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
         now_ms=table.clock.now_ms(),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
 from firnline.errors import FirnlineError
+from firnline.operations.at_once import at_once
 from firnline.operations.health.figures import Figures, figures_of
 from firnline.operations.health.reading import Reading, read
 from firnline.operations.health.score import Score, score, unreadable
@@ -75,8 +75,4 @@ def look_at_all(
         except FirnlineError as error:
             return TableHealth.unreadable(table.settings, table.clock.now_ms(), error)
 
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="firnline-health") as pool:
-        asked = [pool.submit(tolerant, table) for table in tables]
-        for done in as_completed(asked):
-            looked(done.result())
-    return [done.result() for done in asked]
+    return at_once(tables, tolerant, AT_ONCE, looked)

@@ -1,0 +1,27 @@
+"""### Start the merges of all tables in which there is something to merge.
+
+One DAG for all tables with `merge.schedule: fleet`, instead of a run of every table's merge DAG by
+the clock, most of which would find nothing. It runs by `fleet.schedule` (UTC, hourly) and by hand.
+
+Its one task `plan` reads the logs of these tables, many at once, without Spark, and starts
+`merge__TABLE` where there is something to do: those first that save most requests of a scan per
+byte rewritten, within `fleet.budget` and outside of `fleet.quiet_hours`. Its log and its XCom say
+which, and why others wait. A merge that is queued or running is not started again, and no merge
+whose DAG is paused.
+
+**By hand:** `dry_run` only plans. `firnline fleet` shows the same in a shell.
+
+**When it fails,** a table could not be read, or Airflow refused a run. All others were handled
+before that. The next run tries again.
+
+**When a plan is out of date** nothing is lost: a merge plans again, under its lock, on the table as
+it is then.
+"""
+
+from __future__ import annotations
+
+from firnline.airflow.fleet import LONGEST, PlanFleet, fleet_dag, fleet_to_plan
+
+if (settings := fleet_to_plan()) is not None:
+    with fleet_dag(settings, doc=__doc__) as dag:
+        PlanFleet(task_id="plan", execution_timeout=LONGEST)

@@ -1,0 +1,279 @@
+"""The planner of the fleet: one task that reads the logs of many tables and starts their merges.
+
+``dags/fleet_merge.py`` creates its DAG.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
+from airflow.sdk.exceptions import AirflowFailException
+
+from firnline.airflow.access import store_access
+from firnline.airflow.alerts import FailureAlert
+from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import shortened
+from firnline.airflow.tables import clock_of
+from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
+from firnline.operations.dag_ids import dag_id
+from firnline.settings.load import (
+    FleetSettings,
+    Settings,
+    TableSettings,
+    fleet_members,
+    load_settings,
+)
+from firnline.units import about_size
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firnline.operations.fleet.need import Need, Unreadable
+    from firnline.operations.fleet.plan import FleetPlan, Start
+    from firnline.operations.fleet.run import Member
+    from firnline.store.access import StoreAccess
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+DAG_ID = "fleet__merge"
+DRY_RUN = "dry_run"
+LONGEST = timedelta(minutes=50)
+"""Time limit of the task; tables whose stores are silent are what takes long."""
+_NAMED = 5
+"""Tables that an error names at most."""
+
+
+def fleet_to_plan() -> FleetSettings | None:
+    """Return the settings of the planner; None if no table needs it, or another DAG's task starts.
+
+    Raises:
+        SettingsError: the settings file is not valid; Airflow shows it as an import error.
+    """
+    if get_parsing_context().dag_id not in (None, DAG_ID):
+        return None
+    settings = load_settings()
+    return settings.fleet if fleet_members(settings.tables.values()) else None
+
+
+@contextmanager
+def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
+    """Yield the DAG of the planner for a ``with`` statement.
+
+    It is not paused when Airflow first sees it: it starts no merge whose own DAG is paused, and
+    tables would otherwise wait for two switches.
+    """
+    alerts = settings.alerts
+    alert = FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
+    with DAG(
+        dag_id=DAG_ID,
+        description="Start the merges of all tables in which there is something to merge",
+        doc_md=doc,
+        schedule=clock_of(settings.schedule),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        params={
+            DRY_RUN: Param(
+                False,
+                type="boolean",
+                title="Dry run",
+                description_md="Only plan: what would be started is in the log of `plan` and its "
+                "XCom.",
+            )
+        },
+        tags={"firnline", "merge", "fleet"},
+        default_args={"owner": "firnline", "retries": 2, "retry_delay": timedelta(minutes=1)},
+        on_failure_callback=alert,
+    ) as dag:
+        yield dag
+
+
+class PlanFleet(BaseOperator):
+    """Reads the logs of the fleet, plans, and starts the merges.
+
+    XCom: the figures of the plan, the first 50 tables of each list; ``dry_run``; of a run that acts
+    ``started``, and ``refused`` with what Airflow said.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Plan, start and report.
+
+        Raises:
+            AirflowFailException: a table could not be read, or a merge not be started, after all
+                others were handled. The next run by the schedule tries again.
+        """
+        from firnline.clock import SystemClock
+        from firnline.operations.fleet.quiet import quiet_now
+
+        with airflow_failures():
+            dry_run = is_dry_run(context)
+            settings = load_settings()
+        quiet = quiet_now(settings.fleet, SystemClock().now_ms())
+        if quiet is not None and not dry_run:
+            _LOG.info("nothing is read and nothing is started: %s", quiet)
+            return {"quiet": quiet, DRY_RUN: False}
+        plan = self._plan(settings, context)
+        figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
+        for line in plan_lines(figures):
+            _LOG.info(line)
+        refused: list[str] = []
+        if not dry_run:
+            started, refused = start_merges(plan.starts, context)
+            figures |= shortened({"started": started, "refused": refused})
+        # Pushed here: a task that fails returns no value.
+        context["ti"].xcom_push("return_value", figures)
+        if (sentence := _failure(plan, refused)) is not None:
+            raise AirflowFailException(sentence)
+        return figures
+
+    def _plan(self, settings: Settings, context: Context) -> FleetPlan:
+        from firnline.airflow.triggering import MergeRuns
+        from firnline.clock import SystemClock
+        from firnline.operations.fleet.need import Need
+        from firnline.operations.fleet.plan import plan_fleet
+        from firnline.operations.fleet.run import look_at_fleet
+
+        tables = fleet_members(settings.tables.values())
+        fleet = settings.fleet
+        _LOG.info("reading the logs of %d tables, %d at a time", len(tables), fleet.concurrency)
+        found: list[Need | Unreadable] = look_at_fleet(members_of(tables), fleet)
+        runs = MergeRuns(context["ti"])
+        asked = [each.table for each in found if isinstance(each, Need) and not each.idle]
+        held = {name: runs.held(dag_id("merge", name)) for name in asked}
+        reasons = {name: why for name, why in held.items() if why is not None}
+        return plan_fleet(found, fleet, SystemClock().now_ms(), reasons)
+
+
+def is_dry_run(context: Context) -> bool:
+    """Return True if the run only plans. Raises UsageError for a param that there is not."""
+    unknown = sorted(set(context["dag_run"].conf or {}) - {DRY_RUN})
+    if unknown:
+        raise UsageError(f"{DAG_ID} has no param {', '.join(unknown)}", next_step=f"use {DRY_RUN}")
+    return bool(context["params"].get(DRY_RUN, False))
+
+
+def members_of(tables: Sequence[TableSettings]) -> list[Member]:
+    """Return what opens the tables; each Airflow connection is looked up once.
+
+    In this thread: a thousand tables of one connection are one request to Airflow.
+    """
+    from firnline.operations.fleet.run import Member
+
+    known: dict[tuple[str | None, str], StoreAccess | FirnlineError | None] = {}
+    for table in tables:
+        if _access_key(table) not in known:
+            try:
+                known[_access_key(table)] = store_access(table)
+            except FirnlineError as error:
+                known[_access_key(table)] = error
+    return [Member(t.name, partial(_open, t, known[_access_key(t)])) for t in tables]
+
+
+def _access_key(table: TableSettings) -> tuple[str | None, str]:
+    """Return what the access depends on: a connection fits the tables of one kind of store."""
+    return table.connection_id, table.root.partition(":")[0]
+
+
+def _open(table: TableSettings, access: StoreAccess | FirnlineError | None) -> Table:
+    from firnline.table import open_table
+
+    if isinstance(access, FirnlineError):
+        raise access
+    return open_table(table, access)
+
+
+def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], list[str]]:
+    """Start the merges, in their order; return the tables, and what Airflow refused.
+
+    The id of each run is made of that of this run: a retry starts nothing twice.
+    """
+    from firnline.airflow.triggering import MergeRuns
+    from firnline.operations.fleet.run import STARTED
+
+    runs, run_id = MergeRuns(context["ti"]), f"{STARTED}{context['run_id']}"
+    started: list[str] = []
+    refused: list[str] = []
+    for start in starts:
+        name = start.need.table
+        conf: dict[str, Any] = {DRY_RUN: False}
+        if start.max_bytes is not None:
+            conf["max_bytes"] = str(start.max_bytes)
+        try:
+            if not runs.start(dag_id("merge", name), run_id, conf, _note(start)):
+                _LOG.info("%s: an earlier try of this run has started its merge", name)
+            started.append(name)
+        except EnvironmentFaultError as error:
+            _LOG.error("%s: %s", name, error)
+            refused.append(f"{name}: {error.message}")
+    return started, refused
+
+
+def _note(start: Start) -> str:
+    need = start.need
+    return (
+        f"Started by {DAG_ID}: {need.parts_in:,} parts become {need.parts_out:,}, every full scan "
+        f"saves {need.saved:,} requests for {about_size(start.bytes)} rewritten."
+    )
+
+
+def plan_lines(figures: Mapping[str, Any]) -> list[str]:
+    """Return the plan as lines of a log, from its figures as they are cut for XCom."""
+    counts = {name: _count(figures, name) for name in ("starts", "waiting", "unreadable")}
+    todo = f"{counts['starts']} to merge, {counts['waiting']} wait, {figures['idle']} have"
+    cost = about_size(figures["bytes"])
+    lines = [
+        f"{figures['tables']} tables: {todo} nothing to do, {counts['unreadable']} unreadable",
+        f"{figures['saved']:,} requests of a full scan saved for {cost} rewritten",
+    ]
+    if figures["budget_bytes"] is not None:
+        spent = figures["spent_bytes"] + figures["under_way_bytes"]
+        budget = about_size(figures["budget_bytes"])
+        lines.append(f"{about_size(spent)} of the budget of {budget} a day are spent or under way")
+    lines += [f"merge {_row_text(row)}{_bound_text(row)}" for row in figures["starts"]]
+    lines += [f"not now: {_row_text(row)}: {row['reason']}" for row in figures["waiting"]]
+    unreadable = figures["unreadable"]
+    lines += [f"{row['table']}: {row['message']}; {row['next_step']}" for row in unreadable]
+    for name, count in counts.items():
+        more = count - len(figures[name])
+        lines += [f"{name}: and {more} more"] if more > 0 else []
+    return lines
+
+
+def _count(figures: Mapping[str, Any], name: str) -> int:
+    return int(figures.get(f"{name}_in_all", len(figures[name])))
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    saved = row["score"]
+    score = "nothing rewritten" if saved is None else f"{saved:,.0f} requests per GiB"
+    parts = f"{row['parts_in']:,} parts become {row['parts_out']:,}"
+    return f"{row['table']}: {parts}, {about_size(row['bytes'])}, {score}"
+
+
+def _bound_text(row: Mapping[str, Any]) -> str:
+    bound = row["max_bytes"]
+    return "" if bound is None else f", at most {about_size(bound)} of it: the rest of the budget"
+
+
+def _failure(plan: FleetPlan, refused: Sequence[str]) -> str | None:
+    """Return the sentence with which the run fails; None for a run that did all."""
+    names = [table.table for table in plan.unreadable]
+    said = [f"{len(names)} of {plan.tables} tables could not be read: {_some(names)}"] * bool(names)
+    if refused:
+        count = f"{len(refused)} of {len(plan.starts)}"
+        said.append(f"Airflow did not start {count} merges: {_some(refused)}")
+    if not said:
+        return None
+    return f"{'; '.join(said)}; all others were handled, the log above has each reason"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,123 @@
+"""``firnline fleet``: the merges that the planner of the fleet would start, and why not others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.options import JsonOption, SettingsOption, command
+from firnline.errors import FindingsError, UsageError
+
+if TYPE_CHECKING:
+    from firnline.operations.fleet.need import Need, Unreadable
+    from firnline.operations.fleet.run import Member
+    from firnline.settings.load import TableSettings
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "fleet",
+    [
+        "firnline fleet",
+        "firnline fleet --json",
+    ],
+)
+def fleet(
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Plan the merges of all tables with merge.schedule: fleet, in their order.
+
+    Most requests of a scan saved per byte rewritten comes first. Reads logs only and writes
+    nothing. Whether a merge is under way is known to Airflow, and not taken into account here.
+    """
+    from firnline.cli.progress import counting
+    from firnline.clock import SystemClock
+    from firnline.operations.fleet.plan import plan_fleet
+    from firnline.operations.fleet.run import look_at_fleet
+    from firnline.settings.load import fleet_members, load_settings
+
+    loaded, clock = load_settings(settings), SystemClock()
+    tables = fleet_members(loaded.tables.values())
+    if not tables:
+        raise UsageError(
+            "no table of the settings file has `merge.schedule: fleet`",
+            next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
+        )
+    with counting("looking at tables", clock, silent=as_json) as tell:
+        done = 0
+
+        def looked(_: Need | Unreadable) -> None:
+            nonlocal done
+            done += 1
+            tell(done, len(tables))
+
+        found = look_at_fleet(_members(tables), loaded.fleet, looked)
+    plan = plan_fleet(found, loaded.fleet, clock.now_ms())
+    output.show(plan.to_json(), as_json, _render)
+    if plan.unreadable:
+        raise FindingsError(
+            f"{output.counted(len(plan.unreadable), 'table')} could not be read",
+            next_step="see the reasons above; `firnline verify` looks for damage",
+        )
+
+
+def _members(tables: Iterable[TableSettings]) -> list[Member]:
+    from firnline.operations.fleet.run import Member
+    from firnline.store.access import StoreAccess
+    from firnline.table import open_table
+
+    access = StoreAccess.from_env()
+    return [Member(table.name, partial(open_table, table, access)) for table in tables]
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    columns = [
+        output.Column("table", wrap=True),
+        output.Column("parts", number=True),
+        output.Column("saved", number=True),
+        output.Column("bytes", number=True),
+        output.Column("saved per GiB", number=True),
+        output.Column("now", wrap=True),
+    ]
+    rows = [_row(row, _bound(row["max_bytes"])) for row in data["starts"]]
+    rows += [_row(row, f"no: {row['reason']}") for row in data["waiting"]]
+    for row in data["unreadable"]:
+        reason = f"cannot be read: {row['message']}; {row['next_step']}"
+        rows.append([row["table"], "?", "?", "?", "?", reason])
+    if rows:
+        output.table(columns, rows)
+        output.line()
+    count, cost = output.counted(len(data["starts"]), "merge"), about_size(data["bytes"])
+    idle = output.counted(data["idle"], "table")
+    saved = output.number(data["saved"])
+    output.line(
+        f"{count} would be started: {saved} requests of a full scan saved for {cost} rewritten. "
+        f"Nothing to do in {idle}."
+    )
+    if data["budget_bytes"] is not None:
+        spent, budget = about_size(data["spent_bytes"]), about_size(data["budget_bytes"])
+        output.line(f"{spent} of {budget} were spent in the last 24 hours.")
+
+
+def _row(row: dict[str, Any], now: str) -> list[str]:
+    from firnline.units import about_size
+
+    number = output.number
+    parts = f"{number(row['parts_in'])} → {number(row['parts_out'])}"
+    score = "-" if row["score"] is None else number(round(row["score"]))
+    return [row["table"], parts, number(row["saved"]), about_size(row["bytes"]), score, now]
+
+
+def _bound(max_bytes: int | None) -> str:
+    from firnline.units import about_size
+
+    return "yes" if max_bytes is None else f"yes, at most {about_size(max_bytes)} (budget)"

@@ -1,0 +1,97 @@
+"""Read the tables of the fleet, many at once, and plan their merges. Writes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from firnline.commit.base import read_base
+from firnline.errors import FirnlineError
+from firnline.operations.at_once import at_once
+from firnline.operations.fleet.need import Need, Unreadable
+from firnline.operations.merge.plan import plan_merge
+from firnline.settings.fleet import FleetSettings
+from firnline.state.history import history_since
+from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
+
+DAY_MS = 86_400_000
+"""The time over which the budget holds."""
+TRANSACTIONS = 1_000
+"""Transactions of a table that are counted into the budget at most, the newest."""
+STARTED = "fleet__"
+"""Beginning of the ids of runs that the planner has started; the rest is the id of its own run.
+It is in the history of the tables, where the spent part of the budget is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A table of the fleet, not opened yet: a thousand open stores would cost memory."""
+
+    name: str
+    open: Callable[[], Table]
+    """Sends no request; raises FirnlineError."""
+
+
+def need_of(table: Table, *, budgeted: bool) -> Need:
+    """Read a table and plan its merge.
+
+    Requests: those of the merge's own plan, for a table with nothing to do 2 LIST and the log files
+    that are not folded, with the newest transaction's. With a budget 1 LIST more and a ranged GET
+    for each transaction of the last 25 hours, at most ``TRANSACTIONS``.
+
+    Args:
+        table: the table.
+        budgeted: also look up what of the budget it has used.
+
+    Raises:
+        FirnlineError: the log cannot be read, or no merge can be planned.
+    """
+    base = read_base(table)
+    now_ms = table.clock.now_ms()
+    plan = plan_merge(base.snapshot, base.table.settings, now_ms)
+    spent = bytes_spent(table, now_ms) if budgeted and base.seq else 0
+    return Need.of(table.settings.name, plan, spent)
+
+
+def bytes_spent(table: Table, now_ms: int) -> int:
+    """Return the bytes that merges started by the planner have read in the last 24 hours.
+
+    From the table's own history, so that a planner that is started anew, by whomever, knows it.
+    """
+    return sum(
+        header.counts.bytes_in
+        for header in history_since(table, now_ms - DAY_MS, TRANSACTIONS)
+        if header.op == "merge" and header.run.run_id.startswith(STARTED)
+    )
+
+
+def look_at_fleet(
+    tables: Sequence[Member],
+    settings: FleetSettings,
+    looked: Callable[[Need | Unreadable], object] = lambda _: None,
+) -> list[Need | Unreadable]:
+    """Return what each table needs, in their order; one that cannot be read holds up no other.
+
+    Args:
+        tables: the tables.
+        settings: says how many are read at the same time, and whether there is a budget.
+        looked: called after each of them, in the order in which stores answer.
+    """
+    budgeted = settings.budget is not None
+
+    def look(member: Member) -> Need | Unreadable:
+        try:
+            return need_of(member.open(), budgeted=budgeted)
+        except FirnlineError as error:
+            return Unreadable.of(member.name, error)
+        except Exception as error:  # noqa: BLE001 - logged, and told as the table's state
+            # One table must not keep a thousand others from being merged; the run fails all the
+            # same, once it has handled them.
+            _LOG.exception("table %s could not be read", member.name)
+            said = f"{type(error).__name__}: {error}"
+            return Unreadable(member.name, said, "see the traceback in the log")
+
+    return at_once(tables, look, settings.concurrency, looked)

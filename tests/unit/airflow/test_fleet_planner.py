@@ -1,0 +1,210 @@
+"""The planner's task, with an Airflow that only remembers what it was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from firnline.airflow import fleet, triggering
+from firnline.airflow.figures import shortened
+from firnline.airflow.fleet import (
+    PlanFleet,
+    is_dry_run,
+    members_of,
+    plan_lines,
+    start_merges,
+)
+from firnline.airflow.merge import MergeWork
+from firnline.append.append import Appender
+from firnline.errors import EnvironmentFaultError, UsageError
+from firnline.operations.fleet.need import Need
+from firnline.operations.fleet.plan import Held, Start, plan_fleet
+from firnline.operations.options import MergeOptions
+from firnline.settings.fleet import FleetSettings
+from firnline.settings.load import load_settings
+from firnline.store.access import StoreAccess
+from firnline.table import open_table
+from tests.support.airflow_context import XComs, run_context
+
+
+class Runs:
+    """Stands for the runs of merge DAGs."""
+
+    held_: dict[str, Held]
+    refusing: set[str]
+    started: list[tuple[str, str, dict[str, Any]]]
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def held(self, dag_id: str) -> Held | None:
+        return self.held_.get(dag_id)
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str) -> bool:
+        assert note.startswith("Started by fleet__merge: ")
+        if dag_id in self.refusing:
+            raise EnvironmentFaultError("no", next_step="wait")
+        known = any(run[:2] == (dag_id, run_id) for run in self.started)
+        self.started.append((dag_id, run_id, conf))
+        return not known
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> type[Runs]:
+    Runs.held_, Runs.refusing, Runs.started = {}, set(), []
+    monkeypatch.setattr(triggering, "MergeRuns", Runs)
+    return Runs
+
+
+def settings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fleet: str = "{}", more: str = ""
+) -> None:
+    """Tables a and b with six parts and three, and c with one."""
+    path = folder / "tables.yaml"
+    lines = [f"  {name}: {{root: 'file://{folder}/{name}'{more}}}" for name in "abc"]
+    merge = "defaults: {merge: {min_inputs: 2}}"
+    path.write_text("\n".join([f"fleet: {fleet}", merge, "tables:", *lines, ""]))
+    monkeypatch.setenv("FIRNLINE_TABLES", str(path))
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings(tmp_path, monkeypatch)
+    for name, count in (("a", 3), ("b", 6), ("c", 1)):
+        appender = Appender(open_table(load_settings().table(name)))
+        for number in range(count):
+            appender.append(pa.table({"id": [number]}))
+    return tmp_path
+
+
+def context(**conf: Any) -> Any:
+    return {
+        "dag_run": SimpleNamespace(conf=conf or None, run_type="scheduled"),
+        "params": {"dry_run": False, **conf},
+        "run_id": "scheduled__1",
+        "ti": XComs({}),
+    }
+
+
+def execute(**conf: Any) -> dict[str, Any]:
+    return PlanFleet(task_id="plan").execute(context(**conf))
+
+
+@pytest.mark.usefixtures("tables")
+def test_merges_are_started_in_their_order_with_ids_of_this_run(runs: type[Runs]) -> None:
+    figures = execute()
+    assert figures["started"] == ["b", "a"]
+    run_id = "fleet__scheduled__1"
+    assert runs.started == [
+        ("merge__b", run_id, {"dry_run": False}),
+        ("merge__a", run_id, {"dry_run": False}),
+    ]
+    assert (figures["idle"], figures["refused"]) == (1, [])
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_dry_run_starts_nothing(runs: type[Runs]) -> None:
+    figures = execute(dry_run=True)
+    assert [row["table"] for row in figures["starts"]] == ["b", "a"]
+    assert runs.started == []
+    assert "started" not in figures
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_merge_that_is_held_waits_with_the_reason(runs: type[Runs]) -> None:
+    runs.held_["merge__b"] = Held("a run of merge__b is queued or running", under_way=True)
+    figures = execute()
+    assert figures["started"] == ["a"]
+    assert [(row["table"], row["reason"]) for row in figures["waiting"]] == [
+        ("b", "a run of merge__b is queued or running")
+    ]
+    assert figures["under_way_bytes"] == figures["waiting"][0]["bytes"]
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_rest_of_the_budget_is_a_param_of_the_merge_that_it_takes(runs: type[Runs]) -> None:
+    whole = Need("t", parts_in=9, parts_out=2, bytes=5_000, least_bytes=1_000)
+    started, refused = start_merges([Start(whole, max_bytes=4_999)], context())
+    assert (started, refused) == (["t"], [])
+    ((_, _, conf),) = runs.started
+    assert conf == {"dry_run": False, "max_bytes": "4999"}
+    run = run_context(MergeWork(), conf, run_type="operator_triggered")
+    assert MergeWork().parse_params(run) == MergeOptions(max_bytes=4_999)
+
+
+def test_in_quiet_hours_no_log_is_read(
+    runs: type[Runs], tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(tables, monkeypatch, "{quiet_hours: '00:00-24:00'}")
+    assert execute() == {"quiet": "quiet hours 00:00-24:00 UTC", "dry_run": False}
+    assert runs.started == []
+    # A dry run plans, and says it of each table.
+    reasons = {row["reason"] for row in execute(dry_run=True)["waiting"]}
+    assert reasons == {"quiet hours 00:00-24:00 UTC"}
+
+
+def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(
+    runs: type[Runs], tables: Path
+) -> None:
+    for log_file in (tables / "a" / "_log").iterdir():
+        log_file.write_bytes(log_file.read_bytes()[:-20])
+    given = context()
+    with pytest.raises(AirflowFailException, match="1 of 3 tables could not be read: a; all"):
+        PlanFleet(task_id="plan").execute(given)
+    assert [dag_id for dag_id, _, _ in runs.started] == ["merge__b"]
+    figures = given["ti"].pushed["return_value"]
+    assert figures["started"] == ["b"]
+    assert any(line.startswith("a: ") for line in plan_lines(figures))
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_merge_that_airflow_refuses_holds_up_no_other(runs: type[Runs]) -> None:
+    runs.refusing.add("merge__b")
+    with pytest.raises(
+        AirflowFailException, match="Airflow did not start 1 of 2 merges: b: no; all"
+    ):
+        execute()
+    assert [dag_id for dag_id, _, _ in runs.started] == ["merge__a"]
+
+
+def test_a_connection_is_looked_up_once_for_all_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(tmp_path, monkeypatch, more=", connection_id: store")
+    asked: list[str] = []
+
+    def access(table: Any) -> StoreAccess:
+        asked.append(table.connection_id)
+        raise EnvironmentFaultError("there is no Airflow connection 'store'", next_step="make it")
+
+    monkeypatch.setattr(fleet, "store_access", access)
+    found = members_of(list(load_settings().tables.values()))
+    assert asked == ["store"]
+    for member in found:
+        with pytest.raises(EnvironmentFaultError, match="no Airflow connection 'store'"):
+            member.open()
+
+
+def test_a_param_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(UsageError, match="has no param dryrun; use dry_run"):
+        is_dry_run(context(dryrun=True))
+
+
+def test_lines_and_figures_of_a_large_fleet_are_cut() -> None:
+    needs = [
+        Need(f"t{number:03}", parts_in=5, parts_out=1, bytes=1_000, least_bytes=1_000)
+        for number in range(200)
+    ]
+    budget = FleetSettings.model_validate({"budget": "100KB/day"})
+    figures = shortened(plan_fleet(needs, budget, 0).to_json())
+    assert (len(figures["starts"]), figures["starts_in_all"]) == (50, 100)
+    lines = plan_lines(figures)
+    assert lines[0] == "200 tables: 100 to merge, 100 wait, 0 have nothing to do, 0 unreadable"
+    assert "starts: and 50 more" in lines
+    assert "waiting: and 50 more" in lines
+    assert "merge t000: 5 parts become 1, 1000 B, 4,294,967 requests per GiB" in lines

@@ -1,0 +1,100 @@
+"""Runs of merge DAGs, as a task asks Airflow about them; that Airflow answers so is seen in
+tests/dags/test_fleet_real.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
+
+from firnline.airflow.triggering import MergeRuns
+from firnline.errors import EnvironmentFaultError
+from firnline.operations.fleet.plan import Held
+
+
+def failed(status: int) -> AirflowRuntimeError:
+    detail = {"status_code": status, "message": "so it is"}
+    return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+
+def runs(*, paused: bool = False, under_way: int = 0, error: Exception | None = None) -> MergeRuns:
+    """The runs of a DAG in this state."""
+
+    def get_dag(dag_id: str) -> Any:
+        if error is not None:
+            raise error
+        return SimpleNamespace(dag_id=dag_id, is_paused=paused)
+
+    def get_dr_count(dag_id: str, states: list[str]) -> int:
+        assert (dag_id, states) == ("merge__t", ["queued", "running"])
+        return under_way
+
+    ti: Any = SimpleNamespace(get_dag=get_dag, get_dr_count=get_dr_count)
+    return MergeRuns(ti)
+
+
+class Supervisor:
+    """Remembers what it was sent."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.sent: list[TriggerDagRun] = []
+
+    def send(self, msg: TriggerDagRun) -> object:
+        self.sent.append(msg)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def start(monkeypatch: pytest.MonkeyPatch, answer: object) -> tuple[bool, TriggerDagRun]:
+    supervisor = Supervisor(answer)
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
+    made = runs().start("merge__t", "fleet__1", {"max_bytes": "5"}, "why")
+    (sent,) = supervisor.sent
+    return made, sent
+
+
+def test_a_dag_with_nothing_under_way_is_not_held() -> None:
+    assert runs().held("merge__t") is None
+
+
+def test_a_run_under_way_holds_it_and_counts_into_the_budget() -> None:
+    expected = Held("a run of merge__t is queued or running", under_way=True)
+    assert runs(under_way=1).held("merge__t") == expected
+    assert runs(under_way=1, paused=True).held("merge__t") == expected
+
+
+def test_a_paused_dag_is_held() -> None:
+    assert runs(paused=True).held("merge__t") == Held("the DAG merge__t is paused")
+
+
+def test_a_dag_that_airflow_has_not_parsed_yet_is_held() -> None:
+    assert runs(error=failed(404)).held("merge__t") == Held("Airflow has no DAG merge__t yet")
+
+
+def test_an_airflow_that_cannot_answer_fails_the_task() -> None:
+    with pytest.raises(AirflowRuntimeError):
+        runs(error=failed(500)).held("merge__t")
+
+
+def test_a_run_is_started_by_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, sent = start(monkeypatch, OKResponse(ok=True))
+    assert made
+    assert (sent.dag_id, sent.run_id, sent.note) == ("merge__t", "fleet__1", "why")
+    assert sent.conf == {"max_bytes": "5"}
+    assert not sent.reset_dag_run
+
+
+def test_a_run_that_exists_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = start(monkeypatch, ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS))
+    assert not made
+
+
+def test_a_run_that_airflow_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EnvironmentFaultError, match="did not start run fleet__1 of merge__t"):
+        start(monkeypatch, failed(400))
