@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from firnline.errors import CommitConflictError, RowCountMismatchError
+from firnline.errors import CommitConflictError, RowCountMismatchError, StoppedError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
 from firnline.operations.options import MergeOptions
@@ -112,6 +112,23 @@ def test_a_killed_run_keeps_its_progress() -> None:
     merge(world)
     assert len(snapshot(world).live) == 3
     assert rows(world) == 150
+
+
+def test_a_run_that_is_to_stop_keeps_its_progress_and_drops_what_is_not_committed() -> None:
+    world = filled("d=1", "d=2", "d=3")
+    interrupts = world.table.interrupts
+
+    def asked(number: int) -> None:
+        world.clock.advance(world.settings.merge.commit_every)
+        if number == 2:  # its supervisor is gone, and the signal does not arrive
+            interrupts.ask(StoppedError("enough", next_step="rest"))
+
+    with pytest.raises(KeyboardInterrupt):
+        merge(world, CountingEngine(world, between=asked))
+    assert [header.partitions for header in history(world.table)] == [("d=1",)]
+    assert orphans(world) == set()
+    assert rows(world) == 150
+    interrupts.strike()  # its cleaning up was not disturbed
 
 
 def test_a_group_that_fails_is_named_and_the_others_go_on() -> None:
