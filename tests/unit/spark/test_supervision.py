@@ -12,6 +12,7 @@ from firnline.errors import SupervisorGoneError
 from firnline.interrupts import Interrupts
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
 from firnline.spark.supervision import END_MS, LOOK_S, STRIKE_S, Watch, watch_supervisors
+from tests.support.striking import is_interrupted
 from tests.support.world import SetClock
 
 TASK, SUPERVISOR = ProcessId(10, 1), ProcessId(11, 1)
@@ -136,14 +137,17 @@ def test_ctrl_c_is_what_it_was_until_the_run_is_asked_to_stop(
     told, interrupts = Supervisors.of([os.getpid()]), Interrupts()
     assert told is not None
     watch_supervisors({SUPERVISORS_VARIABLE: told.to_json()}, interrupts)
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    assert is_interrupted(press)
     assert not interrupts.settled
     with interrupts.commit():
         interrupts.ask(SupervisorGoneError("gone", next_step="wait"))
-        signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        assert not is_interrupted(press)
+    assert is_interrupted(press)
+    assert not is_interrupted(press)
+
+
+def press() -> None:
+    """Press Ctrl-C."""
     signal.raise_signal(signal.SIGINT)
 
 

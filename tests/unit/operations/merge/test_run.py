@@ -14,6 +14,7 @@ from firnline.operations.runner import Progress
 from firnline.state.history import history, run_report
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.striking import is_interrupted
 from tests.support.world import World, make_world
 
 RUN = RunIdentity(dag_id="merge__t", run_id="manual-1", try_number=1)
@@ -128,7 +129,7 @@ def test_a_run_that_is_to_stop_keeps_its_progress_and_drops_what_is_not_committe
     assert [header.partitions for header in history(world.table)] == [("d=1",)]
     assert orphans(world) == set()
     assert rows(world) == 150
-    interrupts.strike()  # its cleaning up was not disturbed
+    assert not is_interrupted(interrupts.strike)  # its cleaning up was not disturbed
 
 
 def test_a_group_that_fails_is_named_and_the_others_go_on() -> None:
