@@ -27,6 +27,8 @@ from tests.support.scenarios import Call
 from tools.airflow_api import NEARBY_SECONDS, wait_until
 from tools.bootstrap import REPO
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
 HOOKS = REPO / "tests" / "support" / "held_hooks"
 SUPERVISOR = """
 import os, subprocess, sys

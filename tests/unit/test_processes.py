@@ -12,6 +12,8 @@ import pytest
 
 from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
 WAITS = "import sys; print(flush=True); sys.stdin.read()"
 
 

@@ -71,7 +71,7 @@ def test_the_driver_has_the_credentials_in_its_environment_and_not_in_its_argume
     assert arguments.strip().endswith("job.py table --run-id=r")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes have no identity")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_driver_on_this_machine_is_told_its_supervisors_and_one_elsewhere_is_not(
     cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

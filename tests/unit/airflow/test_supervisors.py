@@ -17,7 +17,7 @@ from airflow.sdk.execution_time.supervisor import InProcessSupervisorComms
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.processes import SUPERVISORS_VARIABLE
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no supervisors to see")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 MAKES_BOTH = """
