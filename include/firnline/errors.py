@@ -255,5 +255,12 @@ class TerminatedError(StoppedError):
     exit_code = 143  # 128 + SIGTERM
 
 
+class SupervisorGoneError(StoppedError):
+    """The process that started this one, and would have heard of its end, is gone."""
+
+    exit_code = 129  # 128 + SIGHUP, as of a program whose terminal is gone
+    retryable = True
+
+
 class FindingsError(FirnlineError):
     """A check of a table has findings; the report lists them."""

@@ -5,10 +5,11 @@ All of them are injected, so that a simulation runs the same code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
+from firnline.interrupts import Interrupts
 from firnline.paths import Root, TablePaths
 from firnline.properties.in_force import in_force
 from firnline.properties.record import Properties
@@ -31,6 +32,8 @@ class Table:
     """The access that the store was opened with, for requests that need a second client."""
     wanted: TableSettings | None = None
     """The caller's own settings, where ``settings`` are those in force; None: the same."""
+    interrupts: Interrupts = field(default_factory=Interrupts, compare=False, repr=False)
+    """The run's, which wait for the end of a commit."""
 
     def under(self, properties: Properties | None) -> Table:
         """Return the table with the settings in force under its own properties.
@@ -47,6 +50,7 @@ def open_table(
     *,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    interrupts: Interrupts | None = None,
 ) -> Table:
     """Open a table's store; no request is sent.
 
@@ -55,6 +59,7 @@ def open_table(
         access: endpoint and credentials; None for the default credential chain of the cloud.
         clock: source of time; None for the system's.
         ids: source of ids; None for the system's randomness.
+        interrupts: those of a run that another thread may stop; None if none does.
 
     Raises:
         StoreAccessError: the access is invalid in itself.
@@ -67,4 +72,5 @@ def open_table(
         clock=clock,
         ids=ids or SystemIds(),
         access=access,
+        interrupts=interrupts or Interrupts(),
     )

@@ -1,6 +1,8 @@
-"""Drivers that live on beside their retry or past it; and two schedulers on one database.
+"""Drivers whose supervisor is killed, drivers that outlive it; two schedulers on one database.
 
-One Airflow for both: whatever the retry's scheduler is, the zombie must do no harm.
+A driver notices that its supervisor is gone, and ends. One that does not, as on another machine,
+lives on beside its retry, or past it. One Airflow for all: whatever the retry's scheduler is, the
+zombie must do no harm.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from tests.dags.zombies import (
     check_nothing_is_left,
     check_rows,
     drivers_of,
+    endless,
     fates,
     filled,
     hold,
@@ -48,6 +51,7 @@ defaults:
   partition_by: [day(ts)]
   spark: {{conf: {{spark.ui.enabled: false, spark.driver.memory: 600m}}}}
 tables:
+  noticed: {{root: 'file://{folder}/noticed', operations: [merge]}}
   merged: {{root: 'file://{folder}/merged', operations: [merge]}}
   queried: {{root: 'file://{folder}/queried', operations: [rewrite_partitions]}}
   stopped: {{root: 'file://{folder}/stopped', operations: [merge]}}
@@ -89,6 +93,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rewrite_partitions": {"partitions": ["*"], "sql": QUERY, "dry_run": False},
 }
 MERGES = ("merged", "stopped")
+UNWATCHED = ("merged", "queried", "stopped", "starved")
+"""Tables whose drivers do not notice that their supervisor is gone."""
 
 
 pytestmark = pytest.mark.full("kills supervisors and starts 20 drivers in an Airflow of its own")
@@ -98,8 +104,27 @@ pytestmark = pytest.mark.full("kills supervisors and starts 20 drivers in an Air
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maintained]:
     """Two schedulers that notice a dead supervisor within seconds."""
     home = tmp_path_factory.mktemp("zombies")
-    with mortal_airflow(home, TABLES, POLICY, CONFIG, schedulers=2) as found:
+    with mortal_airflow(home, TABLES, POLICY, CONFIG, 2, UNWATCHED) as found:
         yield found
+
+
+def test_a_driver_whose_supervisor_is_killed_ends_and_its_retry_does_the_work(
+    mortal: Maintained,
+) -> None:
+    table = filled(mortal.table("noticed"), 5, ROWS)
+    inputs = outputs(table)
+    with endless(mortal, "noticed"):
+        run = mortal.start("merge", "noticed")
+        (driver,) = hold(mortal, Hold(table, "works", orphan=True))
+        error = driver.ended()["error"]
+    assert (error["type"], error["retryable"]) == ("SupervisorGoneError", True)
+    assert "the Airflow task that started this application is gone" in error["message"]
+    assert (outputs(table), history(table)) == (inputs, [])
+    assert run.ended().state == "success", run.log("merge")
+    assert run.task("merge")["try_number"] == 2
+    assert fates(table) == PARTITIONS
+    check_rows(table, 5 * ROWS)
+    check_nothing_is_left(table)
 
 
 @dataclass

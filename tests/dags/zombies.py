@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,12 @@ _LATER_MS = 3 * 24 * 3_600_000
 
 @contextmanager
 def mortal_airflow(
-    home: Path, tables: str, policy: str, config: Config, schedulers: int = 1
+    home: Path,
+    tables: str,
+    policy: str,
+    config: Config,
+    schedulers: int = 1,
+    unwatched: Sequence[str] = (),
 ) -> Iterator[Maintained]:
     """An Airflow with a cluster policy of its own, whose drivers have hooks (driver_hooks).
 
@@ -55,6 +61,7 @@ def mortal_airflow(
         policy: Python, of ``airflow_local_settings``.
         config: further settings of Airflow.
         schedulers: how many; more than one want PostgreSQL.
+        unwatched: tables whose drivers do not notice that their supervisor is gone.
     """
     settings_file, folder = home / "tables.yaml", home / "tables"
     local = home / "home" / "config" / "airflow_local_settings.py"
@@ -63,6 +70,8 @@ def mortal_airflow(
     local.write_text(policy)
     settings_file.write_text(tables.format(folder=folder))
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
+    for table in unwatched:
+        (home / f"{table}.unwatched").touch()
     with metadata_database() as address:
         if address is None and schedulers > 1:
             pytest.skip("several schedulers need PostgreSQL")
@@ -70,7 +79,9 @@ def mortal_airflow(
             env={
                 "FIRNLINE_TABLES": str(settings_file),
                 "FIRNLINE_TEST_DRIVERS": str(home),
-                "PYTHONPATH": str(HOOKS),
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])
+                ),
             },
             connections={"spark_default": {**SPARK, "host": "local[2]"}},
             pools=home / "pools.json",
@@ -168,9 +179,9 @@ class Hold:
     """A driver to be stopped at a point of its work."""
 
     table: Table
-    point: Literal["reads", "commits"] = "commits"
-    """reads: it has planned, and its Python workers are about to start. commits: it has written a
-    part and not committed it."""
+    point: Literal["reads", "works", "commits"] = "commits"
+    """reads: it has planned, and its Python workers are about to start. works: the same, and it is
+    not stopped (see ``endless``). commits: it has written a part and not committed it."""
     orphan: bool = False
     """Kill its task's supervisor, too."""
     besides: Sequence[Driver] = ()
@@ -188,12 +199,13 @@ class Hold:
             return
         if self.orphan:
             kill(supervisor(self.driver))
-        self.driver.signal(signal.SIGSTOP)
+        if self.point != "works":
+            self.driver.signal(signal.SIGSTOP)
         self.held = True
         assert history(self.table) == [], "it was quicker than the signal"
 
     def _is_there(self, driver: Driver) -> bool:
-        if self.point == "reads":
+        if self.point != "commits":
             # Spark starts them with its first job: the plan has been made by then.
             return _has_workers(driver)
         return outputs(self.table) != self.before
@@ -214,6 +226,17 @@ def hold(maintained: Maintained, *wanted: Hold) -> list[Driver]:
         missing = [each.table.settings.name for each in wanted if not each.held]
         assert time.monotonic() < deadline, f"no driver of {missing} came to its point"
     return [each.driver for each in wanted if each.driver is not None]
+
+
+@contextmanager
+def endless(maintained: Maintained, table: str) -> Iterator[None]:
+    """Have no kernel of a table come to its end meanwhile."""
+    told = maintained.settings_file.parent / f"{table}.endless"
+    told.touch()
+    try:
+        yield
+    finally:
+        told.unlink()
 
 
 def _find(maintained: Maintained, wanted: Sequence[Hold]) -> None:

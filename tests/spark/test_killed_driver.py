@@ -7,9 +7,11 @@ commit. Then the operation runs again, and the table has to come right as in ``t
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ class Driver:
     job: str
     options: dict[str, object]
     folder: Path
+    settings: dict[str, object] = field(default_factory=dict)
+    """Of the table, instead of the scenario's."""
 
     @property
     def calls(self) -> list[str]:
@@ -49,7 +53,7 @@ class Driver:
         calls.write_text("")
         done = run_job(
             self.job,
-            *self._arguments(call),
+            *self.arguments(call),
             "--master=local[1]",
             env={
                 "PYTHONPATH": str(HOOKS),
@@ -58,7 +62,7 @@ class Driver:
             },
             submit="local[1]" if submit else None,
         )
-        _present(call)
+        self.present(call)
         return done.code, calls.read_text().splitlines()
 
     def clean(self, call: Call, jobs: Jobs) -> list[str]:
@@ -69,21 +73,35 @@ class Driver:
             stores.append(FaultyStore(open_store(*arguments, **named)))
             return stores[-1]
 
-        done = jobs.run(self.job, *self._arguments(call), open_store=noting)
+        done = jobs.run(self.job, *self.arguments(call), open_store=noting)
         assert done.code == 0, done.err
-        _present(call)
+        self.present(call)
         (store,) = stores
         return store.calls
 
-    def _arguments(self, call: Call) -> list[str]:
+    def arguments(self, call: Call) -> list[str]:
+        """Arguments of the job, whose settings are written down."""
         settings = self.folder / "tables.yaml"
         table = call.table.settings.model_dump(exclude_defaults=True, exclude={"name"}, mode="json")
-        settings.write_text(json.dumps({"tables": {NAME: table}}))
+        settings.write_text(json.dumps({"tables": {NAME: {**table, **self.settings}}}))
         return [
             *(NAME, f"--settings={settings}", f"--options={json.dumps(self.options)}"),
             *(f"--scratch={self.folder / 'spark'}", f"--dag-id={call.run.dag_id}"),
             *(f"--run-id={call.run.run_id}", "--try-number=1"),
         ]
+
+    @staticmethod
+    def environment(hooks: Path, **variables: str) -> dict[str, str]:
+        """Environment of a driver that has hooks, and is given variables."""
+        kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        paths = os.pathsep.join(filter(None, [str(hooks), kept.get("PYTHONPATH")]))
+        return {**kept, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths, **variables}
+
+    @staticmethod
+    def present(call: Call) -> None:
+        """Set the clock of a scenario after a driver that had the machine's."""
+        assert isinstance(call.table.clock, SetClock)
+        call.table.clock.now = SystemClock().now_ms()
 
     def dies(self, kill: str, *, submit: bool = False) -> None:
         """Kill a run; the next comes to the right end, and days later nothing dangles."""
@@ -91,15 +109,13 @@ class Driver:
         code, calls = self.killed(call, kill, submit=submit)
         assert code in (-signal.SIGKILL, 128 + signal.SIGKILL), (code, kill, calls)
         assert len(calls) == int(kill.split(maxsplit=1)[0]) + 1
+        self.comes_right(call)
+
+    def comes_right(self, call: Call) -> None:
+        """No row is lost or doubled, now and when the next run has done the rest."""
         done = half_way(self.start, call.table, came_through=False)
         come_right(self.start, call, done=done, came_through=False)
         days_later(self.start, call)
-
-
-def _present(call: Call) -> None:
-    """The clock of a scenario after a driver that had the machine's."""
-    assert isinstance(call.table.clock, SetClock)
-    call.table.clock.now = SystemClock().now_ms()
 
 
 @pytest.fixture

@@ -105,9 +105,12 @@ def commit(
         _refuse_late_append(table, base, change)
         draft = _draft(table, base, change, run, txn)
         data = txn_file.encode(draft.header, draft.log_file)
-        read_at = _refuse_when_late(table, base.began_ms, change.op)
-        if _create_transaction(table, base.began_ms, draft.header, data, attempt):
-            return _checkpointed(table, _committed(table, base, draft, read_at), change)
+        with table.interrupts.commit():
+            read_at = _refuse_when_late(table, base.began_ms, change.op)
+            mine = _create_transaction(table, base.began_ms, draft.header, data, attempt)
+            committed = _committed(table, base, draft, read_at) if mine else None
+        if committed is not None:
+            return _checkpointed(table, committed, change)
         base = take_base(table, began_ms=base.began_ms, tolerant=change.repair is not None)
     raise CommitConflictError(
         f"rivals committed {ATTEMPTS} times before this {change.op} could",
@@ -135,13 +138,14 @@ def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int
         StoreError: the store refused the first put explicitly; nothing was committed.
     """
     data = txn_file.encode(header, log_file)
-    read_at = _refuse_when_late(table, began_ms, header.op)
-    if not _create_transaction(table, began_ms, header, data, Attempt()):
-        raise CommitConflictError(
-            f"another process committed transaction {table.paths.txn(header.seq)} meanwhile",
-            next_step="stop the table's other runs and run it again",
-        )
-    return _published(table, header, log_file, read_at)
+    with table.interrupts.commit():
+        read_at = _refuse_when_late(table, began_ms, header.op)
+        if not _create_transaction(table, began_ms, header, data, Attempt()):
+            raise CommitConflictError(
+                f"another process committed transaction {table.paths.txn(header.seq)} meanwhile",
+                next_step="stop the table's other runs and run it again",
+            )
+        return _published(table, header, log_file, read_at)
 
 
 def _create_transaction(

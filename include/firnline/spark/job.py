@@ -6,7 +6,8 @@ The operation's options are JSON, in ``--options`` or, if they must not appear i
 in the environment variable ``FIRNLINE_JOB_OPTIONS``. Credentials come from the environment of the
 driver, never from arguments. The report is the last line on stdout, as JSON. A failure is one line
 of JSON on stderr, ``{"error": {"message", "next_step", "retryable", …}}``; exit code 1 failed, 2
-wrong usage, 130 stopped by Ctrl-C.
+wrong usage, 129 stopped because the Airflow task that started it is gone
+(``firnline.spark.supervision``), 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from firnline.errors import FirnlineError, StoppedError, UsageError
+from firnline.interrupts import Interrupts
 from firnline.operations.fields import OptionField, option_fields
 from firnline.operations.operation import Figures, Loaded, Operation, OptionsT
+from firnline.spark.supervision import watch_supervisors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,13 +54,17 @@ class Job(Generic[OptionsT]):
 
     def main(self, arguments: Sequence[str]) -> int:
         """Run the job; return the exit code."""
-        debug = "--debug" in arguments
+        debug, interrupts = "--debug" in arguments, Interrupts()
         try:
-            self._run(self._parser().parse_args(arguments))
+            given = self._parser().parse_args(arguments)
+            watch_supervisors(os.environ, interrupts)
+            self._run(given, interrupts)
         except KeyboardInterrupt:
-            return _report_error(_stopped(), debug=debug)
+            return _report_error(interrupts.over() or _stopped(), debug=debug)
         except Exception as error:  # noqa: BLE001 -- the last place where it becomes one sentence
-            return _report_error(error, debug=debug)
+            # An interrupt in the middle of a call to Spark or DuckDB comes back as an error of it.
+            return _report_error(interrupts.over() or error, debug=debug)
+        interrupts.over()
         return 0
 
     def _parser(self) -> argparse.ArgumentParser:
@@ -78,7 +86,7 @@ class Job(Generic[OptionsT]):
         parser.add_argument("--debug", action="store_true", help="tracebacks")
         return parser
 
-    def _run(self, given: argparse.Namespace) -> None:
+    def _run(self, given: argparse.Namespace, interrupts: Interrupts) -> None:
         from firnline.settings.load import find_table
         from firnline.store.access import StoreAccess
         from firnline.table import open_table
@@ -86,7 +94,7 @@ class Job(Generic[OptionsT]):
         settings = find_table(given.table, given.settings)
         text = os.environ.get(ACCESS_VARIABLE)
         access = StoreAccess.from_json(text) if text else StoreAccess.from_env()
-        table = open_table(settings, access)
+        table = open_table(settings, access, interrupts=interrupts)
         named = {field: getattr(given, field.name) for field in self._fields()}
         fields = _fields(given) | {
             field.name: field.value(value)
@@ -245,7 +253,10 @@ class _Spark:
         if self._start.ident is not None:
             self._start.join()
         if self._session is not None:
-            self._session.stop()
+            # A thread of its own has a connection of its own to the JVM: this one's may have been
+            # interrupted in the middle of an answer.
+            with ThreadPoolExecutor(1, "firnline-stop") as one:
+                one.submit(self._session.stop).result()
 
 
 def _stopped() -> StoppedError:

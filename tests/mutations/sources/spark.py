@@ -93,4 +93,28 @@ SPARK = (
         breaks="For a library that was not installed people are told to drop parts.",
         caught_by=("tests/unit/spark/test_preflight.py",),
     ),
+    Mutation(
+        name="a run is interrupted in the middle of a commit",
+        file="include/firnline/interrupts.py",
+        old="self.asked is not None and not self.committing and",
+        new="self.asked is not None and",
+        breaks="Nobody knows whether the commit took effect, and its parts may be left behind.",
+        caught_by=("tests/unit/test_interrupts.py",),
+    ),
+    Mutation(
+        name="a driver is ended by force in the middle of a commit",
+        file="include/firnline/spark/supervision.py",
+        old="            if self.interrupts.committing:",
+        new="            if False:",
+        breaks="A commit that a slow store was about to answer is cut off.",
+        caught_by=("tests/unit/spark/test_supervision.py",),
+    ),
+    Mutation(
+        name="whoever has the number of a dead supervisor is taken for it",
+        file="include/firnline/processes.py",
+        old="stat[1] == self.started and ",
+        new="",
+        breaks="A driver that nobody hears works on beside its next try.",
+        caught_by=("tests/unit/test_processes.py",),
+    ),
 )

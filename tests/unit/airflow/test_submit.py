@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from firnline.airflow.submit import SubmitHook, deploy_options, refuse_unusable
 from firnline.errors import EnvironmentFaultError
+from firnline.processes import SUPERVISORS_VARIABLE, ProcessId, Supervisors
 
 SECRET = "tell-nobody"
 
@@ -67,6 +69,25 @@ def test_the_driver_has_the_credentials_in_its_environment_and_not_in_its_argume
     assert SECRET not in arguments
     assert "--master local[2] --conf spark.some=conf" in arguments
     assert arguments.strip().endswith("job.py table --run-id=r")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_driver_on_this_machine_is_told_its_supervisors_and_one_elsewhere_is_not(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_does(cluster, f"env > {cluster}/env")
+    hook().submit("job.py")
+    (told,) = [
+        line.partition("=")[2]
+        for line in (cluster / "env").read_text().splitlines()
+        if line.startswith(f"{SUPERVISORS_VARIABLE}=")
+    ]
+    found = Supervisors.told({SUPERVISORS_VARIABLE: told})
+    assert found is not None
+    assert ProcessId.of(os.getpid()) in found.processes
+    connect(monkeypatch, "yarn", **{"deploy-mode": "cluster"})
+    hook().submit("job.py")
+    assert SUPERVISORS_VARIABLE not in (cluster / "env").read_text()
 
 
 @pytest.mark.parametrize("host", ["yarn", "spark://host:7077"])

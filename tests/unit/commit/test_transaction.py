@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +22,9 @@ from firnline.errors import (
     RowCountMismatchError,
     SchemaConflictError,
     SnapshotUnstableError,
+    StoppedError,
 )
+from firnline.interrupts import Interrupts
 from firnline.log import codec, txn_file
 from firnline.log.reader import read_log
 from firnline.log.records import Delete, LogContent, Marker
@@ -41,6 +44,7 @@ from tests.support.log_tables import (
     snapshot,
     v1_live,
 )
+from tests.support.striking import is_interrupted
 from tests.support.v1_client import V1Client
 from tests.support.world import Fault, FaultyStore, SetClock, Sleeping, World, make_world
 
@@ -81,6 +85,43 @@ def test_a_commit_costs_two_puts() -> None:
     after = world.store.counters.as_dict()
     spent = {k: after[k] - before[k] for k in after}
     assert (spent["put"], spent["get"], spent["list"], spent["delete"]) == (2, 0, 0, 0)
+
+
+@dataclass
+class Striking(FaultyStore):
+    """The run is asked to stop at its first call, and interrupted before and after each."""
+
+    interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def _call(self, name: str, act: Callable[[], Any], *, put: bool = False) -> Any:
+        self.interrupts.ask(StoppedError("enough", next_step="rest"))
+        assert not is_interrupted(self.interrupts.strike)
+        answer = super()._call(name, act, put=put)
+        assert not is_interrupted(self.interrupts.strike)
+        return answer
+
+
+def test_an_interrupt_waits_until_a_commit_is_answered_and_published() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    table = replace(world.table, store=Striking(world.store, interrupts=world.table.interrupts))
+    assert commit(table, base, merge_change(world, keys, base), RUN).published
+    check(world, 10)
+    assert is_interrupted(table.interrupts.strike)
+
+
+def test_a_run_that_is_to_stop_commits_nothing() -> None:
+    world = make_world()
+    keys = put_append(world)
+    base = take_base(world.table)
+    change, before = merge_change(world, keys, base), dict(world.store.objects)
+    world.table.interrupts.ask(StoppedError("enough", next_step="rest"))
+    attempt = Attempt()
+    with pytest.raises(KeyboardInterrupt):
+        commit(world.table, base, change, RUN, attempt)
+    assert world.store.objects == before
+    assert not attempt.may_stand
 
 
 def test_appends_never_conflict() -> None:

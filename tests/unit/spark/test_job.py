@@ -11,12 +11,20 @@ from typing import Annotated, Any, cast
 import msgspec
 import pytest
 
-from firnline.errors import FindingsError
+from firnline.errors import FindingsError, SupervisorGoneError
 from firnline.operations.fields import Option
 from firnline.operations.operation import Loaded, Operation
 from firnline.operations.options import DryRun, Mode, Partitions
 from firnline.operations.registry import DELETE
 from firnline.spark.job import OPTIONS_VARIABLE, Job
+from firnline.table import Table
+
+GONE = SupervisorGoneError("the task is gone", next_step="wait")
+# As a call to DuckDB or Spark that is interrupted ends.
+ORPHANED = {
+    "orphaned": KeyboardInterrupt(),
+    "orphaned in a call": RuntimeError("Query interrupted"),
+}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,11 +57,14 @@ class NotedError(FindingsError):
 def job(tmp_path: Path) -> Callable[..., int]:
     """Runs a job on an empty table; no engine is ever asked for."""
 
-    def run(table: object, engine: object, options: Options, run: Any, progress: object) -> Said:
+    def run(table: Table, engine: object, options: Options, run: Any, progress: object) -> Said:
         if options.where == "fail":
             raise NotedError("it has a finding", next_step="look at it")
         if options.where == "stop":
             raise KeyboardInterrupt
+        if options.where in ORPHANED:
+            table.interrupts.ask(GONE)
+            raise ORPHANED[options.where]
         who = " ".join(filter(None, [run.run_id, run.user, run.approved_by]))
         said = {"where": options.where, "in": list(options.partitions), "id": who}
         more = {"limit": options.limit, "mode": options.mode}
@@ -157,4 +168,14 @@ def test_a_job_that_is_stopped_says_so_in_one_line_and_may_be_run_again(
     assert job('--options={"where": "stop"}') == 130
     error = printed(capsys)[1]
     assert "what it had committed stays" in error["message"]
+    assert error["retryable"] is True
+
+
+@pytest.mark.parametrize("where", ORPHANED)
+def test_a_job_whose_supervisor_is_gone_says_that_whatever_ended_it(
+    job: Callable[..., int], capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    assert job(f'--options={{"where": "{where}"}}') == 129
+    error = printed(capsys)[1]
+    assert (error["type"], error["message"]) == ("SupervisorGoneError", "the task is gone")
     assert error["retryable"] is True

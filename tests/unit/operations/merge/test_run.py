@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from firnline.errors import CommitConflictError, RowCountMismatchError
+from firnline.errors import CommitConflictError, RowCountMismatchError, StoppedError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
 from firnline.operations.options import MergeOptions
@@ -14,6 +14,7 @@ from firnline.operations.runner import Progress
 from firnline.state.history import history, run_report
 from tests.support.engines import CountingEngine
 from tests.support.log_tables import do_merge, put_append, snapshot
+from tests.support.striking import is_interrupted
 from tests.support.world import World, make_world
 
 RUN = RunIdentity(dag_id="merge__t", run_id="manual-1", try_number=1)
@@ -112,6 +113,23 @@ def test_a_killed_run_keeps_its_progress() -> None:
     merge(world)
     assert len(snapshot(world).live) == 3
     assert rows(world) == 150
+
+
+def test_a_run_that_is_to_stop_keeps_its_progress_and_drops_what_is_not_committed() -> None:
+    world = filled("d=1", "d=2", "d=3")
+    interrupts = world.table.interrupts
+
+    def asked(number: int) -> None:
+        world.clock.advance(world.settings.merge.commit_every)
+        if number == 2:  # its supervisor is gone, and the signal does not arrive
+            interrupts.ask(StoppedError("enough", next_step="rest"))
+
+    with pytest.raises(KeyboardInterrupt):
+        merge(world, CountingEngine(world, between=asked))
+    assert [header.partitions for header in history(world.table)] == [("d=1",)]
+    assert orphans(world) == set()
+    assert rows(world) == 150
+    assert not is_interrupted(interrupts.strike)  # its cleaning up was not disturbed
 
 
 def test_a_group_that_fails_is_named_and_the_others_go_on() -> None:
