@@ -65,11 +65,12 @@ class StackOptions:
 def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[str, object]]:
     """Airflow's settings: quick to start, quick to notice, quiet to the outside."""
     url = f"http://127.0.0.1:{port}"
-    database: dict[str, object] = {"sql_alchemy_conn": _sqlite_url(home, _SQLITE_SECONDS)}
-    if options.database is not None:
+    database: dict[str, object] = {"sql_alchemy_max_overflow": _MORE_CONNECTIONS}
+    if options.database is None:
+        database |= {"sql_alchemy_conn": _sqlite_url(home, _SQLITE_SECONDS)}
+    else:
         names = ("sql_alchemy_conn", "sql_alchemy_conn_async")
-        database = dict.fromkeys(names, f"postgresql+psycopg://{options.database}")
-        database["sql_alchemy_max_overflow"] = _MORE_CONNECTIONS
+        database |= dict.fromkeys(names, f"postgresql+psycopg://{options.database}")
     return {
         "core": {
             "dags_folder": options.dags,

@@ -130,6 +130,13 @@ class Postgres:
         """``user:password@host:port/database``: what comes after the scheme of a URL."""
         return f"{USER}:{self._password}@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        """Process id. Raises RuntimeError when it is not started."""
+        if self._process is None:
+            raise RuntimeError("the PostgreSQL server is not started")
+        return self._process.pid
+
     def start(self) -> Self:
         """Make the database, unless it is there, and wait until it answers.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import psycopg
 import pytest
 
 from firnline.errors import EnvironmentFaultError
+from tools.airflow_api import NEARBY_SECONDS, wait_until
 from tools.postgres import Postgres, check_enterable, find_programs
 
 
@@ -48,10 +50,8 @@ def test_a_server_that_is_killed_is_noticed_and_keeps_what_was_written(folder: P
     with Postgres(folder=folder / "server") as server:
         ask(server, "set synchronous_commit = on; create table kept as select 7 as n")
         assert not server.ended()
-        assert server._process is not None
-        server._process.kill()
-        server._process.wait()
-        assert server.ended()
+        os.kill(server.pid, signal.SIGKILL)
+        assert wait_until(server.ended, every=NEARBY_SECONDS)
     with Postgres(folder=folder / "server") as again:
         assert ask(again, "select n from kept") == [(7,)]
 

@@ -22,7 +22,8 @@ def test_everything_talks_to_the_server_that_the_stack_is_given() -> None:
 
 def test_without_a_server_the_database_is_a_file_of_the_home() -> None:
     found = base_config(Path("/home"), StackOptions(), 8080)["database"]
-    assert found == {"sql_alchemy_conn": "sqlite:////home/airflow.db?timeout=60"}
+    assert found["sql_alchemy_conn"] == "sqlite:////home/airflow.db?timeout=60"
+    assert "sql_alchemy_conn_async" not in found
 
 
 @pytest.mark.parametrize("component", ["scheduler", "dag-processor", "triggerer"])
