@@ -31,7 +31,7 @@ export FIRNLINE_CACHE = $(CURDIR)/.cache/firnline
 # Airflow and Spark start many processes that import the same thousand modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check lint unit test test-full mutations servers simulate demo up bench lock format reference \
+.PHONY: help setup check lint unit test test-full mutations servers simulate database demo up bench lock format reference \
 	clean clean-demo
 
 help: ## Print this
@@ -77,7 +77,7 @@ servers: setup
 	@$(BIN)/python -m tools.gotools versitygw actionlint || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# Likewise Azurite, which needs Node.js.
 	@$(BIN)/python -m tools.azureserver install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
-	@# Likewise PostgreSQL, the database of the tests' Airflow.
+	@# Likewise PostgreSQL, the database of a local Airflow.
 	@$(BIN)/python -m tools.postgres install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
 	@# And the browser in which the page is tested.
 	@$(BIN)/python -m tools.browser install || [[ "$${FIRNLINE_NO_SKIP:-}" != 1 ]]
@@ -85,10 +85,14 @@ servers: setup
 simulate: setup ## The real code in thousands of random worlds with crashes and faults [SEEDS=n FROM=s]
 	@$(BIN)/python -m simulation --seeds $(or $(SEEDS),2000) --from $(or $(FROM),0)
 
-demo: setup ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
+database: setup
+	@# Without PostgreSQL the local Airflow works on SQLite, and says so.
+	@$(BIN)/python -m tools.postgres install || true
+
+demo: database ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
 	@STORE=$(STORE) $(BIN)/python -m demo
 
-up: setup ## The demo's Airflow and its table, to look around in, until Ctrl-C
+up: database ## The demo's Airflow and its table, to look around in, until Ctrl-C
 	@$(BIN)/python -m demo up
 
 bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]

@@ -30,6 +30,7 @@ from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.types.arrow import from_arrow
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
+from tools.databases import database_of
 
 _INTERRUPTED = threading.Event()
 _STORE_NAMES = {"file": "local files", "s3": "a local S3 server"}
@@ -44,9 +45,11 @@ def demo(screen: Screen, place: Place) -> None:
     life = [look(place.open(), "appends")]
     with ExitStack() as running:
         with screen.step("airflow", "scheduler, DAG processor and API server are starting") as step:
-            stack = running.enter_context(demo_stack(place))
+            database = database_of(place.airflow_home)
+            stack = running.enter_context(demo_stack(place, database))
             add_connections(stack.api, place)
-            step.done = "scheduler, DAG processor and API server run; pools imported"
+            step.done = "scheduler, DAG processor and API server run; pools are made"
+        screen.line("database", database.words)
         _merge(screen, place, stack, before.parts)
         after = _measure(screen, place, "after")
         check_same(source, before, after)
@@ -136,15 +139,17 @@ def up(screen: Screen, place: Place) -> None:
     """Run the Airflow of the demo until Ctrl-C. Raises FirnlineError."""
     with ExitStack() as running:
         with screen.step("airflow", "scheduler, DAG processor and API server are starting") as step:
-            stack = running.enter_context(demo_stack(place, schedules=True))
+            database = database_of(place.airflow_home)
+            stack = running.enter_context(demo_stack(place, database, schedules=True))
             add_connections(stack.api, place)
             place.write_env_file()
             step.done = "scheduler, DAG processor and API server run"
+        screen.line("database", database.words)
         screen.line("page", f"{stack.url}/dags/{DAG_ID}")
         screen.line("table", f"{TABLE} on {_STORE_NAMES[place.store]}: {_look(place)}")
         screen.line("logs", str((stack.home / "logs").relative_to(REPO)))
         screen.line("end it", "Ctrl-C")
-        while (dead := stack.programs.dead()) is None:
+        while (dead := stack.dead()) is None:
             time.sleep(1)
         raise EnvironmentFaultError(
             f"Airflow's {dead} ended by itself", next_step=f"read {stack.programs.logs}"

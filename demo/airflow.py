@@ -20,6 +20,7 @@ from tools.airflow_api import ENDED, AirflowApi
 from tools.airflow_backfill import create_backfill
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
+from tools.databases import Database
 
 DAG_ID = f"merge__{TABLE}"
 _LONGEST_SECONDS = 600.0
@@ -30,8 +31,8 @@ class RunFailedError(FirnlineError):
     """The DAG run of the demo did not succeed."""
 
 
-def demo_stack(place: Place, *, schedules: bool = False) -> AirflowStack:
-    """The stack for a place, not started; writes the file of its pools.
+def demo_stack(place: Place, database: Database, *, schedules: bool = False) -> AirflowStack:
+    """The stack for a place, not started, on the database of its home; writes its pools' file.
 
     Raises:
         EnvironmentFaultError: `firnline pools` does not answer.
@@ -40,7 +41,7 @@ def demo_stack(place: Place, *, schedules: bool = False) -> AirflowStack:
     pools = place.airflow_home / "pools.json"
     pools.write_text(firnline(place, "pools"), encoding="utf-8")
     options = StackOptions(env=place.table_env(), pools=pools, schedules=schedules)
-    return AirflowStack(place.airflow_home, options)
+    return AirflowStack(place.airflow_home, options, database.server)
 
 
 def firnline(place: Place, *arguments: str) -> str:

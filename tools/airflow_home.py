@@ -1,9 +1,8 @@
-"""The home folder of a local Airflow: its settings, keys, database and what it was started with."""
+"""The home folder of a local Airflow: its settings, keys and, with SQLite, its database."""
 
 from __future__ import annotations
 
 import configparser
-import json
 import os
 import secrets
 import shutil
@@ -16,7 +15,23 @@ from typing import Any
 
 from tools.bootstrap import CACHE, REPO
 
-_SAVED = "stack.json"
+SQLITE = "airflow.db"
+"""Name of the database in a home folder that has no server of its own."""
+_SQLITE_SECONDS = 60
+"""Seconds for which a writer waits for its turn: longer than any transaction takes."""
+_SQLITE_API_SECONDS = 1
+"""The same in the API server.
+
+Of two requests that write at once, one waits in the thread in which the other has to commit: the
+whole server stands still until this time is up, and one of them fails.
+"""
+
+_MORE_CONNECTIONS = 100
+"""Connections of a component beyond the five that it keeps.
+
+The API server waits for a connection in the thread in which others give theirs back: with Airflow's
+own ten, sixteen requests at once stand still for 30 s, and some of them fail.
+"""
 
 Config = Mapping[str, Mapping[str, object]]
 
@@ -32,20 +47,17 @@ class StackOptions:
     connections: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """By id: an Airflow connection URI, or its fields (``conn_type``, ``host``, ``extra`` ...)."""
     pools: Path | None = None
-    """A file for `airflow pools import`, imported while the stack starts."""
+    """A file as `airflow pools import` reads it: its pools are there before a run is."""
     schedules: bool = False
     """True if cron schedules start runs; False: only triggered runs."""
     only: tuple[str, ...] = ()
     """Commands of `airflow` that run; empty for all that a stack needs."""
     triggerer: bool = False
     schedulers: int = 1
-    """More than one want a ``database``: SQLite has no locks on rows."""
+    """More than one want PostgreSQL: SQLite has no locks on rows."""
     database: str | None = field(default=None, repr=False)
-    """``user:password@host:port/name`` of an empty PostgreSQL database; None: SQLite."""
-    migrated: bool = False
-    """True where the ``database`` has Airflow's tables already."""
-    s3_data: Path | None = None
-    """Folder of an S3Server that `make up` starts beside the stack."""
+    """``user:password@host:port/name`` of a PostgreSQL database with Airflow's tables, such as the
+    server that the stack was given; None: SQLite."""
     config: Config = field(default_factory=dict)
     """Further settings by section, over the ones below."""
 
@@ -53,11 +65,12 @@ class StackOptions:
 def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[str, object]]:
     """Airflow's settings: quick to start, quick to notice, quiet to the outside."""
     url = f"http://127.0.0.1:{port}"
-    # SQLite takes one writer at a time, and its own 5 s of waiting are too few on a busy machine.
-    database: dict[str, object] = {"sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=600"}
-    if options.database is not None:
+    database: dict[str, object] = {"sql_alchemy_max_overflow": _MORE_CONNECTIONS}
+    if options.database is None:
+        database |= {"sql_alchemy_conn": _sqlite_url(home, _SQLITE_SECONDS)}
+    else:
         names = ("sql_alchemy_conn", "sql_alchemy_conn_async")
-        database = dict.fromkeys(names, f"postgresql+psycopg://{options.database}")
+        database |= dict.fromkeys(names, f"postgresql+psycopg://{options.database}")
     return {
         "core": {
             "dags_folder": options.dags,
@@ -87,6 +100,17 @@ def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[
         # No call home.
         "usage_data_collection": {"enabled": False},
     }
+
+
+def component_env(home: Path, options: StackOptions, component: str) -> dict[str, str]:
+    """Return settings that one command of `airflow` has for itself, as environment."""
+    if component != "api-server" or options.database is not None:
+        return {}
+    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": _sqlite_url(home, _SQLITE_API_SECONDS)}
+
+
+def _sqlite_url(home: Path, seconds: int) -> str:
+    return f"sqlite:///{home / SQLITE}?timeout={seconds}"
 
 
 def write_config(home: Path, options: StackOptions, port: int) -> None:
@@ -120,7 +144,7 @@ def _set(config: configparser.RawConfigParser, section: str, name: str, value: s
     config.set(section, name, value)
 
 
-# --- the database: migrated once per version of Airflow (12 s), then copied -----------------------
+# --- SQLite: migrated once per version of Airflow (12 s), then copied -----------------------------
 
 
 def _empty_database() -> Path:
@@ -129,7 +153,7 @@ def _empty_database() -> Path:
 
 def copy_database(home: Path) -> bool:
     """Give the home an empty, migrated database; False when there is none to copy yet."""
-    mine, empty = home / "airflow.db", _empty_database()
+    mine, empty = home / SQLITE, _empty_database()
     if not mine.exists():
         if not empty.exists():
             return False
@@ -141,39 +165,5 @@ def keep_database(home: Path) -> None:
     """Keep the home's freshly migrated database for the next ones to copy."""
     CACHE.mkdir(exist_ok=True)
     copy = CACHE / f"airflow-{os.getpid()}.db"
-    shutil.copyfile(home / "airflow.db", copy)
+    shutil.copyfile(home / SQLITE, copy)
     copy.replace(_empty_database())
-
-
-# --- what it was started with ---------------------------------------------------------------------
-
-
-def save_options(home: Path, options: StackOptions) -> Path:
-    """Keep the options in the home folder (they may hold credentials: for its owner only)."""
-    kept = {
-        "dags": str(options.dags),
-        "plugins": str(options.plugins),
-        "env": dict(options.env),
-        "connections": dict(options.connections),
-        "s3_data": str(options.s3_data) if options.s3_data else None,
-    }
-    path = home / _SAVED
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    return path
-
-
-def saved_options(home: Path) -> StackOptions:
-    """Return the options kept by ``save_options``; the repository's own DAGs without any."""
-    path = home / _SAVED
-    if not path.exists():
-        return StackOptions(schedules=True)
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    return StackOptions(
-        dags=Path(kept["dags"]),
-        plugins=Path(kept["plugins"]),
-        env=kept["env"],
-        connections=kept["connections"],
-        s3_data=Path(kept["s3_data"]) if kept["s3_data"] else None,
-        schedules=True,
-    )

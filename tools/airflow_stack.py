@@ -1,7 +1,5 @@
 """A real Airflow on this machine: scheduler, DAG processor and API server, on SQLite or PostgreSQL.
 
-    python -m tools.airflow_stack [HOME]   run it until Ctrl-C (`make up`)
-
 For the demo and for tests of what only a real scheduler does. Everybody is an admin: it listens on
 the loopback interface only.
 """
@@ -11,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,18 +21,20 @@ from firnline.errors import EnvironmentFaultError
 from tools.airflow_api import HUNG_SECONDS, AirflowApi, wait_until
 from tools.airflow_home import (
     StackOptions,
+    component_env,
     copy_database,
     keep_database,
-    save_options,
-    saved_options,
     write_config,
 )
-from tools.bootstrap import JAVA_HOME_FILE, REPO
+from tools.bootstrap import JAVA_HOME_FILE
+from tools.postgres import Postgres
 from tools.processes import Programs
-from tools.s3server import S3Server, free_port
+from tools.s3server import free_port
 
-DEFAULT_HOME = REPO / ".firnline" / "airflow"
 _BIN = Path(sys.executable).parent
+_SERVER = "postgres"
+_FOLLOWERS = frozenset({"scheduler", "triggerer"})
+"""Commands of `airflow` that come last: a task that finds no API server loses its try."""
 
 
 class AirflowStack:
@@ -44,11 +43,15 @@ class AirflowStack:
     Args:
         home: database, settings, keys and logs; what is there is used again.
         options: what it runs.
+        server: its database, which it starts and stops; None: that of the options.
     """
 
-    def __init__(self, home: Path, options: StackOptions | None = None) -> None:
+    def __init__(
+        self, home: Path, options: StackOptions | None = None, server: Postgres | None = None
+    ) -> None:
         self.home = home.resolve()
         self.options = options or StackOptions()
+        self._server = server
         self.port = 0
         self.programs = Programs(
             f"{self.home}:{secrets.token_hex(4)}", self.home / "logs" / "stack"
@@ -87,28 +90,24 @@ class AirflowStack:
     # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Prepare the home folder and start the components; see ``wait_ready``."""
+        """Prepare the home folder and start what the others need; see ``wait_ready``."""
         self.home.mkdir(parents=True, exist_ok=True)
+        if self._server is not None:
+            self.options = replace(self.options, database=self._server.start().address)
         self.port = free_port()
         write_config(self.home, self.options, self.port)
-        self._make_tables()
-        self._api = AirflowApi(self.url)
-        if self.options.pools is not None:
-            # Before there is a scheduler: a run whose pools are not there yet is failed.
-            self.pools_import(self.options.pools)
-        env = self.env()
-        for name, component in self._components().items():
-            self.programs.start(name, [str(_BIN / "airflow"), component], env)
-        return self
-
-    def _make_tables(self) -> None:
-        """Give the database Airflow's tables."""
-        if self.options.database is not None:
-            if not self.options.migrated:
-                self.airflow("db", "migrate")
-        elif not copy_database(self.home):
+        if self.options.database is None and not copy_database(self.home):
             self.airflow("db", "migrate")
             keep_database(self.home)
+        self._api = AirflowApi(self.url)
+        self._start(followers=False)
+        return self
+
+    def _start(self, *, followers: bool) -> None:
+        for name, component in self._components().items():
+            if (component in _FOLLOWERS) == followers:
+                env = {**component_env(self.home, self.options, component), **self.env()}
+                self.programs.start(name, [str(_BIN / "airflow"), component], env)
 
     def attach(self, port: int, mark: str, pids: Mapping[str, int]) -> Self:
         """Be a second view of a stack that another process has started and ends.
@@ -134,25 +133,34 @@ class AirflowStack:
         return {**{name: name for name in names}, **more}
 
     def wait_ready(self, seconds: float = HUNG_SECONDS) -> None:
-        """Wait until every component reports itself healthy.
+        """Start the rest once the API answers, and wait until every component is healthy.
+
+        Args:
+            seconds: for the API, and then for all.
 
         Raises:
             EnvironmentFaultError: one of them ended, or the time is up.
         """
+        self._wait(lambda: bool(self.api.health()), seconds)
+        if self.options.pools is not None:
+            # Before there is a scheduler: a run whose pools are not there yet is failed.
+            self.api.set_pools(json.loads(self.options.pools.read_text(encoding="utf-8")))
+        self._start(followers=True)
         parts = ["metadatabase", "scheduler", "dag_processor"]
         parts += ["triggerer"] if self.options.triggerer else []
         if self.options.only:
             known = {name.replace("-", "_") for name in self.options.only}
             parts = [part for part in parts if part in {"metadatabase", *known}]
 
-        def ready_or_dead() -> bool:
+        def all_healthy() -> bool:
             health = self.api.health()
-            return self.programs.dead() is not None or all(
-                health.get(part) == "healthy" for part in parts
-            )
+            return all(health.get(part) == "healthy" for part in parts)
 
-        ended = wait_until(ready_or_dead, seconds)
-        dead = self.programs.dead()
+        self._wait(all_healthy, seconds)
+
+    def _wait(self, holds: Callable[[], bool], seconds: float) -> None:
+        ended = wait_until(lambda: self.dead() is not None or holds(), seconds)
+        dead = self.dead()
         if not ended or dead:
             what = f"{dead} ended" if dead else f"not ready after {seconds:.0f} s"
             raise EnvironmentFaultError(
@@ -160,12 +168,20 @@ class AirflowStack:
                 next_step=f"read the logs in {self.programs.logs}",
             )
 
+    def dead(self) -> str | None:
+        """The name of a component, or of the database's server, that has ended by itself."""
+        if self._server is not None and self._server.ended():
+            return _SERVER
+        return self.programs.dead()
+
     def stop(self) -> None:
         """End every process of the stack. Raises RuntimeError naming one that cannot be ended."""
         if self._api is not None:
             self._api.close()
             self._api = None
         left = self.programs.stop()
+        if self._server is not None:
+            self._server.stop()
         if left:
             raise RuntimeError(f"processes of the Airflow stack outlived SIGKILL: {left}")
 
@@ -208,52 +224,13 @@ class AirflowStack:
             )
         return done.stdout
 
-    def pools_import(self, path: Path) -> None:
-        """`airflow pools import`: what an operator does with the output of `firnline pools`."""
-        self.airflow("pools", "import", str(path))
-
     def task_log(self, dag_id: str, run_id: str, task_id: str) -> str:
         """Return the log of all tries of a task, oldest first (JSON lines)."""
         folder = self.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}"
         files = sorted((folder / f"task_id={task_id}").rglob("*.log"))
         return "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
 
-    def save(self) -> Path:
-        """Keep the options in the home folder, for `make up` to start the same stack again."""
-        return save_options(self.home, self.options)
-
     def _last_words(self, name: str | None) -> str:
         file = self.programs.logs / f"{name or 'scheduler'}.log"
         text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
         return text[-1000:].strip()
-
-
-# --- `make up` ------------------------------------------------------------------------------------
-
-
-def up(home: Path) -> None:
-    """Run the stack of a home folder until Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    options = saved_options(home)
-    server = S3Server(options.s3_data).start() if options.s3_data else None
-    if server is not None:
-        # A server has new keys and a new port each time.
-        options = StackOptions(**{**vars(options), "env": {**options.env, **server.env()}})
-    try:
-        print("starting Airflow (some 20 s)", flush=True)
-        with AirflowStack(home, options) as stack:
-            print(
-                f"Airflow: {stack.url}   logs: {stack.programs.logs}   Ctrl-C ends it", flush=True
-            )
-            while stack.programs.dead() is None:
-                time.sleep(1)
-            print(f"{stack.programs.dead()} ended; its log is in {stack.programs.logs}")
-    except KeyboardInterrupt:
-        print("ended")
-    finally:
-        if server is not None:
-            server.stop()
-
-
-if __name__ == "__main__":
-    up(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_HOME)

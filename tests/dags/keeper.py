@@ -24,12 +24,12 @@ from typing import Any
 from firnline.errors import EnvironmentFaultError
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings
-from tests.dags.databases import make_pools, metadata_database
 from tests.dags.filled import fill
 from tests.dags.maintained import SPARK, Maintained
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
+from tools.databases import temporary_server
 from tools.s3server import S3Server
 
 CONNECTION = "merge_store"
@@ -139,6 +139,33 @@ def trivial():
 
 trivial()
 '''
+# Many runs at once, and a run as soon as there is a scheduler, which wakes up the next one.
+CROWD = '''
+"""DAGs whose tasks do nothing, and are tried again at once should they fail."""
+from datetime import timedelta
+
+from airflow.sdk import Asset, dag, task
+
+AGAIN = {"retries": 2, "retry_delay": timedelta(seconds=1)}
+BEGUN = Asset("begun")
+
+
+def one(dag_id, schedule, outlets=()):
+    @dag(dag_id=dag_id, schedule=schedule, max_active_runs=50, default_args=AGAIN)
+    def made():
+        @task(outlets=list(outlets))
+        def do():
+            return dag_id
+
+        do()
+
+    made()
+
+
+one("crowd", None)
+one("at_once", "@once", [BEGUN])
+one("woken", [BEGUN])
+'''
 NARROW = {"slots": 1, "description": "", "include_deferred": False}
 # DAGs do not change while the tests run, and nobody is waited for who might have died.
 CONFIG: dict[str, dict[str, object]] = {
@@ -178,8 +205,8 @@ def store_connection(server: S3Server | None) -> dict[str, str]:
     }
 
 
-def options(folder: Path, database: str | None) -> StackOptions:
-    """What the shared stack runs."""
+def options(folder: Path, database: str | None = None) -> StackOptions:
+    """What the shared stack runs, on the database of its server."""
     return StackOptions(
         dags=folder / "dags",
         env={
@@ -190,11 +217,10 @@ def options(folder: Path, database: str | None) -> StackOptions:
             "SAY": "hello",
         },
         connections={"spark_default": SPARK},
-        pools=None if database else folder / "pools.json",
+        pools=folder / "pools.json",
         schedules=True,
         triggerer=True,
         database=database,
-        migrated=True,
         config=CONFIG,
     )
 
@@ -205,10 +231,7 @@ def running(folder: Path) -> Iterator[Maintained]:
     with ExitStack() as ends:
         server = _store(folder, ends)
         write_files(folder, server)
-        address = ends.enter_context(metadata_database())
-        if address is not None:
-            make_pools(address, json.loads((folder / "pools.json").read_text()))
-        stack = AirflowStack(folder / "home", options(folder, address))
+        stack = AirflowStack(folder / "home", options(folder), temporary_server())
         found = Maintained(stack, folder / "tables.yaml", server)
         try:
             stack.start()
@@ -249,6 +272,7 @@ def write_files(folder: Path, server: S3Server | None) -> None:
     for file in (REPO / "dags").glob("*.py"):
         (dags / file.name).symlink_to(file)
     (dags / "trivial.py").write_text(TRIVIAL)
+    (dags / "crowd.py").write_text(CROWD)
     # Airflow has this folder on its path in every process.
     (config / "airflow_local_settings.py").write_text(POLICY)
     shutil.copy(REPO / "tests" / "support" / "notifier.py", config / "told_by.py")

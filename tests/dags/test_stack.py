@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from firnline.operations.pools import pools_json
+from firnline.settings.load import load_settings
 from tests.dags.maintained import Maintained, Run
 from tools.airflow_api import NEARBY_SECONDS, wait_until
 from tools.airflow_home import StackOptions
@@ -54,6 +57,42 @@ def test_a_triggered_run_succeeds_in_its_pool(maintained: Maintained, said: Run)
     assert said.task("say")["pool"] == "narrow"
     assert maintained.stack.api.pools()["narrow"]["slots"] == 1
     assert maintained.stack.api.import_errors() == {}
+
+
+def test_fifty_runs_that_are_triggered_at_once_all_succeed_in_their_first_try(
+    maintained: Maintained,
+) -> None:
+    if maintained.stack.options.database is None:
+        pytest.skip("many runs at once need PostgreSQL")
+    api = maintained.stack.api
+    api.wait_dag("crowd")
+    with ThreadPoolExecutor(50) as threads:
+        ids = list(threads.map(lambda _: api.trigger("crowd"), range(50)))
+    runs = [Run(maintained.stack, "crowd", run_id).ended() for run_id in ids]
+    assert [run.state for run in runs] == ["success"] * 50
+    assert [run.task("do")["try_number"] for run in runs] == [1] * 50
+
+
+@pytest.mark.parametrize("dag_id", ["at_once", "woken"])
+def test_a_run_that_was_due_before_the_stack_was_ready_succeeds_in_its_first_try(
+    maintained: Maintained, dag_id: str
+) -> None:
+    api = maintained.stack.api
+    assert wait_until(lambda: dag_id in api.dag_ids() and bool(api.runs(dag_id)))
+    run = Run(maintained.stack, dag_id, api.runs(dag_id)[0]["dag_run_id"]).ended()
+    assert (run.state, run.task("do")["try_number"]) == ("success", 1), run.log("do")
+
+
+def test_airflow_imports_the_pools_that_firnline_prints(maintained: Maintained) -> None:
+    # The stack itself has them set by the API.
+    pools = pools_json(load_settings(maintained.settings_file))
+    imported = {f"imported.{name}": pool for name, pool in pools.items() if "idle" in name}
+    file = maintained.settings_file.with_name("imported.json")
+    file.write_text(json.dumps(imported), encoding="utf-8")
+    maintained.stack.airflow("pools", "import", str(file))
+    found = maintained.stack.api.pools()
+    for name, pool in imported.items():
+        assert {key: found[name][key] for key in pool} == pool
 
 
 def test_a_process_that_a_task_left_behind_belongs_to_the_stack(

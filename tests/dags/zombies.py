@@ -26,7 +26,6 @@ from firnline.settings.load import load_settings
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
-from tests.dags.databases import metadata_database
 from tests.dags.days import append_days, part_files, partition
 from tests.dags.keeper import HOOKS
 from tests.dags.maintained import SPARK, Maintained
@@ -35,6 +34,7 @@ from tests.support.world import SetClock
 from tools.airflow_api import wait_until
 from tools.airflow_home import Config, StackOptions
 from tools.airflow_stack import AirflowStack
+from tools.databases import temporary_server
 
 LONG = 600.0
 """Seconds: for a machine that does much else."""
@@ -72,27 +72,23 @@ def mortal_airflow(
     (home / "pools.json").write_text(json.dumps(pools_json(load_settings(settings_file))))
     for table in unwatched:
         (home / f"{table}.unwatched").touch()
-    with metadata_database() as address:
-        if address is None and schedulers > 1:
-            pytest.skip("several schedulers need PostgreSQL")
-        options = StackOptions(
-            env={
-                "FIRNLINE_TABLES": str(settings_file),
-                "FIRNLINE_TEST_DRIVERS": str(home),
-                "PYTHONPATH": os.pathsep.join(
-                    filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])
-                ),
-            },
-            connections={"spark_default": {**SPARK, "host": "local[2]"}},
-            pools=home / "pools.json",
-            schedules=True,
-            config=config,
-            schedulers=schedulers,
-            database=address,
-            migrated=True,
-        )
-        with AirflowStack(home / "home", options) as stack:
-            yield Maintained(stack, settings_file)
+    server = temporary_server()
+    if server is None and schedulers > 1:
+        pytest.skip("several schedulers need PostgreSQL")
+    options = StackOptions(
+        env={
+            "FIRNLINE_TABLES": str(settings_file),
+            "FIRNLINE_TEST_DRIVERS": str(home),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])),
+        },
+        connections={"spark_default": {**SPARK, "host": "local[2]"}},
+        pools=home / "pools.json",
+        schedules=True,
+        config=config,
+        schedulers=schedulers,
+    )
+    with AirflowStack(home / "home", options, server) as stack:
+        yield Maintained(stack, settings_file)
 
 
 # --- drivers --------------------------------------------------------------------------------------
