@@ -14,12 +14,13 @@ from fastapi.staticfiles import StaticFiles
 from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
-from firnline.airflow.page.fleet import Detail, Fleet, Row
+from firnline.airflow.page.fleet import Fleet, Row
+from firnline.airflow.page.settings_file import SettingsFile
 from firnline.airflow.tables import dag_id
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.registry import MERGE
-from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.load import TableSettings
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
@@ -31,7 +32,7 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
         fleet: the cached tables; None for those of the settings file.
     """
     app = FastAPI(title="firnline", description="Health of log-structured tables.")
-    kept = fleet or Fleet(load_settings, open_table, SystemClock())
+    kept = fleet or make_fleet()
 
     app.add_exception_handler(FirnlineError, _refused)
 
@@ -62,11 +63,16 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
     def read_detail(dag_id: str) -> dict[str, Any]:
         """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table."""
-        found = kept.detail(_row_of(kept, dag_id).settings.name) or Detail(None, None)
-        return found.to_json(kept.now_ms())
+        return kept.detail(_row_of(kept, dag_id).settings.name).to_json(kept.now_ms())
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+def make_fleet() -> Fleet:
+    """Return the tables of the settings file, opened by their Airflow connections."""
+    clock = SystemClock()
+    return Fleet(SettingsFile(clock), open_table, clock)
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
