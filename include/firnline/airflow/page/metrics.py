@@ -1,7 +1,7 @@
 """The figures of all tables as gauges of Airflow: StatsD, Datadog or OpenTelemetry, as it is set.
 
-Airflow's own facade sends them, so prefix, host and lists of allowed names are those of ``[metrics]``.
-Plain StatsD has no tags: there the table is a part of the name, as with Airflow's own metrics.
+Airflow's own facade sends them, so prefix, host and allowed names are those of ``[metrics]``. Plain
+StatsD has no tags: there the table is a part of the name, as with Airflow's own metrics.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from firnline.airflow.page.cache import STALE_MS
 from firnline.airflow.page.fleet import Row
 from firnline.operations.health.figures import Figures
 
@@ -58,11 +59,13 @@ def in_name(option: Option) -> bool:
 def values(row: Row, now_ms: int) -> Iterator[tuple[str, float]]:
     """Yield the gauges of a table with their values.
 
-    ``readable`` and ``score`` say that a table cannot be read; the figures are then the last that
-    could be read, and ``age_seconds`` is their age.
+    ``readable`` is 0 for a table that cannot be read, or whose store has not answered for a minute;
+    the figures are then the last that could be read, and ``age_seconds`` is their age.
     """
     known = row.known
-    yield "readable", float(not known.problem)
+    began = known.asked_ms if known.under_way else None
+    silent = began is not None and now_ms - began > STALE_MS
+    yield "readable", int(not known.problem and not silent)
     if row.score is not None:
         yield "score", row.score
     if known.looked_ms is not None:

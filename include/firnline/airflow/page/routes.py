@@ -1,12 +1,18 @@
-"""Routes of the page's interface; imported by the first request to the API server."""
+"""Routes of the page's interface; imported by the API server only."""
 
 # No future annotations: FastAPI reads them of functions inside make_app.
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from airflow.configuration import AIRFLOW_HOME, conf
 from airflow.models import Connection
+
+# Not the copy in airflow.sdk: the API server sets up this one.
+from airflow.observability import stats
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -15,24 +21,33 @@ from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Fleet, Row
+from firnline.airflow.page.metrics import Metrics, in_name, is_on
 from firnline.airflow.page.settings_file import SettingsFile
+from firnline.airflow.page.watch import OneOf, Watch
 from firnline.airflow.tables import dag_id
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.registry import MERGE
-from firnline.settings.load import TableSettings
+from firnline.settings.load import TableSettings, settings_path
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
 
-def make_app(fleet: Fleet | None = None) -> FastAPI:
-    """Return the application.
+def make_app() -> FastAPI:
+    """Return the application."""
+    kept, watch = make_fleet()
 
-    Args:
-        fleet: the cached tables; None for those of the settings file.
-    """
-    app = FastAPI(title="firnline", description="Health of log-structured tables.")
-    kept = fleet or make_fleet()
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if watch is None:
+            yield
+            return
+        watch.start()
+        yield
+        watch.stop()
+
+    description = "Health of log-structured tables."
+    app = FastAPI(title="firnline", description=description, lifespan=lifespan)
 
     app.add_exception_handler(FirnlineError, _refused)
 
@@ -69,10 +84,35 @@ def make_app(fleet: Fleet | None = None) -> FastAPI:
     return app
 
 
-def make_fleet() -> Fleet:
-    """Return the tables of the settings file, opened by their Airflow connections."""
+def make_fleet() -> tuple[Fleet, Watch | None]:
+    """Return the tables of the settings file, and what watches them for metrics if these are on."""
     clock = SystemClock()
-    return Fleet(SettingsFile(clock), open_table, clock)
+    settings = SettingsFile(clock)
+    if not is_on(_metrics_option):
+        return Fleet(settings, open_table, clock), None
+    metrics = Metrics(stats.gauge, _normalise, named=in_name(_metrics_option))
+    one = OneOf.of(f"metrics {AIRFLOW_HOME} {settings_path()}")
+
+    def send(row: Row) -> None:
+        if one.is_me():
+            metrics.send(row, clock.now_ms())
+
+    fleet = Fleet(settings, open_table, clock, send)
+
+    def look() -> None:
+        for row in fleet.rows():
+            if row.known.under_way:  # its store is silent: nobody else says so
+                send(row)
+
+    return fleet, Watch(look, one, conf.getfloat("firnline", "metrics_interval", fallback=300.0))
+
+
+def _metrics_option(name: str) -> bool:
+    return bool(conf.getboolean("metrics", name, fallback=False))
+
+
+def _normalise(name: str) -> str:
+    return str(stats.normalize_name_for_stats(name, log_warning=False))
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:

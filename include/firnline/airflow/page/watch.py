@@ -100,6 +100,6 @@ class Watch:
                     self._look()
             except (FirnlineError, OSError) as error:
                 # The file of the settings may be wrong for now, or the temporary folder be full.
-                _LOG.error("metrics of tables are not sent now: %s", error)  # noqa: TRY400
+                _LOG.error("metrics of tables are not sent now: %s", error)
             if self._end.wait(self._seconds):
                 return
