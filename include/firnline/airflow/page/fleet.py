@@ -77,9 +77,14 @@ class Detail:
         return None if self.known.health is None else self.known.health.detail
 
     def to_json(self, now_ms: int) -> dict[str, Any]:
-        """Return plain data; ``problem``: why the table cannot be read now."""
+        """Return plain data; ``problem``: why the table cannot be read now.
+
+        ``version`` is another number after each reading.
+        """
         known = self.known
-        return {"detail": self.figures, "problem": known.problem, **_ages(known, now_ms)}
+        version = None if known.seen is None else known.seen.at_ms
+        plain = {"detail": self.figures, "version": version, "problem": known.problem}
+        return {**plain, **_ages(known, now_ms)}
 
 
 def _ages(known: Known, now_ms: int) -> dict[str, int | None]:

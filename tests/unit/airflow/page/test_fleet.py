@@ -120,6 +120,7 @@ def test_details_are_read_in_the_background_and_stay_when_the_store_is_down() ->
     stale = shelf.fleet.detail("busy")
     assert stale.to_json(shelf.clock.now_ms()) == {
         "detail": found.figures,
+        "version": shelf.worlds["busy"].clock.now_ms(),
         "age_ms": STALE_MS,
         "waiting_ms": None,
         "problem": "there is no connection; create it",
