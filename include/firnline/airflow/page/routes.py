@@ -93,7 +93,8 @@ def make_fleet() -> tuple[Fleet, Watch | None]:
     """Return the tables of the settings file, and what watches them for metrics if these are on."""
     clock = SystemClock()
     settings = SettingsFile(clock)
-    if not is_on(_metrics_option):
+    seconds = conf.getfloat("firnline", "metrics_interval", fallback=300.0)
+    if seconds <= 0 or not is_on(_metrics_option):
         return Fleet(settings, open_table, clock), None
     metrics = Metrics(stats.gauge, _normalise, named=in_name(_metrics_option))
     one = OneOf.of(f"metrics {AIRFLOW_HOME} {settings_path()}")
@@ -109,7 +110,7 @@ def make_fleet() -> tuple[Fleet, Watch | None]:
             if row.known.under_way:  # its store is silent: nobody else says so
                 send(row)
 
-    return fleet, Watch(look, one, conf.getfloat("firnline", "metrics_interval", fallback=300.0))
+    return fleet, Watch(look, one, seconds)
 
 
 def _metrics_option(name: str) -> bool:

@@ -1,0 +1,58 @@
+"""Seconds from the address to the last row of the page of 1,000 tables, in a browser.
+
+python -m tests.dags.page_load     five fresh browsers one after the other, and their median
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.dags.page_server import Server, serving
+from tools.airflow_api import NEARBY_SECONDS, wait_until
+from tools.browser import install
+
+TABLES, TIMES = 1_000, 5
+_MS = 120_000
+
+
+def seconds(browser: Browser, server: Server, token: str) -> float:
+    """From the begin of the navigation until all tables are on the screen."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(_MS)
+    context.add_cookies([{"name": "_token", "value": token, "url": server.url}])
+    page = context.new_page()
+    began = time.perf_counter()
+    page.goto(f"{server.url}/plugin/firnline-tables", wait_until="commit")
+    page.get_by_test_id("table").nth(TABLES - 1).wait_for()
+    took = time.perf_counter() - began
+    context.close()
+    return took
+
+
+def main() -> int:
+    """Measure; return the exit code."""
+    program = install()
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        home = Path(place)
+        more = {f"t{n:04d}": f"file://{home}/t{n:04d}" for n in range(TABLES)}
+        with serving(home, more) as server:
+            wait_until(lambda: len(server.tables("root")) > TABLES, 60, NEARBY_SECONDS)
+            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            token = server.token("root")
+            found = [seconds(browser, server, token) for _ in range(TIMES)]
+            began = time.perf_counter()
+            size = len(server.get("/api/fleet", "root").content)
+            print(f"the figures: {size:,} bytes in {time.perf_counter() - began:.2f} s")
+            browser.close()
+    print(", ".join(f"{one:.2f}" for one in found), f"s; median {statistics.median(found):.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
