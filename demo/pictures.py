@@ -158,8 +158,9 @@ def take(browser: Browser, stack: AirflowStack, token: str, folder: Path) -> lis
     page.get_by_test_id("partition").nth(3).click()
     page.get_by_role("heading", name="flights", exact=True).scroll_into_view_if_needed()
     save(page, "page-table.png")
+    page.set_viewport_size({"width": _WIDE, "height": _HIGH + 150})
     page.get_by_test_id("undone").first.scroll_into_view_if_needed()
-    page.get_by_role("heading", name="Columns").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="Sizes of parts").scroll_into_view_if_needed()
     save(page, "page-history.png")
     return found
 
@@ -168,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     """Take the pictures; return the exit code: 1 if one is too large."""
     folder = Path(*arguments) if arguments else REPO / "docs" / "img"
     program = install()
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(prefix="lake-") as place, sync_playwright() as playwright:
         home = Path(place)
         with stack_of(home, make_tables(home)) as stack:
             for table in TABLES:
