@@ -17,6 +17,7 @@ from airflow.observability import stats
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.types import Lifespan
 
 from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
@@ -37,30 +38,17 @@ from firnline.table import open_table as open_store_table
 def make_app() -> FastAPI:
     """Return the application."""
     kept, watch = make_fleet()
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if watch is None:
-            yield
-            return
-        watch.start()
-        yield
-        watch.stop()
-
-    description = "Health of log-structured tables."
-    app = FastAPI(title="firnline", description=description, lifespan=lifespan)
-
+    about = "Health of log-structured tables."
+    app = FastAPI(title="firnline", description=about, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
 
     @app.get("/api/fleet")
     def read_fleet(user: GetUserDep, session: SessionDep) -> Response:
         """Health of every table of which the user may read the DAG; never waits for a store."""
-        rows = kept.rows()
-        dags = {dag_id(MERGE.dag, row.settings.name): row for row in rows}
+        dags = {dag_id(MERGE.dag, row.settings.name): row for row in kept.rows()}
         may = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dags), user=user)
         shown = [row for name, row in dags.items() if name in may]
-        facts = facts_of([row.settings.name for row in shown], session)
-        now_ms = kept.now_ms()
+        facts, now_ms = facts_of([row.settings.name for row in shown], session), kept.now_ms()
         tables = [_row(row, facts, now_ms) for row in shown]
         return _json({"now_ms": now_ms, "refreshing": kept.refreshing, "tables": tables})
 
@@ -69,10 +57,9 @@ def make_app() -> FastAPI:
     @app.get("/api/tables/{dag_id}", dependencies=may_read)
     def read_table(dag_id: str, session: SessionDep) -> Response:
         """Health of the table of a DAG, such as ``merge__flights``."""
-        row = _row_of(kept, dag_id)
-        name = row.settings.name
-        now_ms = kept.now_ms()
-        return _json({"now_ms": now_ms, **_row(row, facts_of([name], session), now_ms)})
+        row, now_ms = _row_of(kept, dag_id), kept.now_ms()
+        facts = facts_of([row.settings.name], session)
+        return _json({"now_ms": now_ms, **_row(row, facts, now_ms)})
 
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
     def read_detail(dag_id: str, version: int | None = None) -> Response:
@@ -87,6 +74,20 @@ def make_app() -> FastAPI:
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+def _lifespan(watch: Watch | None) -> Lifespan[FastAPI]:
+    """Return what Airflow runs around the requests: the watch, if there is one."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if watch is not None:
+            watch.start()
+        yield
+        if watch is not None:
+            watch.stop()
+
+    return lifespan
 
 
 def make_fleet() -> tuple[Fleet, Watch | None]:
