@@ -160,7 +160,8 @@ def take(browser: Browser, stack: AirflowStack, token: str, folder: Path) -> lis
     save(page, "page-table.png")
     page.set_viewport_size({"width": _WIDE, "height": _HIGH + 150})
     page.get_by_test_id("undone").first.scroll_into_view_if_needed()
-    page.get_by_role("heading", name="Sizes of parts").scroll_into_view_if_needed()
+    heading = page.get_by_role("heading", name="Transactions")
+    heading.evaluate("element => element.scrollIntoView({block: 'start'})")
     save(page, "page-history.png")
     return found
 
