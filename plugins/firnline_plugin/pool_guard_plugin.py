@@ -10,7 +10,7 @@ from airflow.plugins_manager import AirflowPlugin
 from firnline.airflow import notes as done_note
 from firnline.airflow import pool_guard
 from firnline.airflow.links import RunLink
-from firnline.airflow.page.app import PREFIX, Page
+from firnline.airflow.page.app import PREFIX, Apps
 
 _BUNDLE = f"{PREFIX.lstrip('/')}/static/firnline.js"
 
@@ -21,7 +21,7 @@ class FirnlinePlugin(AirflowPlugin):
     name = "firnline"
     listeners = [pool_guard, done_note]
     operator_extra_links = [RunLink()]
-    fastapi_apps = [{"app": Page(), "url_prefix": PREFIX, "name": "firnline"}]
+    fastapi_apps = Apps()
     # The bundle defines a component for each of these names.
     react_apps = [
         {

@@ -82,3 +82,21 @@ def test_a_name_that_is_not_in_the_settings_is_refused(firnline: Firnline, setti
     wrong = firnline("health", "busy", "bsy", "--settings", settings)
     assert wrong.code == 2
     assert "bsy" in wrong.err
+
+
+def test_a_table_that_is_named_comes_with_its_details_and_savings(
+    firnline: Firnline, settings: Path
+) -> None:
+    assert (
+        "busy: no maintenance transaction yet."
+        in firnline("health", "busy", "--settings", settings).out
+    )
+    assert firnline("merge", "busy", "--settings", settings).code == 0
+    shown = firnline("health", "busy", "--settings", settings)
+    assert "busy: merges save every scan 5 requests, clean-ups 0 B, since" in shown.out
+    (row,) = firnline("health", "busy", "--json", "--settings", settings).data["tables"]
+    assert row["detail"]["savings"]["requests"] == 5
+    (merge,) = row["detail"]["transactions"]
+    assert (merge["op"], merge["undone"]) == ("merge", None)
+    rows = firnline("health", "--json", "--settings", settings).data["tables"]
+    assert all("detail" not in row for row in rows)

@@ -28,6 +28,8 @@ class Server:
     """An API server with the tables ``ana`` and ``bo``, and one whose store does not answer."""
 
     url: str
+    statsd: socket.socket
+    """The StatsD server to which its Airflow sends metrics."""
 
     def get(self, path: str, user: str | None = None) -> httpx.Response:
         headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
@@ -73,6 +75,8 @@ def serving(
     # It accepts connections, and never says a word.
     silent = socket.create_server(("127.0.0.1", 0))
     roots["silent"] = "s3://silent/t"
+    statsd = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    statsd.bind(("127.0.0.1", 0))
     lines = [f"  {name}: {{root: '{root}', operations: [merge]}}" for name, root in roots.items()]
     settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
     passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
@@ -94,8 +98,13 @@ def serving(
                 "simple_auth_manager_all_admins": False,
                 "simple_auth_manager_users": ",".join(map(":".join, _USERS.items())),
                 "simple_auth_manager_passwords_file": passwords,
-            }
+            },
+            "metrics": {
+                "statsd_on": True,
+                "statsd_host": "127.0.0.1",
+                "statsd_port": statsd.getsockname()[1],
+            },
         },
     )
-    with silent, AirflowStack(home / "airflow", options) as stack:
-        yield Server(stack.url)
+    with silent, statsd, AirflowStack(home / "airflow", options) as stack:
+        yield Server(stack.url, statsd)

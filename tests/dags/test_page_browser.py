@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from firnline.clock import SystemClock
+from firnline.ids import SystemIds
+from firnline.kernel.local import LocalEngine
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.drop.run import run_drop
+from firnline.operations.merge.run import run_merge
+from firnline.operations.options import DropOptions, MergeOptions, RestoreOptions
+from firnline.operations.restore.run import run_restore
 from firnline.settings.load import settings_for_root
+from firnline.store.client import open_store
 from firnline.table import open_table
+from tests.dags.filled import fill
 from tests.dags.page_server import Server, serving
 from tools.airflow_api import wait_until
 from tools.browser import find_program
@@ -56,6 +67,20 @@ def wide_table(home: Path) -> str:
     return wide
 
 
+def lived_table(home: Path) -> str:
+    """The root of a table that was merged, lost a partition and got it back."""
+    root = f"file://{home}/lived"
+    table = open_table(settings_for_root(root))
+    fill(table, 5)
+    run = RunIdentity(dag_id="merge__lived", run_id="manual__1", user="carol")
+    store = partial(open_store, root)
+    engine = LocalEngine(store, home / "scratch", SystemIds(), SystemClock())
+    run_merge(table, lambda: engine, MergeOptions(), run)
+    run_drop(table, DropOptions(partitions=("day=a",)), run)
+    run_restore(table, RestoreOptions(to=1), run)
+    return root
+
+
 def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> Page:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(_MS)
@@ -92,7 +117,8 @@ def test_a_user_sees_only_the_own_tables(browser: Browser, server: Server) -> No
 def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that knows the DAG of the wide table."""
     home = tmp_path_factory.mktemp("single")
-    with serving(home, {"wide": wide_table(home)}, dags=True) as found:
+    tables = {"wide": wide_table(home), "lived": lived_table(home)}
+    with serving(home, tables, dags=True) as found:
         yield found
 
 
@@ -109,6 +135,24 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     expect(picked).to_contain_text("day=0")
     expect(picked).to_contain_text("1 part, 10 rows")
     expect(picked).to_contain_text("1 part left alone: waits until 4 parts of about its size")
+
+
+def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("merge__lived"))
+    path = "dags/merge__lived/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("root"))
+    transactions = page.get_by_test_id("transaction")
+    expect(transactions).to_have_count(3, timeout=_MS)
+    expect(transactions.nth(1)).to_contain_text("drop")
+    expect(transactions.nth(1)).to_contain_text("undone by 3")
+    expect(transactions.nth(2)).to_contain_text("carol")
+    expect(transactions.nth(2).get_by_test_id("undone")).to_have_count(0)
+    link = transactions.nth(2).get_by_role("link", name="merge")
+    expect(link).to_have_attribute("href", "/dags/merge__lived/runs/manual__1")
+    saved = page.get_by_test_id("savings").get_by_role("img").first
+    expect(saved).to_have_accessible_name("Requests less for each scan, by merges: 8")
 
 
 def test_an_action_starts_a_run_as_the_user_and_leads_to_it(

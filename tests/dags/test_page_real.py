@@ -17,6 +17,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
+def test_figures_are_sent_as_metrics_without_anybody_looking(server: Server) -> None:
+    """The first test: nobody has asked for the page yet."""
+    server.statsd.settimeout(60)
+    name, value = b"airflow.firnline.parts.bo", b""
+    while not value:
+        value = server.statsd.recv(4096).partition(name)[2]
+    assert value == b":10|g"
+
+
 @pytest.mark.parametrize(
     "path", ["/api/fleet", "/api/tables/merge__ana", "/api/tables/merge__ana/detail"]
 )
@@ -69,6 +78,9 @@ def test_details_come_after_a_moment(server: Server) -> None:
         return server.get("/api/tables/merge__bo/detail", "bo").json()["detail"]
 
     assert wait_until(lambda: detail() is not None, 60, NEARBY_SECONDS)
-    found = detail()
+    found = server.get("/api/tables/merge__bo/detail", "bo").json()
+    known = f"/api/tables/merge__bo/detail?version={found['version']}"
+    assert "detail" not in server.get(known, "bo").json()
+    found = found["detail"]
     assert [one["partition"] for one in found["partitions"]] == ["day=a", "day=b"]
     assert found["next"]["merge"]["parts_in"] == 10

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -33,15 +34,30 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
-def history(table: Table, newest: int = 50) -> list[TxnHeader]:
+def history(
+    table: Table, newest: int = 50, known: Mapping[int, TxnHeader] = MappingProxyType({})
+) -> list[TxnHeader]:
     """Return the newest transactions, newest first.
 
-    Requests: 1 LIST and one ranged GET per transaction returned.
+    Requests: 1 LIST and one ranged GET per transaction returned, except those ``known`` before the
+    newest of them: a transaction never changes, and that one shows that it is still the same table.
+
+    Args:
+        table: the table.
+        newest: transactions at most.
+        known: headers by number, as an earlier call returned them.
 
     Raises LogCorruptError for a transaction that does not read.
     """
     keys = heapq.nlargest(newest, (meta.key for meta in _transactions(table)))
-    return _headers(table, keys)
+    if not known:
+        return _headers(table, keys)
+    last = max(known)
+    old = {key: known[n] for key in keys if (n := table.paths.parse_txn(key)) in known and n < last}
+    found = _headers(table, [key for key in keys if key not in old])
+    same = any(header.txn == known[last].txn for header in found)
+    rest = list(old.values()) if same else _headers(table, list(old))
+    return sorted([*found, *rest], key=lambda header: -header.seq)
 
 
 def history_since(table: Table, time_ms: int, most: int) -> list[TxnHeader]:

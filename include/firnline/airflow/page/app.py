@@ -1,4 +1,4 @@
-"""The HTTP interface of the page: figures as JSON, and the page's own files.
+"""The page's application, as the plugin hands it to Airflow.
 
 Every route but the page's files asks who calls: 401 for nobody, 403 for a user who may not read the
 table's DAGs. A mounted application inherits no authentication from Airflow.
@@ -7,7 +7,7 @@ table's DAGs. A mounted application inherits no authentication from Airflow.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,20 @@ PREFIX = "/firnline"
 """Path of the interface on Airflow's API server."""
 STATIC = Path(__file__).parent / "static"
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Scope]]
-Send = Callable[[Scope], Awaitable[None]]
 
-
-class Page:
-    """The ASGI application, created by the first request.
+class Apps:
+    """A plugin's list of applications (``fastapi_apps``), made when Airflow first reads it.
 
     Airflow imports plugins in every process, tasks among them; FastAPI and the ORM take half a
-    second that only the API server has to spend.
+    second that only the API server has to spend, and only it reads the list.
     """
 
-    def __init__(self) -> None:
-        self._app: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
+    def __get__(self, plugin: object, owner: type | None = None) -> list[dict[str, Any]]:
+        """Return the list, the same each time."""
+        return _apps()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if self._app is None:
-            routes = importlib.import_module("firnline.airflow.page.routes")
-            self._app = routes.make_app()
-        await self._app(scope, receive, send)
+
+@cache
+def _apps() -> list[dict[str, Any]]:
+    routes = importlib.import_module("firnline.airflow.page.routes")
+    return [{"app": routes.make_app(), "url_prefix": PREFIX, "name": "firnline"}]

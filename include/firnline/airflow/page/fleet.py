@@ -6,75 +6,93 @@ store requests (``operations.health.run.look``). Each process of the API server 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from firnline.airflow.page.background import Background
+from firnline.airflow.page.cache import Cache, Known
 from firnline.clock import Clock
-from firnline.errors import FirnlineError
-from firnline.operations.health.detail import detail_of
-from firnline.operations.health.reading import read
-from firnline.operations.health.run import TableHealth, health_of, look_at_all
+from firnline.log.txn_file import TxnHeader
+from firnline.operations.health.detail import HISTORY, detail_of
+from firnline.operations.health.reading import Seen, read
+from firnline.operations.health.run import AT_ONCE, TableHealth, health_of
+from firnline.operations.health.score import FULL
 from firnline.settings.load import Settings, TableSettings
 from firnline.table import Table
 
-_LOG = logging.getLogger(__name__)
+DETAILS = 32
+"""Tables whose details are kept, those that were looked at last."""
+_DETAILS_AT_ONCE = 4
 
-STALE_MS = 60_000
-"""Age at which figures that somebody looks at are refreshed."""
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One table of the settings, and what is known of it."""
 
-TRANSACTIONS = 100
-"""Newest transactions in the details of a table."""
-_ALL = ""
+    settings: TableSettings
+    known: Known
+
+    @property
+    def score(self) -> int | None:
+        """Points of the table; 0 if it cannot be read now, None if it has not been looked at."""
+        if self.known.problem:
+            return 0
+        return None if self.known.health is None else self.known.health.score.points
+
+    def to_json(self, now_ms: int) -> dict[str, Any]:
+        """Return plain data.
+
+        Figures of a table that cannot be read now are the last ones; ``age_ms`` is their age, None
+        without any, and ``waiting_ms`` the time that a look under way has taken so far.
+        """
+        known, health = self.known, self.known.health
+        plain = (
+            {"figures": None, "reasons": [], "looked_ms": None}
+            if health is None
+            else health.to_json()
+        )
+        if known.problem:
+            plain["reasons"] = [{"points": FULL, "text": f"cannot be read: {known.problem}"}]
+        return {
+            **plain,
+            "table": self.settings.name,
+            "root": self.settings.root,
+            "score": self.score,
+            "problem": known.problem,
+            **_ages(known, now_ms),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
     """Details of one table, those read last."""
 
-    figures: dict[str, Any] | None
-    """See ``operations.health.detail``; None if it could never be read."""
-    looked_ms: int | None
-    problem: str = ""
-    """Why the table cannot be read now."""
+    known: Known
+
+    @property
+    def figures(self) -> Mapping[str, Any] | None:
+        """See ``operations.health.detail``; None if they have not been read yet."""
+        return None if self.known.health is None else self.known.health.detail
 
     def to_json(self, now_ms: int) -> dict[str, Any]:
-        """Return plain data."""
-        age = None if self.looked_ms is None else max(0, now_ms - self.looked_ms)
-        return {"detail": self.figures, "age_ms": age, "problem": self.problem}
+        """Return plain data; ``problem``: why the table cannot be read now.
+
+        ``version`` is another number after each reading.
+        """
+        known = self.known
+        version = None if known.seen is None else known.seen.at_ms
+        plain = {"detail": self.figures, "version": version, "problem": known.problem}
+        return {**plain, **_ages(known, now_ms)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Background work of one table, or of all."""
-
-    thread: threading.Thread
-    began_ms: int
-    asked: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One table of the settings, with its health if it has been looked at."""
-
-    settings: TableSettings
-    health: TableHealth | None
-
-    def to_json(self, now_ms: int) -> dict[str, Any]:
-        """Return plain data; ``age_ms`` is None for a table that has not been looked at."""
-        if self.health is None:
-            plain: dict[str, Any] = {
-                "table": self.settings.name,
-                "root": self.settings.root,
-                "score": None,
-                "reasons": [],
-                "figures": None,
-            }
-            return {**plain, "age_ms": None}
-        return {**self.health.to_json(), "age_ms": max(0, now_ms - self.health.looked_ms)}
+def _ages(known: Known, now_ms: int) -> dict[str, int | None]:
+    looked, asked = known.looked_ms, known.asked_ms if known.under_way else None
+    return {
+        "age_ms": None if looked is None else max(0, now_ms - looked),
+        "waiting_ms": None if asked is None else max(0, now_ms - asked),
+    }
 
 
 class Fleet:
@@ -84,6 +102,7 @@ class Fleet:
         settings: reads the settings file.
         open_table: opens a table with the credentials of its connection.
         clock: source of time.
+        looked: called with a table's row after each look at it, in a thread of its own.
     """
 
     def __init__(
@@ -91,34 +110,40 @@ class Fleet:
         settings: Callable[[], Settings],
         open_table: Callable[[TableSettings], Table],
         clock: Clock,
+        looked: Callable[[Row], None] = lambda _: None,
     ) -> None:
         self._settings = settings
-        self._open_table = open_table
         self._clock = clock
-        self._health: dict[str, TableHealth] = {}
-        self._details: dict[str, Detail] = {}
-        self._work: dict[str, _Work] = {}
-        """By table; an empty name for all of them."""
+        self._tell = looked
         self._lock = threading.Lock()
+        self._headers: dict[str, Mapping[int, TxnHeader]] = {}
+        # A table whose page somebody opens does not wait until all others have answered.
+        self._looks = Background("firnline-page", AT_ONCE)
+        self._readings = Background("firnline-page-details", _DETAILS_AT_ONCE)
+        self._health = Cache(_look, open_table, clock, self._looks, self._looked)
+        self._details = Cache(
+            self._read, open_table, clock, self._readings, self._detailed, DETAILS
+        )
 
     @property
     def refreshing(self) -> bool:
         """Return True while tables are looked at."""
-        work = self._work.get(_ALL)
-        return work is not None and work.thread.is_alive()
+        return self._looks.busy
 
     def now_ms(self) -> int:
         """Return the clock's time, by which ages are told."""
         return self._clock.now_ms()
 
     def rows(self) -> list[Row]:
-        """Return a row for each table, at once; starts a refresh if the figures are stale.
+        """Return a row for each table, at once; starts a refresh of those that are stale.
 
         Raises:
             SettingsError: the settings file does not read.
         """
         tables = self._settings().tables
-        self._refresh(_ALL, lambda: self._look(tables), frozenset(tables))
+        self._health.keep(tables)
+        for table in tables.values():
+            self._health.refresh(table)
         return [Row(table, self._health.get(name)) for name, table in tables.items()]
 
     def row(self, name: str) -> Row | None:
@@ -129,69 +154,48 @@ class Fleet:
         table = self._settings().tables.get(name)
         if table is None:
             return None
-        self._refresh(name, lambda: self._read(table))
-        return Row(table, self._health.get(name))
+        self._details.refresh(table)
+        known, reading = self._health.get(name), self._details.get(name)
+        if reading.under_way and not known.under_way:
+            known = replace(known, under_way=True, asked_ms=reading.asked_ms)
+        return Row(table, known)
 
-    def detail(self, name: str) -> Detail | None:
-        """Return the details of a table of ``row``; None if they have not been read yet."""
-        return self._details.get(name)
+    def detail(self, name: str) -> Detail:
+        """Return the details of a table of ``row``, as they are known now."""
+        return Detail(self._details.get(name))
 
-    def wait(self) -> None:
-        """Wait for what is under way."""
-        for work in list(self._work.values()):
-            work.thread.join()
+    def wait(self, *but: str) -> None:
+        """Wait for what is under way, except for looks at these tables."""
+        self._looks.wait(*but)
+        self._readings.wait(*but)
 
-    def _refresh(
-        self, name: str, act: Callable[[], None], asked: frozenset[str] = frozenset()
-    ) -> None:
-        """Start work in the background, unless it is under way or its results are fresh."""
+    def _looked(self, name: str) -> None:
+        known = self._health.get(name)
+        if known.settings is not None:
+            self._tell(Row(known.settings, known))
+
+    def _detailed(self, name: str) -> None:
+        """Take what was read for the details over into the table's row."""
+        read_now, row = self._details.get(name), self._health.get(name)
+        if read_now.health is None:
+            read_now = replace(read_now, health=row.health, seen=row.seen, looked_ms=row.looked_ms)
+        else:
+            read_now = replace(read_now, health=replace(read_now.health, detail=None))
+        self._health.put(name, read_now)
+        self._looked(name)
+
+    def _read(self, table: Table) -> tuple[TableHealth, Seen]:
+        name = table.settings.name
         with self._lock:
-            now, last = self._clock.now_ms(), self._work.get(name)
-            if last is not None and (
-                last.thread.is_alive() or (now - last.began_ms < STALE_MS and last.asked == asked)
-            ):
-                return
-            thread = threading.Thread(
-                target=_logged, args=(act,), name=f"firnline-page {name}", daemon=True
-            )
-            self._work[name] = _Work(thread, now, asked)
-            thread.start()
-
-    def _look(self, tables: Mapping[str, TableSettings]) -> None:
-        opened = [self._opened(table) for table in tables.values()]
-        look_at_all([table for table in opened if table is not None], self._keep)
-        for name in self._health.keys() - tables.keys():
-            del self._health[name]
-
-    def _keep(self, found: TableHealth) -> None:
-        self._health[found.table] = found
-
-    def _opened(self, table: TableSettings) -> Table | None:
-        try:
-            return self._open_table(table)
-        except FirnlineError as error:
-            self._keep(TableHealth.unreadable(table, self._clock.now_ms(), error))
-            return None
-
-    def _read(self, table: TableSettings) -> None:
-        old = self._details.get(table.name)
-        try:
-            found = read(self._open_table(table), TRANSACTIONS)
-        except FirnlineError as error:
-            self._keep(TableHealth.unreadable(table, self._clock.now_ms(), error))
-            known = None if old is None else old.figures
-            looked_ms = None if old is None else old.looked_ms
-            problem = f"{error.message}; {error.next_step}"
-            self._details[table.name] = Detail(known, looked_ms, problem)
-            return
-        self._keep(health_of(found))
-        self._details[table.name] = Detail(detail_of(found), self._clock.now_ms())
+            known = self._headers.pop(name, {})
+        found = read(table, HISTORY, known)
+        with self._lock:
+            self._headers[name] = {header.seq: header for header in found.headers}
+            if len(self._headers) > DETAILS:
+                del self._headers[next(iter(self._headers))]
+        return health_of(found, detail_of(found)), found.seen
 
 
-def _logged(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except Exception:
-        # A thread has nobody to raise to; the page goes on with the age of what it has.
-        _LOG.exception("the figures of the page could not be refreshed")
-        raise
+def _look(table: Table) -> tuple[TableHealth, Seen]:
+    found = read(table)
+    return health_of(found), found.seen

@@ -1,72 +1,130 @@
-"""Routes of the page's interface; imported by the first request to the API server."""
+"""Routes of the page's interface; imported by the API server only."""
 
 # No future annotations: FastAPI reads them of functions inside make_app.
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from airflow.configuration import AIRFLOW_HOME, conf
 from airflow.models import Connection
+
+# Not the copy in airflow.sdk: the API server sets up this one.
+from airflow.observability import stats
 from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.types import Lifespan
 
 from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
 from firnline.airflow.page.facts import Facts, facts_of
-from firnline.airflow.page.fleet import Detail, Fleet, Row
+from firnline.airflow.page.fleet import Fleet, Row
+from firnline.airflow.page.metrics import Metrics, in_name, is_on
+from firnline.airflow.page.settings_file import SettingsFile
+from firnline.airflow.page.watch import OneOf, Watch
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.dag_ids import dag_id, parse_dag_id
 from firnline.operations.registry import MERGE
-from firnline.settings.load import TableSettings, load_settings
+from firnline.settings.load import TableSettings, settings_path
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
 
-def make_app(fleet: Fleet | None = None) -> FastAPI:
-    """Return the application.
-
-    Args:
-        fleet: the cached tables; None for those of the settings file.
-    """
-    app = FastAPI(title="firnline", description="Health of log-structured tables.")
-    kept = fleet or Fleet(load_settings, open_table, SystemClock())
-
+def make_app() -> FastAPI:
+    """Return the application."""
+    kept, watch = make_fleet()
+    about = "Health of log-structured tables."
+    app = FastAPI(title="firnline", description=about, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
 
     @app.get("/api/fleet")
-    def read_fleet(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+    def read_fleet(user: GetUserDep, session: SessionDep) -> Response:
         """Health of every table of which the user may read the DAG; never waits for a store."""
-        rows = kept.rows()
-        dags = {dag_id(MERGE.dag, row.settings.name): row for row in rows}
+        dags = {dag_id(MERGE.dag, row.settings.name): row for row in kept.rows()}
         may = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dags), user=user)
         shown = [row for name, row in dags.items() if name in may]
-        facts = facts_of([row.settings.name for row in shown], session)
-        now_ms = kept.now_ms()
-        return {
-            "now_ms": now_ms,
-            "refreshing": kept.refreshing,
-            "tables": [_row(row, facts, now_ms) for row in shown],
-        }
+        facts, now_ms = facts_of([row.settings.name for row in shown], session), kept.now_ms()
+        tables = [_row(row, facts, now_ms) for row in shown]
+        return _json({"now_ms": now_ms, "refreshing": kept.refreshing, "tables": tables})
 
     may_read = [Depends(requires_access_dag("GET"))]
 
     @app.get("/api/tables/{dag_id}", dependencies=may_read)
-    def read_table(dag_id: str, session: SessionDep) -> dict[str, Any]:
+    def read_table(dag_id: str, session: SessionDep) -> Response:
         """Health of the table of a DAG, such as ``merge__flights``."""
-        row = _row_of(kept, dag_id)
-        name = row.settings.name
-        return _row(row, facts_of([name], session), kept.now_ms())
+        row, now_ms = _row_of(kept, dag_id), kept.now_ms()
+        facts = facts_of([row.settings.name], session)
+        return _json({"now_ms": now_ms, **_row(row, facts, now_ms)})
 
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
-    def read_detail(dag_id: str) -> dict[str, Any]:
-        """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table."""
-        found = kept.detail(_row_of(kept, dag_id).settings.name) or Detail(None, None)
-        return found.to_json(kept.now_ms())
+    def read_detail(dag_id: str, version: int | None = None) -> Response:
+        """Partitions, transactions, sizes, schema, next runs and properties of a DAG's table.
+
+        Who has a version of them gets its age only, as long as it is the newest.
+        """
+        found = kept.detail(_row_of(kept, dag_id).settings.name).to_json(kept.now_ms())
+        if version is not None and found["version"] == version:
+            del found["detail"]
+        return _json(found)
 
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+def _lifespan(watch: Watch | None) -> Lifespan[FastAPI]:
+    """Return what Airflow runs around the requests: the watch, if there is one."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if watch is not None:
+            watch.start()
+        yield
+        if watch is not None:
+            watch.stop()
+
+    return lifespan
+
+
+def make_fleet() -> tuple[Fleet, Watch | None]:
+    """Return the tables of the settings file, and what watches them for metrics if these are on."""
+    clock = SystemClock()
+    settings = SettingsFile(clock)
+    seconds = conf.getfloat("firnline", "metrics_interval", fallback=300.0)
+    if seconds <= 0 or not is_on(_metrics_option):
+        return Fleet(settings, open_table, clock), None
+    metrics = Metrics(stats.gauge, _normalise, named=in_name(_metrics_option))
+    one = OneOf.of(f"metrics {AIRFLOW_HOME} {settings_path()}")
+
+    def send(row: Row) -> None:
+        if one.is_me():
+            metrics.send(row, clock.now_ms())
+
+    fleet = Fleet(settings, open_table, clock, send)
+
+    def look() -> None:
+        for row in fleet.rows():
+            if row.known.under_way:  # its store is silent: nobody else says so
+                send(row)
+
+    return fleet, Watch(look, one, seconds)
+
+
+def _metrics_option(name: str) -> bool:
+    return bool(conf.getboolean("metrics", name, fallback=False))
+
+
+def _normalise(name: str) -> str:
+    return str(stats.normalize_name_for_stats(name, log_warning=False))
+
+
+def _json(plain: dict[str, Any]) -> Response:
+    # FastAPI would look at every value first: a second for 10,000 partitions.
+    return Response(msgspec.json.encode(plain), media_type="application/json")
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:

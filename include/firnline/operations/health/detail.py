@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -16,11 +17,17 @@ from firnline.log.parts_view import figures
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.health.histogram import SIZE_STEPS, histogram
 from firnline.operations.health.reading import Reading
+from firnline.operations.health.savings import savings
 from firnline.operations.merge.groups import MergePlan
 from firnline.operations.operation import Plan
+from firnline.operations.restore.undone import Undone, undone
 from firnline.properties.in_force import as_text, differences, stated
 from firnline.state.snapshot import Snapshot
 
+HISTORY = 500
+"""Newest transactions from which savings are told."""
+TRANSACTIONS = 100
+"""Of these, the newest ones that are listed."""
 PARTITIONS = 20_000
 """Partitions that are listed at most, those with the most to merge first."""
 REASONS = 5
@@ -30,6 +37,7 @@ REASONS = 5
 def detail_of(reading: Reading) -> dict[str, Any]:
     """Return a table as plain data; sizes in bytes, times in unix milliseconds."""
     snapshot, merge = reading.snapshot, reading.merge
+    undoings = undone(reading.headers)
     return {
         "seq": snapshot.seq,
         "partition_count": len(snapshot.partitions),
@@ -38,7 +46,10 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             "steps": list(SIZE_STEPS),
             "counts": histogram(b for one in figures(snapshot.partitions) for b in one.sizes),
         },
-        "transactions": [_transaction(header) for header in reading.headers],
+        "transactions": _transactions(reading.headers, undoings),
+        "savings": savings(
+            reading.headers, {seq for seq, one in undoings.items() if not one.partly}
+        ).to_json(),
         "schema": dict(snapshot.schema),
         "changes": [
             {"seq": change.seq, "t": change.t, "what": change.what.in_words()}
@@ -77,7 +88,13 @@ def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, An
     return rows
 
 
-def _transaction(header: TxnHeader) -> dict[str, Any]:
+def _transactions(
+    headers: Sequence[TxnHeader], undoings: Mapping[int, Undone]
+) -> list[dict[str, Any]]:
+    return [_transaction(header, undoings.get(header.seq)) for header in headers[:TRANSACTIONS]]
+
+
+def _transaction(header: TxnHeader, undoing: Undone | None) -> dict[str, Any]:
     return {
         "seq": header.seq,
         "t": header.t,
@@ -87,6 +104,7 @@ def _transaction(header: TxnHeader) -> dict[str, Any]:
         "counts": msgspec.to_builtins(header.counts),
         "partitions": list(header.partitions[:20]),
         "partition_count": len(header.partitions),
+        "undone": None if undoing is None else asdict(undoing),
     }
 
 

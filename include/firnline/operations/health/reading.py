@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
+from types import MappingProxyType
 
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError
+from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import TXN_KEPT, CleanupPlan, plan_cleanup
 from firnline.operations.merge.groups import MergePlan
@@ -22,6 +25,43 @@ from firnline.table import Table
 
 HEADERS = 20
 """Newest transactions that are read, for the last one of each operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The state of a log at one time, by which a later look tells that nothing was written since.
+
+    Log files and transactions are created once and never changed: two listings with the same names
+    are the same state.
+    """
+
+    seq: int
+    """Newest transaction."""
+    log: bytes
+    """Digest of the listing of ``_log/``."""
+    at_ms: int
+
+
+def unchanged(table: Table, seen: Seen) -> bool:
+    """Return True if nothing was written since; nothing is fetched.
+
+    Requests: 2 LIST: of ``_log/``, and of ``_txn/`` after the newest transaction that was seen.
+
+    Raises:
+        FirnlineError: the store cannot be listed.
+    """
+    listing, _ = list_log(table.store, table.paths)
+    if _digest(listing) != seen.log:
+        return False
+    newer = table.store.list(table.paths.txn_dir, table.paths.txn(seen.seq))
+    return next(iter(newer), None) is None
+
+
+def _digest(listing: Mapping[str, LogObject]) -> bytes:
+    digest = blake2b(digest_size=16)
+    for key in sorted(listing):
+        digest.update(f"{key}\n{listing[key].size}\n".encode())
+    return digest.digest()
 
 
 @dataclass(frozen=True)
@@ -39,6 +79,11 @@ class Reading:
     old: Sequence[ObjectMeta]
     """Listing of ``_txn/`` from its beginning; empty for a short history."""
     now_ms: int
+
+    @property
+    def seen(self) -> Seen:
+        """The state that was read."""
+        return Seen(self.snapshot.seq, _digest(self.snapshot.listing), self.now_ms)
 
     @cached_property
     def merge(self) -> MergePlan | FirnlineError:
@@ -63,11 +108,18 @@ class Reading:
         return plan_cleanup(self.snapshot, self.old, self.settings, self.now_ms, max_deletes)
 
 
-def read(table: Table, headers: int = HEADERS) -> Reading:
+def read(
+    table: Table, headers: int = HEADERS, known: Mapping[int, TxnHeader] = MappingProxyType({})
+) -> Reading:
     """Read a table's log and the newest headers of its transactions.
 
     Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
     LIST and a ranged GET for each header; 1 LIST more once there are more than 100 transactions.
+
+    Args:
+        table: the table.
+        headers: newest transactions whose headers are read.
+        known: headers by number that are not read again.
 
     Raises:
         FirnlineError: the log cannot be read.
@@ -80,7 +132,7 @@ def read(table: Table, headers: int = HEADERS) -> Reading:
         settings=table.settings,
         wanted=table.wanted or table.settings,
         properties=base.properties,
-        headers=history(table, headers),
+        headers=history(table, headers, known),
         old=list(table.store.list(table.paths.txn_dir, table.paths.birth)) if long else [],
         now_ms=table.clock.now_ms(),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from firnline.errors import FirnlineError
 from firnline.operations.at_once import at_once
+from firnline.operations.health.detail import HISTORY, detail_of
 from firnline.operations.health.figures import Figures, figures_of
 from firnline.operations.health.reading import Reading, read
 from firnline.operations.health.score import Score, score, unreadable
@@ -29,6 +31,8 @@ class TableHealth:
     score: Score
     figures: Figures | None
     """None if the table could not be read."""
+    detail: Mapping[str, Any] | None = None
+    """The table in detail (``detail_of``), where it was asked for."""
 
     @classmethod
     def unreadable(cls, settings: TableSettings, now_ms: int, error: FirnlineError) -> TableHealth:
@@ -38,7 +42,7 @@ class TableHealth:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the page and ``--json``."""
-        return {
+        plain = {
             "table": self.table,
             "root": self.root,
             "looked_ms": self.looked_ms,
@@ -46,6 +50,7 @@ class TableHealth:
             "reasons": [{"points": r.points, "text": r.text} for r in self.score.reasons],
             "figures": None if self.figures is None else self.figures.to_json(),
         }
+        return plain if self.detail is None else {**plain, "detail": self.detail}
 
 
 def look(table: Table) -> TableHealth:
@@ -53,26 +58,36 @@ def look(table: Table) -> TableHealth:
     return health_of(read(table))
 
 
-def health_of(reading: Reading) -> TableHealth:
+def look_closely(table: Table) -> TableHealth:
+    """Return the health of a table with its details; ``read`` with ``HISTORY`` headers."""
+    reading = read(table, HISTORY)
+    return health_of(reading, detail_of(reading))
+
+
+def health_of(reading: Reading, detail: Mapping[str, Any] | None = None) -> TableHealth:
     """Return the health of a table that has been read."""
     figures, wanted = figures_of(reading), reading.wanted
-    return TableHealth(wanted.name, wanted.root, reading.now_ms, score(figures), figures)
+    return TableHealth(wanted.name, wanted.root, reading.now_ms, score(figures), figures, detail)
 
 
 def look_at_all(
-    tables: Sequence[Table], looked: Callable[[TableHealth], object] = lambda _: None
+    tables: Sequence[Table],
+    looked: Callable[[TableHealth], object] = lambda _: None,
+    *,
+    closely: bool = False,
 ) -> list[TableHealth]:
     """Return the health of several tables, in their order; one that cannot be read has no points.
 
     Args:
         tables: the tables.
         looked: called after each of them, in the order in which stores answer.
+        closely: with details.
     """
+    return at_once(tables, partial(_tolerant, look_closely if closely else look), AT_ONCE, looked)
 
-    def tolerant(table: Table) -> TableHealth:
-        try:
-            return look(table)
-        except FirnlineError as error:
-            return TableHealth.unreadable(table.settings, table.clock.now_ms(), error)
 
-    return at_once(tables, tolerant, AT_ONCE, looked)
+def _tolerant(act: Callable[[Table], TableHealth], table: Table) -> TableHealth:
+    try:
+        return act(table)
+    except FirnlineError as error:
+        return TableHealth.unreadable(table.settings, table.clock.now_ms(), error)

@@ -22,10 +22,9 @@ from firnline.operations.restore.since import (
     refuse_foreign,
     refuse_impossible,
 )
+from firnline.operations.restore.undone import touched
 from firnline.state.partitions import choose, matches
 from firnline.state.snapshot import Snapshot
-
-_STAYS = frozenset({"cleanup", "erase"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +150,7 @@ def plan_restore(
         removes=tuple(removes),
         keeps=frozenset(keeps),
         partitions=tuple(sorted(changed)),
-        undone=tuple(
-            h.seq
-            for h in since.headers
-            if h.op not in _STAYS and (not h.partitions or not changed.isdisjoint(h.partitions))
-        ),
+        undone=touched(since.headers, changed),
         globs=tuple(globs),
         needs=_needed(snapshot, copies),
     )

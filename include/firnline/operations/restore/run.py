@@ -22,6 +22,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.options import RestoreOptions
 from firnline.operations.restore.plan import RestorePlan, plan_restore
 from firnline.operations.restore.since import read_since
+from firnline.operations.restore.undone import OP, why
 from firnline.operations.runner import Runner, TransactionReport
 from firnline.state.snapshot import Snapshot
 from firnline.store.transfer import each
@@ -169,7 +170,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
             )
 
     return Change(
-        op="restore",
+        op=OP,
         replaces=tuple(marker.p for marker in plan.removes),
         adds=tuple(markers),
         counts=Counts(
@@ -184,7 +185,7 @@ def _change(plan: RestorePlan, markers: Sequence[Marker]) -> Change:
         partitions=plan.partitions,
         keeps=plan.needs,
         refuse=refuse,
-        why=f"to {plan.to}",
+        why=why(plan.to),
     )
 
 

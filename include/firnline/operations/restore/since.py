@@ -13,6 +13,7 @@ from firnline.log import codec, txn_file
 from firnline.log.records import Delete, Marker
 from firnline.log.schema_changes import split
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.restore.undone import NAMED
 from firnline.state.history import time_of
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
@@ -24,8 +25,6 @@ _NOT_UNDONE = {
     "downgrade": "applied deletes and gave the history up",
 }
 """Operations -> why states before them cannot be restored."""
-_NAMED = 1000
-"""Partitions that a transaction's header names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]
         if header.op == "erase":
             erased.add(header.seq)
             hit = set(header.partitions) & set(partitions)
-            if hit or len(header.partitions) >= _NAMED:
+            if hit or len(header.partitions) >= NAMED:
                 raise UsageError(
                     f"transaction {header.seq} erased rows of partition "
                     f"{min(hit, default=shown) or '-'}, and they must not come back",

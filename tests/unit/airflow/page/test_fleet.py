@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from firnline.airflow.page.fleet import STALE_MS, Fleet
+from firnline.airflow.page.cache import REREAD_MS, STALE_MS
+from firnline.airflow.page.fleet import Fleet
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.load import Settings, TableSettings
 from firnline.table import Table
-from tests.support.histories import filled
-from tests.support.world import SetClock, World, make_world
+from tests.support.histories import append, drop, filled
+from tests.support.world import FaultyStore, SetClock, World, make_world
 
 
 class Shelf:
@@ -42,11 +44,12 @@ class Shelf:
         world = self.worlds[table.name]
         return replace(world.table, settings=table)
 
+    def row(self, name: str) -> dict[str, Any]:
+        rows = {row.settings.name: row for row in self.fleet.rows()}
+        return rows[name].to_json(self.clock.now_ms())
+
     def scores(self) -> dict[str, int | None]:
-        return {
-            row.settings.name: row.health.score.points if row.health else None
-            for row in self.fleet.rows()
-        }
+        return {row.settings.name: row.score for row in self.fleet.rows()}
 
 
 def test_rows_come_at_once_and_their_figures_later() -> None:
@@ -103,11 +106,10 @@ def test_details_are_read_in_the_background_and_stay_when_the_store_is_down() ->
     shelf = Shelf(busy=filled(4))
     shelf.gate.clear()
     shelf.fleet.row("busy")
-    assert shelf.fleet.detail("busy") is None
+    assert shelf.fleet.detail("busy").figures is None
     shelf.gate.set()
     shelf.fleet.wait()
     found = shelf.fleet.detail("busy")
-    assert found is not None
     assert found.figures is not None
     partitions: list[Any] = found.figures["partitions"]
     assert [(one["parts"], one["merge"]) for one in partitions] == [(4, 4), (4, 4)]
@@ -116,12 +118,17 @@ def test_details_are_read_in_the_background_and_stay_when_the_store_is_down() ->
     shelf.fleet.row("busy")
     shelf.fleet.wait()
     stale = shelf.fleet.detail("busy")
-    assert stale is not None
     assert stale.to_json(shelf.clock.now_ms()) == {
         "detail": found.figures,
+        "version": shelf.worlds["busy"].clock.now_ms(),
         "age_ms": STALE_MS,
+        "waiting_ms": None,
         "problem": "there is no connection; create it",
     }
+    row = shelf.fleet.row("busy")
+    assert row is not None
+    plain = row.to_json(shelf.clock.now_ms())
+    assert (plain["score"], plain["figures"]["parts"], plain["age_ms"]) == (0, 8, STALE_MS)
 
 
 def test_the_page_of_one_table_reads_this_table_once_and_no_other() -> None:
@@ -131,9 +138,104 @@ def test_the_page_of_one_table_reads_this_table_once_and_no_other() -> None:
     shelf.fleet.wait()
     row = shelf.fleet.row("busy")
     assert row is not None
-    assert row.health is not None
-    assert shelf.fleet.detail("busy") is not None
+    assert row.score is not None
+    assert shelf.fleet.detail("busy").figures is not None
+    assert "detail" not in row.to_json(shelf.clock.now_ms())
     assert shelf.opened == ["busy"]
+
+
+def test_a_store_that_hangs_holds_up_neither_a_request_nor_another_table() -> None:
+    silent, other = filled(2), filled(2)
+    shelf = Shelf(silent=silent, other=other)
+    asked, free = threading.Event(), threading.Event()
+
+    class Silent(FaultyStore):
+        def list(self, prefix: str, after: str | None = None) -> Any:
+            asked.set()
+            assert free.wait(10)
+            return super().list(prefix, after)
+
+    open_table = shelf.open
+
+    def opened(table: TableSettings) -> Table:
+        found = open_table(table)
+        return replace(found, store=Silent(silent.store)) if table.name == "silent" else found
+
+    looked: list[str] = []
+    shelf.fleet = Fleet(
+        shelf.settings, opened, shelf.clock, lambda row: looked.append(row.settings.name)
+    )
+    shelf.scores()
+    assert asked.wait(10)
+    for _ in range(2):  # the other table is looked at again and again meanwhile
+        shelf.fleet.wait("silent")
+        shelf.clock.advance(STALE_MS)
+        assert shelf.scores() == {"silent": None, "other": 100}
+    shelf.fleet.wait("silent")
+    assert looked == ["other"] * 3
+    assert shelf.row("silent")["waiting_ms"] == 2 * STALE_MS
+    row = shelf.fleet.row("silent")
+    assert row is not None
+    assert row.to_json(shelf.clock.now_ms())["figures"] is None
+    assert shelf.fleet.detail("silent").figures is None
+    free.set()
+    shelf.fleet.wait()
+    assert shelf.row("silent")["figures"]["parts"] == 4
+
+
+def test_a_table_to_which_nothing_was_written_is_listed_and_not_read_again() -> None:
+    world = filled(4)
+    shelf = Shelf(busy=world)
+    used = FaultyStore(world.store)
+    shelf.fleet = Fleet(
+        shelf.settings,
+        lambda table: replace(world.table, settings=table, store=used),
+        shelf.clock,
+    )
+
+    def calls_of_a_look(after_ms: int) -> Counter[str]:
+        used.calls.clear()
+        shelf.clock.advance(after_ms)
+        shelf.scores()
+        shelf.fleet.wait()
+        return Counter(call.partition(" ")[0] for call in used.calls)
+
+    assert calls_of_a_look(0)["get"]
+    assert calls_of_a_look(STALE_MS) == Counter(list=2)
+    assert shelf.row("busy")["age_ms"] == 0
+    drop(world, "day=0")
+    assert calls_of_a_look(STALE_MS)["get"]
+    assert shelf.row("busy")["figures"]["parts"] == 4
+    assert calls_of_a_look(STALE_MS) == Counter(list=2)
+    assert calls_of_a_look(REREAD_MS)["get"], "plans depend on the time, too"
+
+
+def test_headers_of_transactions_are_read_once(tmp_path: Path) -> None:
+    world = filled(4)
+    for partition in ("day=0", "day=1"):
+        drop(world, partition)
+    shelf = Shelf(busy=world)
+    used = FaultyStore(world.store)
+    shelf.fleet = Fleet(
+        shelf.settings,
+        lambda table: replace(world.table, settings=table, store=used),
+        shelf.clock,
+    )
+
+    def transactions() -> list[int]:
+        shelf.clock.advance(STALE_MS)
+        shelf.fleet.row("busy")
+        shelf.fleet.wait()
+        found = shelf.fleet.detail("busy").figures
+        assert found is not None
+        return [one["seq"] for one in found["transactions"]]
+
+    assert transactions() == [2, 1]
+    used.calls.clear()
+    append(world, 100)
+    assert transactions() == [2, 1]
+    heads = [call for call in used.calls if call.startswith("get") and "_txn/" in call]
+    assert not [call for call in heads if call.endswith(world.table.paths.txn(1))]
 
 
 @pytest.mark.parametrize("asked", [1, 5])

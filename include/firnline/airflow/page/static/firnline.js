@@ -30,6 +30,8 @@ function duration(ms) {
 }
 
 const ago = (then, now) => (then ? `${duration(now - then)} ago` : "never");
+const date = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+const when = (ms, now) => (ms > now ? `in ${duration(ms - now)}` : "now");
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 function dead(figures, now) {
@@ -40,18 +42,25 @@ function dead(figures, now) {
 
 // --- figures from the server ------------------------------------------------------------------
 
-/** Fetch a path again and again; returns [data, error]. Stale data stays on the screen. */
+/**
+ * Fetch a path again and again; returns [data, error]. Stale data stays on the screen. What has a
+ * version comes whole only when that is another one.
+ */
 function useFigures(path) {
   const [state, setState] = useState({ data: null, error: null });
   useEffect(() => {
     const stop = new AbortController();
     let timer = null;
+    let whole = null;
     const load = async () => {
       try {
-        const answer = await fetch(new URL(`${PREFIX}/${path}`, document.baseURI), { signal: stop.signal });
+        const url = new URL(`${PREFIX}/${path}`, document.baseURI);
+        if (whole?.version) url.searchParams.set("version", whole.version);
+        const answer = await fetch(url, { signal: stop.signal });
         const body = await answer.json().catch(() => ({}));
         if (!answer.ok) throw new Error(body.message ?? body.detail ?? `HTTP ${answer.status}`);
-        setState({ data: body, error: null });
+        whole = { ...whole, ...body };
+        setState({ data: whole, error: null });
       } catch (error) {
         if (stop.signal.aborted) return;
         setState((old) => ({ ...old, error: error.message }));
@@ -79,18 +88,31 @@ const Problem = ({ text }) =>
 
 const Link = ({ to, children }) => h(ui.Link, { asChild: true, color: "fg.info" }, h(router.Link, { to }, children));
 
-function Run({ run, dagId }) {
+const runColour = (run) => ({ success: "green", failed: "red", running: "blue" })[run.state] ?? "gray";
+
+function Run({ run, dagId, now }) {
   if (!run) return h(ui.Text, { color: "fg.muted" }, "never");
-  const colour = { success: "green", failed: "red", running: "blue", queued: "gray" }[run.state] ?? "gray";
   return h(Link, { to: `/dags/${dagId}/runs/${encodeURIComponent(run.run_id)}` },
-    h(ui.Badge, { colorPalette: colour }, run.state));
+    h(ui.Badge, { colorPalette: runColour(run) }, run.state),
+    run.ended_ms && h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs", ml: 1 }, ago(run.ended_ms, now)));
 }
 
-function Lock({ holders }) {
+function Lock({ holders, now }) {
   const held = Object.entries(holders);
   if (!held.length) return h(ui.Text, { color: "fg.muted" }, "free");
-  return held.map(([lock, by]) =>
-    h(Link, { key: lock, to: `/dags/${by.dag_id}/runs/${encodeURIComponent(by.run_id)}` }, `${lock}: ${by.dag_id.split("__")[0]}`));
+  return held.map(([lock, by]) => h(ui.Box, { key: lock, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
+    h(Link, { to: `/dags/${by.dag_id}/runs/${encodeURIComponent(by.run_id)}` }, `${lock}: ${by.dag_id.split("__")[0]}`),
+    h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs", ml: 1 }, by.since_ms ? `for ${duration(now - by.since_ms)}` : "queued")));
+}
+
+const SILENT_MS = 10_000;
+
+/** What is to be said of the figures themselves: not there yet, old, or from a store that is away. */
+function freshness(row) {
+  const age = row.age_ms === null ? null : `figures of ${duration(row.age_ms)} ago`;
+  if (row.waiting_ms > SILENT_MS) return [`its store has not answered for ${duration(row.waiting_ms)}`, age].filter(Boolean).join(", ");
+  if (row.problem) return age ?? "it has not been read yet";
+  return age === null ? "being read …" : "";
 }
 
 // --- all tables -------------------------------------------------------------------------------
@@ -109,31 +131,65 @@ const COLUMNS = [
   ["asks", "Waits for you", (row) => row.airflow.questions],
 ];
 
+const COLOURS = ["green", "yellow", "red", "blue", "gray"];
+
+/** Styles of the rows. A thousand of them are plain elements: Chakra's own take ten times as long. */
+const ROWS = {
+  "& tbody td": { px: 2, py: 2, whiteSpace: "nowrap", borderBottomWidth: "1px" },
+  "& tbody td:first-of-type": { whiteSpace: "normal" },
+  "& tbody tr:nth-of-type(odd) td": { bg: "bg.muted" },
+  "& .away": { opacity: 0.7 },
+  "& .muted": { color: "fg.muted" },
+  "& .small": { fontSize: "xs", color: "fg.muted" },
+  "& .said": { fontSize: "xs", color: "fg.muted", lineClamp: 2 },
+  "& a": { color: "fg.info" },
+  "& a:hover": { textDecoration: "underline" },
+  "& .badge": { px: 1.5, py: 0.5, borderRadius: "sm", fontSize: "xs", fontWeight: "medium" },
+  "& .score": { px: 2.5, py: 1, fontSize: "sm" },
+  ...Object.fromEntries(COLOURS.map((name) => [`& .${name}`, { bg: `${name}.subtle`, color: `${name}.fg` }])),
+};
+
+const span = (className, ...content) => h("span", { className }, ...content);
+const runPath = (dagId, runId) => `/dags/${dagId}/runs/${encodeURIComponent(runId)}`;
+
+function lockCell(holders, now) {
+  const held = Object.entries(holders);
+  if (!held.length) return span("muted", "free");
+  return held.map(([lock, by]) => h("div", { key: lock, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
+    h(router.Link, { to: runPath(by.dag_id, by.run_id) }, `${lock}: ${by.dag_id.split("__")[0]}`),
+    span("small", by.since_ms ? ` for ${duration(now - by.since_ms)}` : " queued")));
+}
+
+function runCell(run, dagId, now) {
+  if (!run) return span("muted", "never");
+  return h(React.Fragment, null, h(router.Link, { to: runPath(dagId, run.run_id) }, span(`badge ${runColour(run)}`, run.state)),
+    run.ended_ms && span("small", ` ${ago(run.ended_ms, now)}`));
+}
+
 const Row = memo(({ row, now }) => {
   const { figures, airflow } = row;
-  const cell = (key, ...content) => h(ui.Table.Cell, { key, whiteSpace: key === "table" ? "normal" : "nowrap" }, ...content);
-  const known = (show) => (figures === null ? "?" : show(figures));
-  return h(ui.Table.Row, { "data-testid": "table" },
-    cell("table", h(Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table),
-      h(ui.Text, { fontSize: "xs", color: "fg.muted" }, row.reasons[0]?.text ?? "")),
-    cell("score", h(Score, { score: row.score })),
-    cell("parts", known((f) => number(f.parts))),
-    cell("bytes", known((f) => size(f.bytes))),
-    cell("merge", known((f) => (f.merge_parts ? `${number(f.merge_parts)} → ${number(f.merge_outputs)}` : "none"))),
-    cell("saved", known((f) => number(f.merge_parts - f.merge_outputs))),
-    cell("dead", known((f) => dead(f, now))),
-    cell("last", known((f) => ago(f.last.merge?.t, now))),
-    cell("verify", h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })),
-    cell("lock", h(Lock, { holders: airflow.holders })),
-    cell("asks", airflow.questions ? h(Link, { to: `/dags/~/required_actions` }, counted(airflow.questions, "question")) : ""));
+  const said = [row.reasons[0]?.text, freshness(row)].filter(Boolean).join("; ");
+  const known = (show) => h("td", null, figures === null ? "?" : show(figures));
+  return h("tr", { "data-testid": "table", className: row.problem ? "away" : "", title: row.reasons.map((one) => `−${one.points} ${one.text}`).join("\n") },
+    h("td", null, h(router.Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table), h("div", { className: "said" }, said)),
+    h("td", null, h("span", { className: `badge score ${palette(row.score)}`, "data-testid": "score" }, row.score === null ? "…" : row.score)),
+    known((f) => number(f.parts)),
+    known((f) => size(f.bytes)),
+    known((f) => (f.merge_parts ? `${number(f.merge_parts)} → ${number(f.merge_outputs)}` : "none")),
+    known((f) => number(f.merge_parts - f.merge_outputs)),
+    known((f) => dead(f, now)),
+    known((f) => ago(f.last.merge?.t, now)),
+    h("td", null, runCell(airflow.runs.verify, `verify__${row.table}`, now)),
+    h("td", null, lockCell(airflow.holders, now)),
+    h("td", null, airflow.questions ? h(router.Link, { to: "/dags/~/required_actions" }, counted(airflow.questions, "question")) : ""));
 }, (before, after) => before.row === after.row && Math.floor(before.now / 60_000) === Math.floor(after.now / 60_000));
 
 /** Keep the objects of rows that have not changed, so that only changed rows are drawn again. */
 function useSameRows(rows) {
   const [kept] = useState(() => new Map());
   return useMemo(() => rows.map((row) => {
-    const { age_ms: _, ...figures } = row;
-    const text = JSON.stringify(figures);
+    const { age_ms: _, waiting_ms: __, looked_ms: ___, ...figures } = row;
+    const text = JSON.stringify([figures, freshness(row)]);
     const old = kept.get(row.table);
     if (old?.text === text) return old.row;
     kept.set(row.table, { text, row });
@@ -156,11 +212,13 @@ function Tables() {
   const sort = useCallback((by) => setOrder((old) => ({ by, down: old.by === by ? !old.down : by !== "table" && by !== "score" })), []);
   if (data === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
   const ages = rows.length ? (data.tables ?? []).map((row) => row.age_ms).filter((age) => age !== null) : [];
-  const waiting = (data?.tables ?? []).filter((row) => row.age_ms === null).length;
+  const away = (data?.tables ?? []).filter((row) => row.problem).length;
+  const waiting = (data?.tables ?? []).filter((row) => row.age_ms === null && !row.problem).length;
   const told = [
     counted(rows.length, "table"),
     ages.length ? `figures up to ${duration(Math.max(...ages))} old` : "",
-    waiting ? `${counted(waiting, "table")} not looked at yet` : "",
+    away ? `${counted(away, "table")} that cannot be read` : "",
+    waiting ? `${counted(waiting, "table")} being read` : "",
     data?.refreshing ? "refreshing …" : "",
   ].filter(Boolean).join(", ");
   return h(ui.Box, { p: 6, overflow: "auto", height: "100%" },
@@ -169,7 +227,7 @@ function Tables() {
     h(ui.Flex, { gap: 4, mb: 4, align: "center" },
       h(ui.Input, { "aria-label": "Search tables", maxW: "sm", placeholder: "Search tables", value: search, onChange: (event) => setSearch(event.target.value) }),
       h(ui.Text, { color: "fg.muted" }, told)),
-    h(ui.Table.Root, { size: "sm", striped: true, stickyHeader: true },
+    h(ui.Table.Root, { size: "sm", stickyHeader: true, css: ROWS },
       h(ui.Table.Header, null, h(ui.Table.Row, null, COLUMNS.map(([key, title]) =>
         h(ui.Table.ColumnHeader, { key, "aria-sort": order.by !== key ? "none" : order.down ? "descending" : "ascending" },
           h(ui.Button, { variant: "ghost", size: "xs", px: 0, onClick: () => sort(key) }, title, order.by === key ? (order.down ? " ▾" : " ▴") : ""))))),
@@ -179,8 +237,8 @@ function Tables() {
 
 // --- one table --------------------------------------------------------------------------------
 
-const Tile = ({ title, value, note }) =>
-  h(ui.Stat.Root, { borderWidth: 1, borderRadius: "md", p: 4, minW: "44", flex: "1" },
+const Tile = ({ title, value, note, hint }) =>
+  h(ui.Stat.Root, { title: hint ?? "", borderWidth: 1, borderRadius: "md", p: 4, minW: "44", flex: "1" },
     h(ui.Stat.Label, null, title), h(ui.Stat.ValueText, null, value), note && h(ui.Stat.HelpText, null, note));
 
 const Section = ({ title, note, children }) =>
@@ -237,6 +295,15 @@ function Partitions({ detail, table }) {
         h(Start, { dagId: `merge__${table}`, conf: { partitions: [one.partition] } }, "Merge it"))));
 }
 
+/** Where a transaction is not in force any more. */
+const Undone = ({ undone }) => h(ui.Badge, { colorPalette: "orange", ml: 2, "data-testid": "undone" },
+  undone.partly ? `partly undone by ${undone.by}` : `undone by ${undone.by}`);
+
+const named = (partitions, count) => {
+  const shown = partitions.slice(0, 2).map((name) => name || "(none)").join(", ");
+  return count > 2 ? `${shown} and ${number(count - 2)} more` : shown;
+};
+
 const change = (before, after, show) => (before === after ? show(before ?? 0) : `${show(before ?? 0)} → ${show(after ?? 0)}`);
 
 function Transactions({ detail, table, now }) {
@@ -246,17 +313,52 @@ function Transactions({ detail, table, now }) {
   return h(Section, { title: "Transactions", note: `the newest ${detail.transactions.length}` },
     h(ui.Box, { maxH: "96", overflow: "auto" }, h(ui.Table.Root, { size: "sm", stickyHeader: true },
       h(ui.Table.Header, null, h(ui.Table.Row, null, titles.map((title, key) => h(ui.Table.ColumnHeader, { key }, title)))),
-      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction" },
+      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction" },
         h(ui.Table.Cell, null, seq),
-        h(ui.Table.Cell, { title: new Date(t).toISOString() }, ago(t, now)),
-        h(ui.Table.Cell, null, op, why && h(ui.Text, { fontSize: "xs", color: "fg.muted" }, why)),
-        h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user ?? "?"),
-          run.approved_by && h(ui.Text, { fontSize: "xs", color: "fg.muted" }, `approved by ${run.approved_by}`)),
+        h(ui.Table.Cell, { title: date(t), whiteSpace: "nowrap" }, ago(t, now)),
+        h(ui.Table.Cell, null,
+          h(ui.Text, { as: "span", textDecoration: undone && !undone.partly ? "line-through" : "none" }, op), undone && h(Undone, { undone }),
+          h(ui.Text, { fontSize: "xs", color: "fg.muted", title: partitions.join("\n") }, [why, named(partitions, changed)].filter(Boolean).join("; "))),
+        h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user || run.host || run.run_id || "?"),
+          h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [run.dag_id && run.user, run.approved_by && `approved by ${run.approved_by}`].filter(Boolean).join(", "))),
         h(ui.Table.Cell, null, change(counts.parts_in, counts.parts_out, number)),
         h(ui.Table.Cell, null, change(counts.rows_in, counts.rows_out, number)),
         h(ui.Table.Cell, null, change(counts.bytes_in, counts.bytes_out, size)),
         h(ui.Table.Cell, null, seq === newest ? null
           : h(Start, { dagId: "restore", conf: { table, to: seq, partitions: ["*"], dry_run: true } }, "Plan a restore to here"))))))));
+}
+
+const CHART = { width: 480, height: 96, left: 2, bottom: 16 };
+
+/** Bars over time, one for each bucket; `show` makes a value text. Follows the theme by its colours. */
+function Bars({ title, total, buckets, step, value, show, colour }) {
+  const most = Math.max(...buckets.map(value), 0);
+  const wide = (CHART.width - CHART.left) / Math.max(buckets.length, 12);
+  const tall = CHART.height - CHART.bottom;
+  const day = (ms) => (step < 86_400_000 ? date(ms).slice(5, 16) : date(ms).slice(0, 10));
+  const x = (at) => CHART.left + at * wide;
+  const bar = (one, at) => {
+    const high = most ? (tall * Math.max(0, value(one))) / most : 0;
+    return h("rect", { key: one.t, x: x(at), y: tall - high, width: Math.max(1, wide - 1), height: high, rx: 1, fill: "currentColor" },
+      h("title", null, `${date(one.t)}: ${show(value(one))}`));
+  };
+  const muted = { fill: "var(--chakra-colors-fg-muted)", fontSize: "10px" };
+  const label = (at, anchor) => h("text", { key: anchor, x: x(anchor === "end" ? at + 1 : at), y: CHART.height - 3, textAnchor: anchor, style: muted }, day(buckets[at].t));
+  return h(ui.Box, { flex: "1", minW: "80", maxW: "xl" },
+    h(ui.Text, { fontSize: "sm" }, title, ": ", h("b", null, show(total)), h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs" }, most ? `, at most ${show(most)} in ${duration(step)}` : "")),
+    h(ui.Box, { as: "svg", viewBox: `0 0 ${CHART.width} ${CHART.height}`, width: "100%", color: colour, role: "img", "aria-label": `${title}: ${show(total)}` },
+      h(ui.Box, { as: "line", x1: 0, x2: CHART.width, y1: tall, y2: tall, stroke: "border.emphasized" }),
+      buckets.map(bar),
+      buckets.length > 0 && label(0, "start"),
+      buckets.length > 5 && label(buckets.length - 1, "end")));
+}
+
+function Savings({ savings, now }) {
+  const { buckets, step_ms: step } = savings;
+  return h(Section, { title: "Saved by maintenance", note: savings.since ? `since ${date(savings.since)}, ${ago(savings.since, now)}` : "no transaction yet" },
+    buckets.length > 0 && h(ui.Flex, { gap: 8, wrap: "wrap", "data-testid": "savings" },
+      h(Bars, { title: "Requests less for each scan, by merges", total: savings.requests, buckets, step, value: (one) => one.requests, show: number, colour: "blue.solid" }),
+      h(Bars, { title: "Bytes deleted by clean-ups", total: savings.bytes, buckets, step, value: (one) => one.bytes, show: size, colour: "green.solid" })));
 }
 
 function Sizes({ sizes }) {
@@ -269,16 +371,17 @@ function Sizes({ sizes }) {
       h(ui.Text, { fontSize: "2xs", color: "fg.muted", whiteSpace: "nowrap" }, names[at])))));
 }
 
-function Next({ plans, table }) {
+function Next({ plans, table, now }) {
   const said = {
     merge: (plan) => `${counted(plan.parts_in, "part")} would become ${number(plan.parts_out)}, ${size(plan.bytes_in)} to read, ${counted(plan.requests, "request")}`,
     cleanup: (plan) => `${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
     ttl: (plan) => `${counted(plan.parts, "part")} would go, ${size(plan.bytes)}`,
   };
   const titles = { merge: "Merge", cleanup: "Clean-up", ttl: "TTL" };
+  const until = (one) => (one.first_ms === null ? "" : `, the first goes ${when(one.first_ms, now)}, the last ${when(one.last_ms, now)} (${date(one.last_ms)})`);
   const why = (plan) => [
     ...Object.entries(plan.left_alone ?? plan.kept ?? {}).map(([text, count]) => `${number(count)}: ${text}`),
-    ...(plan.waiting ?? []).map((one) => `${number(one.count)} ${one.what} wait: ${one.reason}`),
+    ...(plan.waiting ?? []).map((one) => `${number(one.count)} ${one.what} (${size(one.bytes)}) wait${until(one)}: ${one.reason}`),
   ];
   return h(Section, { title: "The next runs" }, Object.entries(plans).map(([name, plan]) => h(ui.Box, { key: name, mb: 2 },
     h(ui.Text, null, h("b", null, `${titles[name]}: `), plan === null ? "no ttl is set" : plan.problem ? `cannot be planned: ${plan.problem}; ${plan.next_step}` : plan.nothing_to_do ? "nothing to do" : said[name](plan)),
@@ -289,13 +392,17 @@ function Next({ plans, table }) {
       h(Start, { dagId: `verify__${table}`, conf: {} }, "Verify now")));
 }
 
-function Facts({ detail }) {
+function Facts({ detail, now }) {
   const pair = (key, left, right, more) => h(ui.Table.Row, { key }, h(ui.Table.Cell, null, left), h(ui.Table.Cell, null, right), h(ui.Table.Cell, { color: "fg.error" }, more));
   return h(ui.Flex, { gap: 10, wrap: "wrap" },
-    h(Section, { title: "Columns" }, h(ui.Table.Root, { size: "sm" }, h(ui.Table.Body, null,
-      Object.entries(detail.schema).map(([column, type]) => pair(column, column, type, ""))))),
+    h(Section, { title: "Columns" },
+      h(ui.Table.Root, { size: "sm" }, h(ui.Table.Body, null,
+        Object.entries(detail.schema).map(([column, type]) => pair(column, column, type, "")))),
+      h(ui.Text, { mt: 3, fontSize: "sm", color: "fg.muted" }, detail.changes.length ? "Changes that parts wait for:" : "No change of the columns waits for merges."),
+      detail.changes.map((one) => h(ui.Text, { key: `${one.seq} ${one.what}`, fontSize: "sm", "data-testid": "change" }, `${one.seq}: ${one.what}, ${ago(one.t, now)}`))),
     h(Section, { title: "Properties" }, h(ui.Table.Root, { size: "sm" }, h(ui.Table.Body, null,
-      detail.properties.map((one) => pair(one.name, one.name, one.table ?? one.settings, one.table !== null && one.settings !== null ? `settings: ${one.settings}` : ""))))));
+      detail.properties.map((one) => pair(one.name, one.name, one.table ?? one.settings, one.table !== null && one.settings !== null ? `settings: ${one.settings}` : "")))),
+      detail.properties.some((one) => one.table === null) && h(ui.Text, { mt: 3, fontSize: "sm", color: "fg.muted" }, "The table states none itself: these are the settings.")));
 }
 
 function TableOfDag({ dagId }) {
@@ -305,30 +412,32 @@ function TableOfDag({ dagId }) {
   if (row === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
   if (row === null) return h(ui.Box, { p: 6 }, h(Problem, { text: error }));
   const { figures, airflow } = row;
-  const now = row.looked_ms ? row.looked_ms + row.age_ms : Date.now();
+  const now = row.now_ms;
   const detail = found?.detail;
   return h(ui.Box, { p: 6, overflow: "auto" },
     error && h(Problem, { text: `The figures could not be read: ${error}` }),
-    found?.problem && h(Problem, { text: found.problem }),
+    row.problem && h(Problem, { text: `The table cannot be read: ${row.problem}. ${row.age_ms === null ? "" : `What is shown is ${duration(row.age_ms)} old.`}` }),
     h(ui.Flex, { gap: 3, align: "center", mb: 1 }, h(ui.Heading, { size: "lg" }, row.table), h(Score, { score: row.score })),
-    h(ui.Text, { color: "fg.muted", mb: 4 }, row.root, row.age_ms === null ? ", not looked at yet" : `, ${duration(row.age_ms)} ago`),
-    row.reasons.map((reason) => h(ui.Text, { key: reason.text }, `−${reason.points}  ${reason.text}`)),
+    h(ui.Text, { color: "fg.muted", mb: 4 }, row.root, `, ${freshness(row) || `${duration(row.age_ms)} ago`}`),
+    row.problem === "" && row.reasons.map((reason) => h(ui.Text, { key: reason.text }, `−${reason.points}  ${reason.text}`)),
     figures && h(ui.Flex, { gap: 4, wrap: "wrap", mt: 4 },
       h(Tile, { title: "Parts", value: number(figures.parts), note: counted(figures.partitions, "partition") }),
       h(Tile, { title: "Rows", value: number(figures.rows) }),
       h(Tile, { title: "Size", value: size(figures.bytes), note: counted(figures.small_parts, "small part") }),
       h(Tile, { title: "To merge", value: number(figures.merge_parts), note: `${counted(figures.merge_parts - figures.merge_outputs, "request")} less for each scan` }),
-      h(Tile, { title: "Dead", value: size(figures.dead_bytes), note: dead(figures, now) }),
+      h(Tile, { title: "Dead", value: size(figures.dead_bytes), note: dead(figures, now), hint: figures.last_due && `the last of it may go ${date(figures.last_due)}` }),
       h(Tile, { title: "Log", value: counted(figures.log_files_read, "file"), note: `of ${number(figures.log_files)}, ${size(figures.log_bytes)}` }),
       h(Tile, { title: "Last merge", value: ago(figures.last.merge?.t, now) })),
-    h(ui.Flex, { gap: 3, mt: 4 }, h(ui.Text, null, "Lock:"), h(Lock, { holders: airflow.holders }),
-      h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}` })),
+    h(ui.Flex, { gap: 3, mt: 4 }, h(ui.Text, null, "Lock:"), h(Lock, { holders: airflow.holders, now }),
+      h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}`, now })),
+    !detail && !row.problem && h(ui.Text, { mt: 8, color: "fg.muted" }, h(ui.Spinner, { size: "sm", mr: 2 }), "The details are being read …"),
     detail && h(React.Fragment, null,
-      h(Next, { plans: detail.next, table: row.table }),
+      h(Next, { plans: detail.next, table: row.table, now }),
       h(Partitions, { detail, table: row.table }),
       h(Transactions, { detail, table: row.table, now }),
+      h(Savings, { savings: detail.savings, now }),
       h(Sizes, { sizes: detail.sizes }),
-      h(Facts, { detail })));
+      h(Facts, { detail, now })));
 }
 
 // Airflow looks a component up by the name of its entry in the plugin.

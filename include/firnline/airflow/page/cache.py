@@ -1,0 +1,137 @@
+"""What was read of tables last, with its age; read again in the background when it is stale.
+
+A look begins with two listings. If nothing was written since the last reading, that reading holds,
+and no object is fetched (``operations.health.reading.unchanged``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from firnline.airflow.page.background import Background
+from firnline.clock import Clock
+from firnline.errors import FirnlineError
+from firnline.operations.health.reading import Seen, unchanged
+from firnline.operations.health.run import TableHealth
+from firnline.settings.load import TableSettings
+from firnline.table import Table
+
+STALE_MS = 60_000
+"""Age at which figures that somebody looks at are refreshed."""
+REREAD_MS = 900_000
+"""Age at which a table to which nothing was written is read all the same: some plans depend on the
+time alone."""
+
+Look = Callable[[Table], tuple[TableHealth, Seen]]
+"""Reads a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one table."""
+
+    settings: TableSettings | None = None
+    """With which it was looked at last."""
+    health: TableHealth | None = None
+    """As it could be read last."""
+    seen: Seen | None = None
+    looked_ms: int | None = None
+    """When ``health`` was last known to hold."""
+    problem: str = ""
+    """Why the last look failed."""
+    asked_ms: int | None = None
+    """Begin of the last look."""
+    under_way: bool = False
+    """True while that look has not ended."""
+
+    def holds(self, settings: TableSettings, now_ms: int) -> bool:
+        """Return True if the figures stay what they are as long as nothing is written."""
+        if self.seen is None or self.settings != settings or self.health is None:
+            return False
+        figures = self.health.figures
+        due = None if figures is None else figures.next_due
+        return now_ms - self.seen.at_ms < REREAD_MS and (due is None or due > now_ms)
+
+
+class Cache:
+    """Tables as they were read last.
+
+    Args:
+        look: reads a table.
+        open_table: opens a table with the credentials of its connection.
+        clock: source of time.
+        background: reads them.
+        looked: called after each look with the table's name, whatever came of it.
+        most: tables that are kept.
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        open_table: Callable[[TableSettings], Table],
+        clock: Clock,
+        background: Background,
+        looked: Callable[[str], None] = lambda _: None,
+        most: int = 100_000,
+    ) -> None:
+        self._look = look
+        self._open_table = open_table
+        self._clock = clock
+        self._background = background
+        self._looked = looked
+        self._most = most
+        self._known: dict[str, Known] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> Known:
+        """Return what is known of a table, at once."""
+        return self._known.get(name, Known())
+
+    def put(self, name: str, known: Known) -> None:
+        """Take over what somebody else has read."""
+        with self._lock:
+            self._known[name] = known
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget the tables of other names."""
+        with self._lock:
+            for name in self._known.keys() - set(names):
+                del self._known[name]
+
+    def refresh(self, table: TableSettings) -> None:
+        """Have a table looked at if what is known of it is stale, or of other settings."""
+        known = self.get(table.name)
+        young = known.asked_ms is not None and self._clock.now_ms() - known.asked_ms < STALE_MS
+        if not young or known.settings != table:
+            self._background.start(table.name, lambda: self._ask(table))
+
+    def _ask(self, table: TableSettings) -> None:
+        name, began_ms = table.name, self._clock.now_ms()
+        old = self.get(name)
+        self._set(name, replace(old, asked_ms=began_ms, under_way=True))
+        problem = "the look at it failed; see the log of the API server"
+        try:
+            self._set(name, self._found(table, old, began_ms))
+            problem = ""
+        except FirnlineError as error:
+            problem = f"{error.message}; {error.next_step}"
+        finally:
+            last = replace(self.get(name), settings=table, problem=problem, under_way=False)
+            self._set(name, replace(last, asked_ms=began_ms))
+            self._looked(name)
+
+    def _found(self, table: TableSettings, old: Known, now_ms: int) -> Known:
+        opened = self._open_table(table)
+        if old.holds(table, now_ms) and old.seen is not None and unchanged(opened, old.seen):
+            return replace(old, looked_ms=now_ms)
+        health, seen = self._look(opened)
+        return replace(old, health=health, seen=seen, looked_ms=now_ms)
+
+    def _set(self, name: str, known: Known) -> None:
+        with self._lock:
+            self._known.pop(name, None)
+            self._known[name] = known  # the last is the newest
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
