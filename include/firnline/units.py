@@ -139,3 +139,9 @@ def about_duration(milliseconds: int) -> str:
             head = f"{sign}{seconds // per_large}{large}"
             return f"{head} {rest}{small}" if rest else head
     raise AssertionError("seconds is at least 60 here")  # pragma: no cover
+
+
+def counted(count: int | None, noun: str) -> str:
+    """Return a count with its noun: ``1 object``, ``2,000 objects``, ``? objects`` for None."""
+    number = "?" if count is None else f"{count:,}"
+    return f"{number} {noun}{'' if count == 1 else 's'}"

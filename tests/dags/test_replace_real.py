@@ -138,7 +138,7 @@ def test_a_replace_by_hand_only_plans_unless_told_otherwise(
     assert sum(plan["left_alone"].values()) == 2
     log = run.log("plan")
     assert "eager: ts from 2024-03-01T12:00:00.000000Z to 2024-03-03T00:00:00.000000Z" in log
-    assert "1 parts of 24 rows lie inside and go unread" in log
+    assert "1 part of 24 rows lie inside and go unread" in log
     assert hourly.state == before
 
 

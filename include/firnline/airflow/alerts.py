@@ -90,6 +90,22 @@ async def missed_deadline(
     await sync_to_async(notify, thread_sensitive=False)(notifier, arguments, told)
 
 
+def tell_waiting(table: TableSettings, context: Mapping[str, Any], question: str) -> None:
+    """Call the table's notifier, if any, because a task is about to wait for a person.
+
+    It gets the context of the task with ``reason`` (``answer_wanted``) and ``question``. The
+    question is asked even if the notifier fails, which the task's log then says.
+    """
+    alerts = table.alerts
+    if not alerts.notifier:
+        return
+    told = {**context, "reason": "answer_wanted", "question": question}
+    try:
+        notify(alerts.notifier, alerts.arguments, told)
+    except Exception:  # noqa: BLE001 - notifiers are not ours, and the question must not depend on them
+        _LOG.exception("the notifier %s of table %s failed", alerts.notifier, table.name)
+
+
 def notify(notifier: str, arguments: Mapping[str, str], context: Mapping[str, object]) -> None:
     """Call a notifier: ``Class(**arguments)(context)``, or ``function(context, **arguments)``."""
     module, _, name = notifier.rpartition(".")

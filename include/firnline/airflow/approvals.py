@@ -10,18 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
+from firnline.airflow.alerts import tell_waiting
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import DURATION_PATTERN
 from firnline.airflow.tables import DagTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
-from firnline.units import about_size, format_duration, parse_duration
+from firnline.units import about_duration, about_size, counted, format_duration, parse_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,7 +32,8 @@ _LOG = logging.getLogger(__name__)
 ANSWER_WITHIN = "answer_within"
 _WAIT = "24h"
 _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
-_NONE_YET = "(nothing)"
+NONE = "(none of these)"
+"""The option with which a person picks nothing."""
 
 LISTED = "listed"
 """XCom key of the rows that can be picked."""
@@ -45,10 +47,16 @@ class Asking(Protocol):
         """Return the noun for messages: ``an erase``."""
         ...
 
-    """For messages: ``an erase``."""
+    def question(
+        self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
+    ) -> tuple[str, str]:
+        """Return headline and Markdown text, from the XCom of the preceding task.
 
-    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
-        """Return headline and Markdown text, from the XCom of the preceding task."""
+        Args:
+            table: the table.
+            figures: that XCom.
+            now_ms: the time at which a person is asked, unix ms.
+        """
         ...
 
 
@@ -93,7 +101,7 @@ class Pick(HITLOperator):
         # retry does not help against a missing answer.
         super().__init__(
             subject=f"Pick {what}",
-            options=[_NONE_YET],
+            options=[NONE],
             multiple=True,
             **{"retries": 0, **more},
         )
@@ -105,25 +113,30 @@ class Pick(HITLOperator):
         """Ask. Raises TaskAwaitingInput: Airflow's way to park a task."""
         rows = self._take(context)
         figures = context["ti"].xcom_pull(task_ids=self.listed)
-        self.body = "\n".join([*partition_table(rows), *unlisted_lines(figures["unlisted"])])
+        lines = [*partition_table(rows, _now_ms()), *unlisted_lines(figures["unlisted"])]
+        self.body = "\n".join(lines)
         with airflow_failures():
-            self.subject = f"Pick {self.what} of table {self.table.of_run(context).name}"
+            table = self.table.of_run(context)
+            self.subject = f"Pick {self.what} of table {table.name}"
             self.response_timeout = answer_within(context["params"])
+        tell_waiting(table, context, self.subject)
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Read the answer, in a new process that has none of the state of ``execute``."""
         self._take(context)
         answer = super().execute_complete(context, event)
-        picked = list(answer["chosen_options"])
-        told = {"picked": picked, **_who(answer, event)}
+        picked, who = list(answer["chosen_options"]), _who(answer, event)
+        if NONE in picked:
+            # Also beside others: who is of two minds removes nothing.
+            _skip_all(self, context, {"picked": [], **who}, f"{who['by']} picked {NONE}")
         if not picked:
-            _skip_all(self, context, told, "nobody answered in time")
-        return told
+            _skip_all(self, context, {"picked": [], **who}, "nobody answered in time")
+        return {"picked": picked, **who}
 
     def _take(self, context: Context) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = context["ti"].xcom_pull(task_ids=self.listed, key=LISTED)
-        self.options = [row["name"] for row in rows]
+        self.options = [*(row["name"] for row in rows), NONE]
         self.defaults = []  # picked on a time-out
         return rows
 
@@ -157,9 +170,10 @@ class Approve(ApprovalOperator):
         figures = self.figures(context)
         with airflow_failures():
             table = self.table.of_run(context)
-            self.subject, body = self.work.question(table.name, figures)
+            self.subject, body = self.work.question(table, figures, _now_ms())
             self.body = body + approver_lines(table, context)
             self.response_timeout = answer_within(context["params"])
+        tell_waiting(table, context, self.subject)
         super().execute(context)
 
     def figures(self, context: Context) -> dict[str, Any]:
@@ -168,18 +182,19 @@ class Approve(ApprovalOperator):
         return found
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Read the answer, in a new process.
+        """Read the answer, in a new process. Asks again if it is not the person's to approve.
 
-        Raises:
-            AirflowFailException: the approver is not permitted to approve; anyone may reject.
+        Anyone may reject.
         """
         answer = HITLOperator.execute_complete(self, context, event)
         approved = answer["chosen_options"] == [self.APPROVE]
         if approved:
             with airflow_failures():
-                by = _who(answer, event)["by"]
                 table = self.table.of_run(context)
-                refuse_approver(self.work, table, context, by, self.task_id)
+                problem = approver_problem(table, context, _who(answer, event)["by"])
+            if problem is not None:
+                _LOG.warning("%s, which does not count; the question is asked again", problem)
+                self.execute(context)
         told = {"approved": approved, **_who(answer, event)}
         if not approved:
             why = "nobody answered in time" if told["timed_out"] else f"{told['by']} rejected it"
@@ -213,19 +228,27 @@ def refuse_approver(
     Raises:
         UsageError: the approver is not in the settings, or started the run.
     """
-    if table.approvers is None:
+    problem = approver_problem(table, context, by)
+    if problem is None:
         return
     others = may_approve(table, context)
-    if by in others:
-        return
-    what, name = f"{work.noun} of table {table.name}", by or "somebody without a name"
-    why = f"{name} approved it, who is not among its approvers"
-    if by in table.approvers:
-        why = f"{name} started run {context['run_id']} and approved it too"
     raise UsageError(
-        f"{what} is not approved: {why}, so nothing is done",
+        f"{work.noun} of table {table.name} is not approved: {problem}, so nothing is done",
         next_step=f"clear its task {task_id} and have {_any_of(others)} answer it",
     )
+
+
+def approver_problem(table: TableSettings, context: Context, by: str | None) -> str | None:
+    """Return why an approval by this person does not count; None if it does.
+
+    Raises UsageError if nobody may approve this run.
+    """
+    if table.approvers is None or by in may_approve(table, context):
+        return None
+    name = by or "somebody without a name"
+    if by in table.approvers:
+        return f"{name} started run {context['run_id']} and approved it too"
+    return f"{name} approved it, who is not among its approvers"
 
 
 def may_approve(table: TableSettings, context: Context) -> tuple[str, ...]:
@@ -257,18 +280,24 @@ def _any_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
 
-def partition_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def partition_table(rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[str]:
     """Return partitions with their sizes as a Markdown table.
 
     Args:
-        rows: ``name``, ``parts``, ``rows`` (None if unknown), ``bytes``, ``age``.
+        rows: ``name``, ``parts``, ``rows`` (None if unknown), ``bytes``, ``newest_ms``.
+        now_ms: the time at which ages are shown.
     """
     lines = ["| partition | parts | rows | size | newest rows added |", "|---|--:|--:|--:|---|"]
     return lines + [
         f"| {code(row['name'])} | {row['parts']:,} | {count(row['rows'])} | "
-        f"{about_size(row['bytes'])} | {row['age']} ago |"
+        f"{about_size(row['bytes'])} | {age_text(row, now_ms)} ago |"
         for row in rows
     ]
+
+
+def age_text(row: Mapping[str, Any], now_ms: int) -> str:
+    """Return how long ago the newest rows of a partition were added: ``3d 2h``."""
+    return about_duration(max(0, now_ms - row["newest_ms"]))
 
 
 def unlisted_lines(unlisted: int) -> list[str]:
@@ -276,7 +305,8 @@ def unlisted_lines(unlisted: int) -> list[str]:
     if not unlisted:
         return []
     narrow = "start a run with the param `partitions` for them"
-    return ["", f"**{unlisted:,} more partitions cannot be picked here:** {narrow}."]
+    more = counted(unlisted, "further partition")
+    return ["", f"**{more} cannot be picked here:** {narrow}."]
 
 
 def code(text: str) -> str:
@@ -296,7 +326,13 @@ def _who(answer: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
     return {"by": user["name"] if user else None, "timed_out": bool(event.get("timedout"))}
 
 
-def _skip_all(operator: HITLOperator, context: Context, told: dict[str, Any], why: str) -> None:
+def _now_ms() -> int:
+    from firnline.clock import SystemClock
+
+    return SystemClock().now_ms()
+
+
+def _skip_all(operator: HITLOperator, context: Context, told: dict[str, Any], why: str) -> NoReturn:
     """Skip all downstream tasks, tear-downs included. Raises DownstreamTasksSkipped."""
     context["ti"].xcom_push("return_value", told)
     _LOG.info("%s, so nothing is done", why)

@@ -21,6 +21,7 @@ from firnline.airflow.approvals import (
     code,
     refuse_approver,
 )
+from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
@@ -29,7 +30,7 @@ from firnline.airflow.works import reading_lines
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import ERASE
 from firnline.settings.load import TableSettings
-from firnline.units import about_size
+from firnline.units import about_size, counted, format_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -114,17 +115,25 @@ class EraseWork(SparkWork["EraseRequest"]):
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, each group to read, and the reasons for leaving other parts alone."""
-        keys = f"{figures['keys']} keys of {', '.join(figures['columns'])}"
+        keys = f"{counted(figures['keys'], 'key')} of {', '.join(figures['columns'])}"
         return [f"as of transaction {figures['seq']}, {keys}:", *reading_lines(figures)]
 
-    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+    def question(
+        self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
+    ) -> tuple[str, str]:
         """Return a question with the number of keys and the parts to read; never a key."""
-        keys, columns = f"{figures['keys']:,} keys", ", ".join(map(code, figures["columns"]))
+        keys, columns = counted(figures["keys"], "key"), ", ".join(map(code, figures["columns"]))
+        grace = table.cleanup.grace
         size, groups = about_size(figures["bytes_in"]), figures["groups"]
-        read = f"{figures['parts_to_read']:,} parts ({size}) are read"
+        read = f"{parts_text(figures['parts_to_read'])} ({size}) to read"
+        deleted = (
+            f"The objects that hold them are deleted {format_duration(grace)} after the erase: "
+            f"approved now, not before {time_text(now_ms + grace)} UTC."
+        )
         text = [
             f"All rows of **{keys}** of {columns} go for good.",
-            f"{read}; those that hold one are rewritten.",
+            f"{read}; those that hold a key are rewritten. **No restore brings the rows back.**",
+            deleted,
             "",
             "| partition | parts to read | size |",
             "|---|--:|--:|",
@@ -135,8 +144,8 @@ class EraseWork(SparkWork["EraseRequest"]):
             for group in groups
         ]
         more = figures.get("groups_in_all", 0) - len(groups)
-        return f"Erase {keys} from table {table}?", "\n".join(
-            [*text, *(["", f"and {more:,} groups more."] if more > 0 else [])]
+        return f"Erase {keys} from table {table.name}?", "\n".join(
+            [*text, *(["", f"and {counted(more, 'group')} more."] if more > 0 else [])]
         )
 
 

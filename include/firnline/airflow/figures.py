@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from firnline.units import about_size
+from firnline.units import about_size, counted
 
 SHOWN = 50
 """Maximum entries of a list in XCom and log; a first run on a large table has thousands."""
@@ -64,6 +64,11 @@ def _text(name: str, value: Any) -> str:  # noqa: ANN401 - plain data
         if name.endswith("_ms") and value > _YEAR_2000:
             return f"{time_text(value)} UTC"
     return str(value)
+
+
+def parts_text(count: int) -> str:
+    """Return ``1 part``, ``2,000 parts``."""
+    return counted(count, "part")
 
 
 def time_text(unix_ms: int) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from firnline.airflow.figures import parts_text
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.options import MergeOptions
 from firnline.operations.registry import MERGE
-from firnline.units import about_size
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,31 +25,35 @@ class MergeWork(SparkWork[MergeOptions]):
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, groups, and the reasons for leaving the other parts alone."""
         size = about_size(figures["bytes_in"])
-        becomes = f"{figures['parts_in']} parts ({size}) become {figures['parts_out']}"
+        becomes = f"{parts_text(figures['parts_in'])} ({size}) become {figures['parts_out']}"
         requests = f"about {figures['requests']} requests"
         lines = [f"as of transaction {figures['seq']}: {becomes}, {requests}"]
         lines += [
-            f"partition {group['partition'] or '(none)'}: {group['parts']} parts, "
+            f"partition {group['partition'] or '(none)'}: {parts_text(group['parts'])}, "
             f"{about_size(group['bytes'])}"
             for group in figures["groups"]
         ]
         if figures.get("parts_hidden"):
-            hidden = f"{figures['parts_hidden']} parts ({figures['rows_hidden']} rows)"
+            rows = counted(figures["rows_hidden"], "row")
+            hidden = f"{parts_text(figures['parts_hidden'])} ({rows})"
             lines.append(f"{hidden} are hidden by deletes as a whole and go without being read")
         listed = sum(group["outputs"] for group in figures["groups"])
         more = figures["parts_out"] - listed
-        lines += [f"and {more} parts more"] if more > 0 else []
-        return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
+        lines += [f"and {parts_text(more)} more"] if more > 0 else []
+        return lines + [
+            f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()
+        ]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return one line of totals."""
         before, after = (_amount(figures["counts"], end) for end in ("in", "out"))
-        return [f"{before} became {after} in {len(figures['transactions'])} transactions"]
+        commits = counted(len(figures["transactions"]), "transaction")
+        return [f"{before} became {after} in {commits}"]
 
 
 def _amount(counts: Mapping[str, int], end: str) -> str:
     parts, size, rows = (counts.get(f"{what}_{end}", 0) for what in ("parts", "bytes", "rows"))
-    return f"{parts} parts ({about_size(size)}, {rows} rows)"
+    return f"{parts_text(parts)} ({about_size(size)}, {counted(rows, 'row')})"
 
 
 class PlanMerge(PlanOperation):

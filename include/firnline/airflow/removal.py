@@ -15,21 +15,22 @@ from firnline.airflow.approvals import (
     ANSWER_WITHIN,
     LISTED,
     Approve,
+    age_text,
     answer_within,
     answer_within_param,
     approved_by,
-    count,
     partition_table,
     refuse_approver,
 )
 from firnline.airflow.failures import airflow_failures
+from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.operations.fields import Option
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
-from firnline.units import about_duration, about_size
+from firnline.units import about_size, counted, format_duration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -121,27 +122,41 @@ class RemoveWork(InTaskWork["Confirmed"]):
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals."""
-        what = f"{figures['partition_count']} partitions, {figures['parts']} parts"
-        return [f"dropped: {what} ({about_size(figures['bytes'])}), {figures['rows']} rows"]
+        what = f"{counted(figures['partition_count'], 'partition')}, {parts_text(figures['parts'])}"
+        size, rows = about_size(figures["bytes"]), counted(figures["rows"], "row")
+        return [f"dropped: {what} ({size}), {rows}"]
 
-    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+    def question(
+        self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
+    ) -> tuple[str, str]:
         """Return the question: what would be dropped, in total and by partition."""
         rows: Sequence[Mapping[str, Any]] = figures["rows"]
-        total = f"{len(rows)} partition{'' if len(rows) == 1 else 's'} of table {table}"
-        amount = f"{count(rows_of(rows))} rows, {about_size(sum(row['bytes'] for row in rows))}"
-        fate = (
-            "Queries that begin after it do not see them; their objects are deleted after the "
-            "clean-up's grace and cannot be brought back then."
-        )
-        parts = f"{sum(row['parts'] for row in rows):,} parts"
+        total = f"{counted(len(rows), 'partition')} of table {table.name}"
+        size = about_size(sum(row["bytes"] for row in rows))
+        parts = parts_text(sum(row["parts"] for row in rows))
+        go = f"**{counted(rows_of(rows), 'row')}, {size},** in {parts} go in one transaction."
         text = [
-            f"**{amount}** in {parts} go in one transaction. {fate}",
+            f"{go} Queries that begin after it do not see them.",
             "",
-            *partition_table(rows),
+            _way_back(table.name, figures, now_ms),
+            "",
+            *partition_table(rows, now_ms),
             "",
             "A partition that changes before the removal stops it: then nothing is removed.",
         ]
         return f"Remove {total}?", "\n".join(text)
+
+
+def _way_back(table: str, figures: Mapping[str, Any], now_ms: int) -> str:
+    """Return until when a removal that is approved now can be undone, and how."""
+    grace = figures["grace_ms"]
+    return (
+        f"**They can be brought back for {format_duration(grace)}** after the removal, the grace "
+        "of the clean-up, which then deletes their objects: approved now, until "
+        f"{time_text(now_ms + grace)} UTC. The DAG `restore` does it with `table: {table}`, "
+        "`partitions` and, as `to`, the number of the transaction before the removal "
+        f"({figures['seq']}, if nothing else is committed until then); so does `firnline restore`."
+    )
 
 
 class ListPartitions(PlanOperation):
@@ -159,11 +174,12 @@ class ListPartitions(PlanOperation):
             table = open_in_task(self.table.of_run(context))
             self.skip_done(context, table)
             seq = newest_transaction(table)
-            found = chosen(table, globs)
+            found, grace_ms = chosen(table, globs)
         now = table.clock.now_ms()
-        rows = [row_of(info, now) for info in found[:MOST_LISTED]]
+        rows = [row_of(info) for info in found[:MOST_LISTED]]
         figures = {
             "seq": seq,
+            "grace_ms": grace_ms,
             "partitions": len(found),
             "unlisted": len(found) - len(rows),
             "parts": sum(info.parts for info in found),
@@ -171,7 +187,7 @@ class ListPartitions(PlanOperation):
             "dry_run": self.work.is_dry_run(context),
         }
         context["ti"].xcom_push(LISTED, rows)
-        for line in list_lines(figures, rows):
+        for line in list_lines(figures, rows, now):
             _LOG.info(line)
         if not rows:
             self._skip(context, figures, "the table has no partition")
@@ -185,7 +201,8 @@ class ApproveRemoval(Approve):
 
     def figures(self, context: Context) -> dict[str, Any]:
         """Return the rows of the partitions that were picked."""
-        return {"rows": picked_rows(context)}
+        listed = context["ti"].xcom_pull(task_ids="list")
+        return {"rows": picked_rows(context), "seq": listed["seq"], "grace_ms": listed["grace_ms"]}
 
 
 def picked_rows(context: Context) -> list[dict[str, Any]]:
@@ -195,14 +212,18 @@ def picked_rows(context: Context) -> list[dict[str, Any]]:
     return [row for row in ti.xcom_pull(task_ids="list", key=LISTED) if row["name"] in picked]
 
 
-def chosen(table: Table, globs: Sequence[str]) -> list[PartitionInfo]:
-    """Return the partitions that any glob matches. Raises UsageError for a glob without match."""
-    from firnline.operations.drop.run import list_partitions
+def chosen(table: Table, globs: Sequence[str]) -> tuple[list[PartitionInfo], int]:
+    """Return the partitions that any glob matches, and the grace of the clean-up, milliseconds.
+
+    Raises UsageError for a glob without match.
+    """
+    from firnline.operations.drop.run import survey
     from firnline.state.partitions import choose
 
-    infos = {info.partition: info for info in list_partitions(table)}
+    found = survey(table)
+    infos = {info.partition: info for info in found.partitions}
     step = "see `firnline drop` for those that there are"
-    return [infos[name] for name in choose(infos, globs, next_step=step)]
+    return [infos[name] for name in choose(infos, globs, next_step=step)], found.grace_ms
 
 
 def newest_transaction(table: Table) -> int:
@@ -212,7 +233,7 @@ def newest_transaction(table: Table) -> int:
     return next((header.seq for header in history(table, 1)), 0)
 
 
-def row_of(info: PartitionInfo, now_ms: int) -> dict[str, Any]:
+def row_of(info: PartitionInfo) -> dict[str, Any]:
     """Return the row of one partition for the list and the form."""
     return {
         "name": info.partition or _NO_PARTITION,
@@ -220,7 +241,7 @@ def row_of(info: PartitionInfo, now_ms: int) -> dict[str, Any]:
         "parts": info.parts,
         "rows": info.rows,
         "bytes": info.bytes,
-        "age": about_duration(max(0, now_ms - info.newest_ms)),
+        "newest_ms": info.newest_ms,
         "version": info.version,
     }
 
@@ -231,13 +252,19 @@ def rows_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
     return None if None in known else sum(known)
 
 
-def list_lines(figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_lines(
+    figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], now_ms: int
+) -> list[str]:
     """Return the list as lines for the task's log."""
     size = about_size(figures["bytes"])
-    lines = [f"{figures['partitions']} partitions, {figures['parts']} parts, {size}"]
+    partitions, parts = (
+        counted(figures["partitions"], "partition"),
+        parts_text(figures["parts"]),
+    )
+    lines = [f"{partitions}, {parts}, {size}"]
     lines += [
-        f"{row['name']}: {row['parts']} parts, {count(row['rows'])} rows, "
-        f"{about_size(row['bytes'])}, newest rows added {row['age']} ago"
+        f"{row['name']}: {parts_text(row['parts'])}, {counted(row['rows'], 'row')}, "
+        f"{about_size(row['bytes'])}, newest rows added {age_text(row, now_ms)} ago"
         for row in rows[:_LOGGED]
     ]
     more = figures["partitions"] - min(len(rows), _LOGGED)

@@ -28,7 +28,7 @@ from firnline.airflow.work import InTaskWork
 from firnline.operations.options import SweepOptions
 from firnline.operations.registry import SWEEP
 from firnline.settings.load import TableSettings
-from firnline.units import about_duration, about_size
+from firnline.units import about_duration, about_size, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -128,11 +128,14 @@ class SweepWork(InTaskWork["Approved"]):
         left = [f"{count} left: {why}" for why, count in figures["left"].items()]
         return [done, *(gone if figures["gone"] else []), *left]
 
-    def question(self, table: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+    def question(
+        self, table: TableSettings, figures: Mapping[str, Any], now_ms: int
+    ) -> tuple[str, str]:
         """Return the question: what would be deleted, by kind, and the first objects."""
+        since = now_ms - figures["planned_ms"]
         asked, size = figures["orphans_asked"], about_size(figures["bytes_asked"])
         text = [
-            f"**{asked:,} objects, {size},** that no log file names are deleted for good:",
+            f"**{counted(asked, 'object')}, {size},** that no log file names, go for good at once:",
             "",
             *(f"- {count:,} {_KINDS[kind]}" for kind, count in figures["kinds"].items()),
             "",
@@ -140,14 +143,15 @@ class SweepWork(InTaskWork["Approved"]):
             "|---|--:|---|",
         ]
         text += [
-            f"| {code(row['key'])} | {about_size(row['bytes'])} | {about_duration(row['age'])} |"
+            f"| {code(row['key'])} | {about_size(row['bytes'])} | "
+            f"{about_duration(row['age'] + since)} |"
             for row in figures["orphans"]
         ]
         more = asked - len(figures["orphans"])
         text += ["", f"and {more:,} more: the XCom `{LISTED}` of `plan` has all keys."] * (more > 0)
         if figures["later"]:
-            text += ["", f"{figures['later']:,} further orphans wait for another run."]
-        return f"Delete {asked:,} orphans of table {table}?", "\n".join(text)
+            text += ["", f"{counted(figures['later'], 'further orphan')}: for another run."]
+        return f"Delete {counted(asked, 'orphan')} of table {table.name}?", "\n".join(text)
 
 
 class ApprovedSweep(SweepWork):
@@ -176,10 +180,13 @@ class PlanSweep(PlanOperation):
     def execute(self, context: Context) -> dict[str, Any]:
         """List. Skips downstream tasks if there is nothing to ask."""
         with airflow_failures():
+            from firnline.clock import SystemClock
+
             asked: Approved = self.work.parse_params(context)
             plan = self.work.preview(open_in_task(self.table.of_run(context)), asked)
         figures = {
             **shortened(self.work.plan_figures(plan)),
+            "planned_ms": SystemClock().now_ms(),
             "dry_run": asked.options.dry_run,
         }
         for line in self.work.plan_lines(figures):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from firnline.airflow.figures import time_text
+from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.work import InTaskWork, SparkWork
 from firnline.errors import UsageError
 from firnline.operations.operation import Plan
@@ -22,7 +22,7 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.registry import CLEANUP, DELETE, REBUILD, REPLACE, RESTORE, TTL, VERIFY
-from firnline.units import about_size
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
@@ -35,11 +35,12 @@ class TtlWork(InTaskWork[TtlOptions]):
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, each partition to drop, and the reasons for keeping the others."""
-        total = f"{figures['parts']} parts ({about_size(figures['bytes'])})"
+        total = f"{parts_text(figures['parts'])} ({about_size(figures['bytes'])})"
         before = f"what ended before {time_text(figures['cutoff_ms'])} UTC goes"
         lines = [f"as of transaction {figures['seq']}: {before}: {total}, {_past_rows(figures)}"]
         lines += [
-            f"goes: {each['partition'] or '(none)'}: {each['parts']} parts, {each['rows']} rows"
+            f"goes: {each['partition'] or '(none)'}: {parts_text(each['parts'])}, "
+            f"{counted(each['rows'], 'row')}"
             for each in figures["partitions"]
         ]
         more = figures.get("partitions_in_all", 0) - len(figures["partitions"])
@@ -48,15 +49,15 @@ class TtlWork(InTaskWork[TtlOptions]):
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and the reasons for keeping the other partitions."""
-        gone = f"{figures['partition_count']} partitions, {figures['parts']} parts"
+        gone = f"{counted(figures['partition_count'], 'partition')}, {parts_text(figures['parts'])}"
         dropped = f"dropped: {gone} ({about_size(figures['bytes'])}), {_past_rows(figures)}"
         return [dropped, *(f"{count} stay: {why}" for why, count in figures["kept"].items())]
 
 
 def _past_rows(figures: Mapping[str, Any]) -> str:
     uncounted = figures["parts_without_rows"]
-    more = f" and those of {uncounted} parts that do not say how many" if uncounted else ""
-    return f"{figures['rows']} rows{more}"
+    more = f" and those of {parts_text(uncounted)} without a count" if uncounted else ""
+    return f"{counted(figures['rows'], 'row')}{more}"
 
 
 class CleanupWork(InTaskWork[CleanupOptions]):
@@ -121,7 +122,7 @@ class RestoreWork(InTaskWork[RestoreOptions]):
             f"as of transaction {figures['seq']}, back to {figures['to']}; undone: {undone}",
             f"comes back: {_part_figures(figures['restored'])}",
             f"goes: {_part_figures(figures['removed'])}",
-            f"stays: {figures['kept_parts']} parts",
+            f"stays: {parts_text(figures['kept_parts'])}",
             *(f"in {name}" for name in names[:_SHOWN]),
             *([f"and {more} partitions more"] if more > 0 else []),
         ]
@@ -134,7 +135,8 @@ class RestoreWork(InTaskWork[RestoreOptions]):
 
 
 def _part_figures(found: Mapping[str, Any]) -> str:
-    return f"{found['parts']} parts of {found['rows']} rows ({about_size(found['bytes'])})"
+    rows, size = counted(found["rows"], "row"), about_size(found["bytes"])
+    return f"{parts_text(found['parts'])} of {rows} ({size})"
 
 
 class RebuildWork(InTaskWork[RebuildOptions]):
@@ -195,15 +197,19 @@ class DeleteWork(SparkWork[DeleteOptions]):
 def reading_lines(figures: Mapping[str, Any]) -> list[str]:
     """Return log lines on the parts that a delete or an erase would read."""
     size = about_size(figures["bytes_in"])
-    lines = [f"{figures['parts_to_read']} parts to read ({size}); those with such rows go"]
+    lines = [f"{parts_text(figures['parts_to_read'])} to read ({size}); those with such rows go"]
     dropped = figures["parts_to_drop"]
-    lines += [f"{dropped} parts of {figures['rows_to_drop']} such rows go unread"] * (dropped > 0)
+    lines += [f"{parts_text(dropped)} of {figures['rows_to_drop']} such rows go unread"] * (
+        dropped > 0
+    )
     lines += [
-        f"partition {group['partition'] or '(none)'}: {group['parts']} parts, "
+        f"partition {group['partition'] or '(none)'}: {parts_text(group['parts'])}, "
         f"{about_size(group['bytes'])}"
         for group in figures["groups"]
     ]
-    return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
+    return lines + [
+        f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()
+    ]
 
 
 class ReplaceWork(SparkWork[ReplaceOptions]):
@@ -231,7 +237,7 @@ class ReplaceWork(SparkWork[ReplaceOptions]):
         interval = f"{figures['column']} from {figures['start']} to {figures['end']}{equal}"
         return [
             f"as of transaction {figures['seq']}, {figures['mode']}: {interval}",
-            f"{dropped} parts of {rows} rows lie inside and go unread",
-            f"{figures['parts_to_read']} parts to read ({size}), which the interval may cut",
-            *(f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()),
+            f"{parts_text(dropped)} of {counted(rows, 'row')} lie inside and go unread",
+            f"{parts_text(figures['parts_to_read'])} to read ({size}), which the interval may cut",
+            *(f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()),
         ]

@@ -190,11 +190,6 @@ def number(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 object``, ``2,000 objects``."""
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
-
-
 def percent(part: int, whole: int) -> str:
     """Format a share of a whole; ``-`` if the whole is 0."""
     return f"{100 * part // whole} %" if whole else "-"

@@ -8,6 +8,7 @@ from typing import Any
 from firnline.cli import output
 from firnline.cli.output import requests_text
 from firnline.errors import RunFailedError
+from firnline.units import counted
 
 
 def show_undeleted(failures: list[dict[str, str]], count: int) -> None:
@@ -29,10 +30,10 @@ def sentence(data: dict[str, Any]) -> str:
     """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
     from firnline.units import about_size
 
-    rows, unknown = output.counted(data["rows"], "row"), data["parts_without_rows"]
+    rows, unknown = counted(data["rows"], "row"), data["parts_without_rows"]
     if unknown:
-        rows += f" and those of {output.counted(unknown, 'part')} that do not say"
-    return f"{output.counted(data['parts'], 'part')} with {rows} ({about_size(data['bytes'])})"
+        rows += f" and those of {counted(unknown, 'part')} that do not say"
+    return f"{counted(data['parts'], 'part')} with {rows} ({about_size(data['bytes'])})"
 
 
 def render_report(data: dict[str, Any]) -> None:
@@ -41,13 +42,13 @@ def render_report(data: dict[str, Any]) -> None:
 
     number = output.number
     unknown = data["parts_without_rows"]
-    more = f", and those of {output.counted(unknown, 'part')} that do not say" if unknown else ""
+    more = f", and those of {counted(unknown, 'part')} that do not say" if unknown else ""
     again = " (by an earlier try of this run)" if data["done_earlier"] else ""
     names = [name or "-" for name in data["partitions"][:SHOWN]]
     left_out = data["partition_count"] - len(names)
     output.pairs(
         [
-            ("dropped", output.counted(data["parts"], "part")),
+            ("dropped", counted(data["parts"], "part")),
             ("rows", f"{number(data['rows'])}{more}"),
             ("bytes", f"{about_size(data['bytes'])}, freed by clean-up after the grace"),
             ("partitions", ", ".join(names) + (f" and {number(left_out)} more" * (left_out > 0))),

@@ -485,13 +485,13 @@ class VerifySettings(Section):
 
 
 class NotifierSettings(Section):
-    """Notification of failed runs."""
+    """Notification of failed runs and of questions that wait for a person."""
 
     notifier: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][\w.]*\.[A-Za-z_]\w*$",
         description="Dotted path of an Airflow notifier class, or of a callback function, that "
-        "is called when a run failed for good. null: none.",
+        "is called when a run failed for good, and when a task waits for a person. null: none.",
     )
     arguments: dict[str, str] = Field(
         default_factory=dict, description="Keyword arguments of the notifier."
@@ -499,7 +499,7 @@ class NotifierSettings(Section):
 
 
 class AlertSettings(NotifierSettings):
-    """Notifications of failed runs and missed deadlines."""
+    """Notifications of failed runs, waiting questions and missed deadlines."""
 
     merge_deadline: Annotated[Duration, duration_between("1m", "365d")] | None = Field(
         default=None,

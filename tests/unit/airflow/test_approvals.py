@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from firnline.airflow import approvals as humans
 from firnline.airflow.approvals import (
+    NONE,
     Approve,
     Pick,
     answer_within,
@@ -28,11 +29,13 @@ from firnline.airflow.sweep import ApprovedSweep, SweepWork
 from firnline.airflow.tables import OneTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
+from firnline.settings.sections import AlertSettings
 from tests.support.airflow_context import XComs, run_context
 
 SWEEP = SweepWork()
+NOW = 1_795_521_600_000
 ROWS = [
-    {"name": name, "parts": 1, "rows": 20, "bytes": 2048, "age": "3d"}
+    {"name": name, "parts": 1, "rows": 20, "bytes": 2048, "newest_ms": NOW - 3 * 86_400_000}
     for name in ("day=a", "(none)")
 ]
 LIST: dict[str, Any] = {"list/listed": ROWS}
@@ -42,6 +45,7 @@ FIGURES = {
     "bytes_asked": 30,
     "kinds": {"part": 2},
     "later": 0,
+    "planned_ms": NOW,
     "orphans": [{"key": "t/_data/a.parquet", "bytes": 30, "age": 90_000_000}],
 }
 
@@ -55,6 +59,12 @@ def event(*chosen: str, by: str | None = "ana", timed_out: bool = False) -> dict
         "responded_by_user": {"id": by, "name": by} if by else None,
         "timedout": timed_out,
     }
+
+
+@pytest.fixture(autouse=True)
+def a_day_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People are asked a day after the list was made."""
+    monkeypatch.setattr(humans, "_now_ms", lambda: NOW + 86_400_000)
 
 
 @pytest.fixture
@@ -91,12 +101,13 @@ def test_the_options_of_a_pick_are_what_was_listed(questions: list[dict[str, Any
     assert waiting.value.timeout == timedelta(hours=2)
     (asked,) = questions
     assert (asked["options"], asked["multiple"], asked["defaults"]) == (
-        ["day=a", "(none)"],
+        ["day=a", "(none)", NONE],
         True,
         [],
     )
-    assert "| `day=a` | 1 | 20 | 2.0 KiB | 3d ago |" in asked["body"]
-    assert "**7 more partitions cannot be picked here:**" in asked["body"]
+    assert asked["subject"] == "Pick partitions to remove of table t"
+    assert "| `day=a` | 1 | 20 | 2.0 KiB | 4d ago |" in asked["body"], "a day after it was listed"
+    assert "**7 further partitions cannot be picked here:**" in asked["body"]
 
 
 def test_what_was_picked_is_read_by_a_process_that_did_not_ask() -> None:
@@ -112,6 +123,16 @@ def test_a_pick_of_nothing_skips_all_that_follows() -> None:
         pick.execute_complete(given_up, event(by=None, timed_out=True))
     assert list(skipped.value.tasks) == ["approve"]
     assert given_up["ti"].pushed["return_value"] == {"picked": [], "by": None, "timed_out": True}
+
+
+@pytest.mark.parametrize("others", [(), ("day=a",)])
+def test_who_picks_none_of_these_removes_nothing(others: tuple[str, ...]) -> None:
+    pick, _ = tasks()
+    refused = context(**LIST)
+    with pytest.raises(DownstreamTasksSkipped):
+        pick.execute_complete(refused, event(*others, NONE))
+    told = refused["ti"].pushed["return_value"]
+    assert told == {"picked": [], "by": "ana", "timed_out": False}
 
 
 def test_what_was_not_listed_cannot_be_picked() -> None:
@@ -130,7 +151,7 @@ def test_an_approval_asks_what_its_work_says_and_silence_is_a_no(
     (asked,) = questions
     assert (asked["options"], asked["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert asked["subject"] == "Delete 2 orphans of table t?"
-    assert "`t/_data/a.parquet`" in asked["body"]
+    assert "| `t/_data/a.parquet` | 30 B | 2d 1h |" in asked["body"], "a day older than listed"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +219,7 @@ def test_a_day_is_waited_for_unless_said_otherwise() -> None:
 
 @given(st.text())
 def test_a_name_from_the_table_stays_one_cell_of_text(name: str) -> None:
-    (row,) = partition_table([{**ROWS[0], "name": name}])[2:]
+    (row,) = partition_table([{**ROWS[0], "name": name}], NOW)[2:]
     assert row.replace("\\|", "").count("|") == 6
     assert row.count("`") == 2
     assert row.splitlines() == [row]
@@ -248,20 +269,52 @@ def test_an_approver_s_approval_counts() -> None:
         (None, "somebody without a name approved it, who is not among its approvers"),
     ],
 )
-def test_an_approval_by_anybody_else_fails_the_run_in_one_sentence(
-    by: str | None, why: str
+def test_after_an_approval_by_anybody_else_the_question_is_asked_again(
+    by: str | None, why: str, questions: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = (
-        f"a sweep of orphans of table t is not approved: {why}, so nothing is done; clear its "
-        "task approve and have one of bo, cy answer it"
-    )
-    with pytest.raises(AirflowFailException) as failed:
-        approval(FOUR_EYES).execute_complete(context(), event("Approve", by=by))
-    assert str(failed.value) == said
-    # And where somebody forged what the task hands on: the task that deletes looks itself.
+    with pytest.raises(TaskAwaitingInput):
+        approval(FOUR_EYES).execute_complete(context(plan=FIGURES), event("Approve", by=by))
+    assert caplog.messages[-1] == f"{why}, which does not count; the question is asked again"
+    assert [asked["subject"] for asked in questions] == ["Delete 2 orphans of table t?"]
+
+
+@pytest.mark.parametrize("by", ["ana", "dan"])
+def test_the_task_that_acts_refuses_such_an_approval_in_one_sentence(by: str) -> None:
+    """As where somebody forged what the task before hands on."""
+    forged = context(approve={"approved": True, "by": by})
     with pytest.raises(UsageError) as refused:
-        ApprovedSweep().permit(context(approve={"approved": True, "by": by}), FOUR_EYES)
-    assert str(refused.value) == said
+        ApprovedSweep().permit(forged, FOUR_EYES)
+    assert str(refused.value).startswith("a sweep of orphans of table t is not approved: ")
+    assert str(refused.value).endswith("clear its task approve and have one of bo, cy answer it")
+
+
+# --- the notifier ---------------------------------------------------------------------------------
+
+TOLD: list[dict[str, Any]] = []
+
+
+def tell(context: dict[str, Any], **arguments: str) -> None:
+    """Stands in for a notifier."""
+    if arguments["fails"] == "yes":
+        raise OSError("the channel does not answer")
+    TOLD.append(context)
+
+
+@pytest.mark.parametrize("fails", ["no", "yes"])
+def test_a_question_that_waits_tells_somebody_and_is_asked_if_that_fails(
+    questions: list[dict[str, Any]], fails: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    TOLD.clear()
+    alerts = AlertSettings(notifier=f"{__name__}.tell", arguments={"fails": fails})
+    with pytest.raises(TaskAwaitingInput):
+        approval(TABLE.model_copy(update={"alerts": alerts})).execute(context(plan=FIGURES))
+    assert len(questions) == 1
+    if fails == "yes":
+        assert f"the notifier {__name__}.tell of table t failed" in caplog.text
+        return
+    (told,) = TOLD
+    assert (told["reason"], told["question"]) == ("answer_wanted", "Delete 2 orphans of table t?")
+    assert told["run_id"] == "manual__1"
 
 
 def test_everybody_may_reject() -> None:

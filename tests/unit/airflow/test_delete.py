@@ -91,9 +91,13 @@ def test_no_key_stands_in_plan_question_log_or_argument_list(world: World) -> No
     conf = {"columns": ["k"], "keys": [SECRET, 3]}
     asked = ERASE.parse_params(run_context(ERASE, conf))
     figures = ERASE.plan_figures(ERASE.preview(world.table, asked))
-    subject, body = ERASE.question("t", figures)
+    subject, body = ERASE.question(world.settings, figures, 1_795_521_600_000)
     assert subject == "Erase 2 keys from table t?"
     assert "All rows of **2 keys** of `k` go for good." in body
+    assert "**No restore brings the rows back.**" in body
+    assert (
+        "are deleted 1d after the erase: approved now, not before 2026-11-25 12:00:00 UTC" in body
+    )
     assert "| `day=a` | 2 | " in body
     shown = [subject, body, str(figures), *ERASE.plan_lines(figures), *ERASE.job_arguments(asked)]
     assert not [text for text in shown if str(SECRET) in text]

@@ -28,6 +28,8 @@ from tests.support.tables import one
 
 REMOVE = RemoveWork()
 ACT = {"dry_run": False}
+NOON = 1_795_521_600_000
+"""2026-11-24 12:00 UTC, unix ms."""
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def listed(settings: TableSettings, conf: dict[str, Any]) -> tuple[dict[str, Any
 def answered(rows: list[Any], *picked: str, approved: bool = True) -> dict[str, Any]:
     """XCom of a run in which a person has answered."""
     return {
-        "list": {"seq": 0},
+        "list": {"seq": 0, "grace_ms": 86_400_000},
         "list/listed": rows,
         "pick": {"picked": list(picked)},
         "approve": {"approved": approved, "by": "bo"},
@@ -133,9 +135,15 @@ def test_the_question_has_the_totals_of_what_was_picked(
     _, rows = listed(settings, ACT)
     approve = ApproveRemoval(task_id="approve", work=REMOVE, table=OneTable(settings))
     context = run_context(REMOVE, ACT, **answered(rows, "day=b"))
-    subject, body = REMOVE.question("t", approve.figures(context))
+    subject, body = REMOVE.question(settings, approve.figures(context), NOON)
     assert subject == "Remove 1 partition of table t?"
     assert "**100 rows, " in body
+    assert "in 2 parts go in one transaction" in body
+    # The grace is that of the table: one day.
+    assert "**They can be brought back for 1d**" in body
+    assert "approved now, until 2026-11-25 12:00:00 UTC" in body
+    assert "`table: t`" in body
+    assert "(0, if nothing else is committed until then)" in body
     assert "day=a" not in body
     assert rows_of([{"rows": 1}, {"rows": None}]) is None
 
@@ -152,7 +160,7 @@ def test_what_people_confirmed_is_dropped_and_history_names_them(
     assert (header.run.user, header.run.approved_by) == ("ana", "bo")
     assert figures["transactions"] == [header.seq] == [newest_transaction(table)]
     assert all("day=a" in key for key in live_keys(table))
-    assert REMOVE.report_lines(figures)[0].startswith("dropped: 1 partitions, 2 parts (")
+    assert REMOVE.report_lines(figures)[0].startswith("dropped: 1 partition, 2 parts (")
 
 
 def test_what_changed_since_is_not_dropped(table: Table, settings: TableSettings) -> None:

@@ -65,7 +65,7 @@ def test_the_list_is_what_is_approved_and_what_is_deleted(
     figures = plan(settings, context)
     assert (figures["orphans_asked"], figures["bytes_asked"], figures["later"]) == (3, 12, 0)
     assert context["ti"].pushed["listed"] == keys
-    subject, body = SWEEP.question("t", figures)
+    subject, body = SWEEP.question(settings, figures, figures["planned_ms"])
     assert subject == "Delete 3 orphans of table t?"
     assert all(key in body for key in keys)
     later = leave(table, 1)
@@ -101,7 +101,9 @@ def test_more_than_one_approval_can_be_about_waits(
     figures = plan(settings, context)
     assert (figures["orphans_asked"], figures["bytes_asked"], figures["later"]) == (2, 8, 1)
     assert context["ti"].pushed["listed"] == keys[:2]
-    assert SWEEP.question("t", figures)[1].endswith("1 further orphans wait for another run.")
+    assert SWEEP.question(settings, figures, figures["planned_ms"])[1].endswith(
+        "1 further orphan: for another run."
+    )
 
 
 @pytest.mark.parametrize(

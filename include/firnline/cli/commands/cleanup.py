@@ -17,10 +17,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import counted, requests_text
+from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.operations.options import CleanupOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table

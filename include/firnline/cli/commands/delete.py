@@ -21,11 +21,12 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import counted, requests_text
+from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.cli.rendering import groups_table, render_failures
 from firnline.errors import RunFailedError
 from firnline.operations.options import DeleteOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

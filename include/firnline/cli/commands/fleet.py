@@ -11,6 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command
 from firnline.errors import FindingsError, UsageError
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.fleet.need import Need, Unreadable
@@ -63,7 +64,7 @@ def fleet(
     output.show(plan.to_json(), as_json, _render)
     if plan.unreadable:
         raise FindingsError(
-            f"{output.counted(len(plan.unreadable), 'table')} could not be read",
+            f"{counted(len(plan.unreadable), 'table')} could not be read",
             next_step="see the reasons above; `firnline verify` looks for damage",
         )
 
@@ -96,8 +97,8 @@ def _render(data: dict[str, Any]) -> None:
     if rows:
         output.table(columns, rows)
         output.line()
-    count, cost = output.counted(len(data["starts"]), "merge"), about_size(data["bytes"])
-    idle = output.counted(data["idle"], "table")
+    count, cost = counted(len(data["starts"]), "merge"), about_size(data["bytes"])
+    idle = counted(data["idle"], "table")
     saved = output.number(data["saved"])
     output.line(
         f"{count} would be started: {saved} requests of a full scan saved for {cost} rewritten. "

@@ -9,6 +9,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, command, settings_of
 from firnline.errors import FindingsError, UsageError
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ def health(
     if bad:
         some = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         raise FindingsError(
-            f"{output.counted(len(bad), 'table')} below a score of {below}: {some}",
+            f"{counted(len(bad), 'table')} below a score of {below}: {some}",
             next_step="see the reasons above; `firnline verify` looks for damage",
         )
 
@@ -142,7 +143,7 @@ def _saved(table: str, savings: dict[str, Any]) -> str:
 
     if savings["since"] is None:
         return f"{table}: no maintenance transaction yet."
-    requests = output.counted(savings["requests"], "request")
+    requests = counted(savings["requests"], "request")
     size = about_size(savings["bytes"])
     since = output.when(savings["since"])
     return f"{table}: merges save every scan {requests}, clean-ups {size}, since {since}."

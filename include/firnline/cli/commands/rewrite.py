@@ -20,10 +20,11 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
-from firnline.cli.output import counted, requests_text
+from firnline.cli.output import requests_text
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError, TooMuchRemovedError
 from firnline.operations.options import RewriteOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine

@@ -17,10 +17,11 @@ from firnline.cli.options import (
     identity,
     open_target,
 )
-from firnline.cli.output import counted, requests_text
+from firnline.cli.output import requests_text
 from firnline.cli.progress import deleting
 from firnline.cli.rendering import not_all_deleted, show_undeleted
 from firnline.operations.options import SweepOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table

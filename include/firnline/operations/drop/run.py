@@ -26,6 +26,7 @@ from firnline.operations.drop.plan import (
 from firnline.operations.options import DropOptions
 from firnline.operations.runner import Report, Runner
 from firnline.operations.ttl.plan import Undecided
+from firnline.properties.in_force import current, in_force
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -69,13 +70,27 @@ class DropReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def list_partitions(table: Table) -> list[PartitionInfo]:
-    """Return every partition with live parts, by name.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What there is to drop."""
 
-    Requests: one LIST and the log reads; nothing is written.
-    """
-    found = read_snapshot(table.store, table.paths).partitions
-    return [describe(partition, markers) for partition, markers in found.items()]
+    partitions: list[PartitionInfo]
+    """Every partition with live parts, by name."""
+    grace_ms: int
+    """How long a drop can be undone: ``cleanup.grace`` of the table."""
+
+
+def survey(table: Table) -> Survey:
+    """Return what there is to drop. Requests: one LIST and the log reads; nothing is written."""
+    snapshot = read_snapshot(table.store, table.paths)
+    found = [describe(name, markers) for name, markers in snapshot.partitions.items()]
+    settings = in_force(table.settings, current(snapshot.properties), any_key=True)
+    return Survey(found, settings.cleanup.grace)
+
+
+def list_partitions(table: Table) -> list[PartitionInfo]:
+    """Return every partition with live parts, by name. Requests: those of ``survey``."""
+    return survey(table).partitions
 
 
 def preview(table: Table, options: DropOptions) -> DropPlan:
