@@ -118,6 +118,7 @@ def field_param(field: OptionField, examples: Mapping[Example, str]) -> Param:
         schema |= {"minItems": 1} if field.kind == "texts" else {}
     if field.choices:
         schema["enum"] = [*([] if field.required else [None]), *field.choices]
+        schema["values_display"] = {"null": "not given"}
     return asked_param(
         False if field.kind == "flag" else None,
         option.title,
