@@ -8,7 +8,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from firnline.airflow.once import again_param
 from firnline.airflow.params import form_params, form_values
