@@ -2,19 +2,19 @@ r"""### Rewrite partitions of a table: drop rows by a filter, or change them by 
 
 One DAG for each table of the settings file, for **backfills** and for runs by hand.
 
-- `where` is the condition for rows that stay: `dep_delay is not null`. Alternatively `sql` is a
+- `where` is the condition for rows that stay, such as `a is not null`. Alternatively `sql` is a
   query in DuckDB's SQL whose result replaces the rows:
-  `select * replace (upper(carrier) as carrier) from _rows`. Columns and types must not change.
+  `select * replace (upper(a) as a) from _rows`. Columns and types must not change.
 - **A backfill** over dates rewrites the partitions of each run's data interval, in order or in
   reverse, `--max-active-runs 1`:
 
         airflow backfill create --dag-id rewrite_partitions__<table> --max-active-runs 1 \
           --from-date 2024-03-01 --to-date 2024-03-05 --reprocess-behavior completed \
-          --dag-run-conf '{"where": "dep_delay is not null", "dry_run": false}'
+          --dag-run-conf '{"where": "a is not null", "dry_run": false}'
 
   The interval is the finest time in the partitions: hour, day, month or year. A table without time
   in its partitions has no backfills.
-- **By hand** `partitions` names them, as globs (`ts_day=2024-03-*`, `*` for all).
+- **By hand** `partitions` names them, as globs (`*` for all).
 - `dry_run` is on unless it is switched off, in a backfill too.
 - `force` lets a rewrite remove more of a partition than `rewrite.max_removed_fraction` (half).
 

@@ -11,7 +11,7 @@ One DAG for each table with a `ttl` section in the settings file. It runs by the
    grace; until then readers that began earlier can continue.
 
 **By hand** a run only plans unless `dry_run` is switched off. Scheduled runs drop. `partitions`
-are globs (`d=2013-*`) that select the partitions to look at.
+are globs that select the partitions to look at.
 
 **When it fails,** the end of the task's log says what failed and what to do next. Either the table
 is unchanged, or all expired partitions are dropped. Transient errors (the store cannot be reached,

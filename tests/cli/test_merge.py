@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.commands.history import by_whom
 from firnline.cli.engine import parallel_kernels
 from firnline.cli.options import identity
 from firnline.errors import FirnlineError
-from firnline.log.txn_file import RunIdentity
 from firnline.settings.load import settings_for_root
 from firnline.table import open_table
 from tests.support.cli import Outcome, settings_file
@@ -132,16 +130,6 @@ def test_the_history_ends_with_the_newest(
     assert seqs == [1, 2, 3]
     newest = firnline("history", root, "--last", "2", "--json").data["transactions"]
     assert [txn["seq"] for txn in newest] == [2, 3]
-
-
-def test_a_transaction_is_by_a_dag_run_or_by_a_person() -> None:
-    dag = RunIdentity(dag_id="merge__e", run_id="scheduled__x", try_number=2, user="airflow")
-    assert by_whom(dag) == "merge__e scheduled__x (try 2)"
-    asked = RunIdentity(dag_id="erase__e", run_id="r", user="ana", approved_by="bo")
-    assert by_whom(asked) == "erase__e r, approved by bo"
-    assert by_whom(RunIdentity(run_id="cli-1", user="ana", host="laptop")) == "ana@laptop"
-    assert by_whom(RunIdentity(run_id="cli-1")) == "cli-1"
-    assert by_whom(RunIdentity()) == "?"
 
 
 def test_ctrl_c_in_a_merge_says_what_is_safe(

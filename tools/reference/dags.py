@@ -33,6 +33,10 @@ _SETTINGS = (
 _HEADER = ("param", "type", "default", "meaning")
 
 
+_PAGE_LINK = re.compile(r"\[([^]]*)\]\(plugin/[^)]*\)")
+"""A link to a page of Airflow, which docs cannot follow."""
+
+
 @dataclass(frozen=True)
 class DagParam:
     """One param of a DAG."""
@@ -48,6 +52,7 @@ class DagParam:
     def meaning(self) -> str:
         """Return the description as Markdown, after the title if that adds to the name."""
         text = str(self.schema.get("description_md") or self.description or "")
+        text = _PAGE_LINK.sub(r"\1", text)
         title = str(self.schema.get("title") or "")
         named = title.casefold().replace(" ", "_") == self.name
         return text if not text or not title or named else f"**{title}.** {text}"
@@ -126,7 +131,7 @@ def _row(param: DagParam) -> tuple[str, str, str, str]:
 def kind(schema: Mapping[str, Any]) -> str:
     """Return the type of a param in the words of a settings file."""
     choices = [value for value in schema.get("enum", ()) if value is not None]
-    if choices:
+    if choices and not isinstance(choices[0], bool):
         return "one of " + ", ".join(code(value) for value in choices)
     given = schema.get("type")
     names = [given] if isinstance(given, str) else [each for each in given or () if each != "null"]

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from firnline.airflow.alerts import tell_waiting
 from firnline.airflow.failures import airflow_failures
-from firnline.airflow.params import DURATION_PATTERN
+from firnline.airflow.params import duration_param
 from firnline.airflow.tables import DagTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
@@ -62,12 +62,10 @@ class Asking(Protocol):
 
 def answer_within_param() -> Param:
     """Return the param for the time within which a person must answer."""
-    return Param(
+    return duration_param(
         _WAIT,
-        type="string",
-        pattern=DURATION_PATTERN,
-        title="Answer within",
-        description_md="Such as `24h`, at most `30d`. Without an answer by then nothing happens.",
+        "Answer within",
+        "Such as `24h`, at most `30d`. Without an answer by then nothing happens.",
     )
 
 

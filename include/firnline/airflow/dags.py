@@ -61,7 +61,7 @@ def operation_dag(
         "schedule": None,
         "catchup": False,
         "max_active_runs": 1 if known else MOST_RUNS,
-        "params": {**table.params, **work.all_params()},
+        "params": {**table.params, **work.all_params(known)},
         "tags": {"firnline", work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},
         **({"on_failure_callback": told} if told else {}),

@@ -22,7 +22,7 @@ from firnline.airflow.approvals import (
     refuse_approver,
 )
 from firnline.airflow.figures import parts_text, time_text
-from firnline.airflow.params import form_params, form_values
+from firnline.airflow.params import asked_param, form_params, form_values
 from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
@@ -64,18 +64,19 @@ class EraseWork(SparkWork["EraseRequest"]):
 
     about = ERASE
 
-    def params(self) -> dict[str, Param]:
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return the params: the keys, and the time to wait for an answer."""
         return {
-            **form_params(EraseOptions),
-            "keys": Param(
+            **form_params(EraseOptions, known),
+            "keys": asked_param(
                 None,
-                type=["array", "null"],
-                items={"type": [*_SCALARS, "array"]},
-                title="Keys",
-                description_md="Instead of a file: `[17, 18]`, with several columns "
+                "Keys",
+                "Instead of a file: `[17, 18]`, with several columns "
                 '`[["a", 17], ["b", 18]]`. **They stay in Airflow\'s database and are shown with '
                 "the run**; a file's do not.",
+                type=["array", "null"],
+                items={"type": [*_SCALARS, "array"]},
+                form='a list of keys such as [17, 18] or [["a", 17], ["b", 18]]',
             ),
             ANSWER_WITHIN: answer_within_param(),
         }

@@ -12,13 +12,14 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
+from airflow.sdk import DAG, BaseOperator, get_parsing_context
 from airflow.sdk.exceptions import AirflowFailException
 
 from firnline.airflow.access import store_access
 from firnline.airflow.alerts import FailureAlert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
+from firnline.airflow.params import flag_param
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
 from firnline.operations.dag_ids import dag_id
@@ -80,12 +81,10 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
         max_active_runs=1,
         is_paused_upon_creation=False,
         params={
-            DRY_RUN: Param(
+            DRY_RUN: flag_param(
                 False,
-                type="boolean",
-                title="Dry run",
-                description_md="Only plan: what would be started is in the log of `plan` and its "
-                "XCom.",
+                "Dry run",
+                "Only plan: what would be started is in the log of `plan` and its XCom.",
             )
         },
         tags={"firnline", "merge", "fleet"},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firnline.operations.options import VerifyOptions
+    from firnline.settings.load import TableSettings
 
 _DEEP = "verify_deep"
 
@@ -31,9 +32,9 @@ class FooterWork(SparkWork["VerifyOptions"]):
 
     about = replace(VERIFY, noun="a deep check", job=True)
 
-    def params(self) -> dict[str, Param]:
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return the params of the check."""
-        return VerifyWork().params()
+        return VerifyWork().params(known)
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002
         """Return the options of a deep check."""

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param
-
 from firnline.airflow.figures import shortened, time_text
+from firnline.airflow.params import asked_param
 from firnline.airflow.runs import kind_of_run, run_identity
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, Param
 
     from firnline.airflow.work import Work
     from firnline.log.txn_file import RunIdentity
@@ -34,12 +33,14 @@ _SHOWN = 10
 
 def again_param() -> Param:
     """Return the param that has a completed run done again."""
-    return Param(
+    return asked_param(
         False,
-        type=["boolean", "string"],
-        title="Again",
-        description_md="A run that has completed is not done again, whatever Airflow starts it "
+        "Again",
+        "A run that has completed is not done again, whatever Airflow starts it "
         'with, unless this is on. A run is done once for each value: `true`, then `"2"`.',
+        type=["boolean", "string", "null"],
+        examples=[True, "2"],  # a switch in the form
+        form='true, false or a text such as "2"',
     )
 
 

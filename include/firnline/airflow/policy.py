@@ -1,7 +1,8 @@
 """Airflow's cluster policy: a task of a DAG for all tables takes the pool of its run's table.
 
 The entry point ``airflow.policy`` of the package registers this module in every process of Airflow,
-so it imports nothing of ours until the hook needs it. The scheduler, the API server and the command
+so it imports nothing of ours until the hook needs it, except the dialect in which values of params
+are refused. The scheduler, the API server and the command
 line call the hook wherever they create or clear tasks, after they have set the pool of the DAG
 file. Without it such a task stays in a pool without slots: it waits, and never runs without a lock.
 """
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import airflow.settings
 from airflow.policies import hookimpl
+
+import firnline.airflow.dialect  # noqa: F401 - registers how params are checked
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

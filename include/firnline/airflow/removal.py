@@ -28,6 +28,7 @@ from firnline.airflow.params import form_params, form_values
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import InTaskWork
 from firnline.operations.fields import Option
+from firnline.operations.options import GLOB
 from firnline.operations.registry import DROP
 from firnline.settings.load import TableSettings
 from firnline.units import about_size, counted, format_duration
@@ -58,9 +59,11 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             "Partitions",
             "Only these are listed to be picked from, as globs over partition paths such as "
-            "`ts_month=2013-*`.",
+            f"`{GLOB}`.",
             absent=f"the first {MOST_LISTED}",
             metavar="GLOB",
+            example=GLOB,
+            example_of="glob",
         ),
     ] = ()
 
@@ -77,10 +80,11 @@ class RemoveWork(InTaskWork["Confirmed"]):
     """Drops the partitions that a person picked and confirmed."""
 
     about = DROP
+    dry_run_text = "Only list: the partitions to pick from are in the log of `list` and its XCom."
 
-    def params(self) -> dict[str, Param]:
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return the params: the partitions to list, and the time to wait for an answer."""
-        return {**form_params(Listing), ANSWER_WITHIN: answer_within_param()}
+        return {**form_params(Listing, known), ANSWER_WITHIN: answer_within_param()}
 
     def parse_params(self, context: Context) -> Confirmed:
         """Return the choice and approval of this run; no param names them."""

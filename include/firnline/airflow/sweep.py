@@ -63,10 +63,10 @@ class SweepWork(InTaskWork["Approved"]):
 
     about = SWEEP
 
-    def params(self) -> dict[str, Param]:
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return the params: the minimum age, and the time to wait for an answer."""
         return {
-            **form_params(SweepOptions),
+            **form_params(SweepOptions, known),
             ANSWER_WITHIN: answer_within_param(),
         }
 

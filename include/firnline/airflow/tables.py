@@ -18,6 +18,7 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
+from firnline.airflow.params import asked_param
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, dag_id
 from firnline.operations.pools import NO_TABLE, pool_of_operation
@@ -159,12 +160,12 @@ class TableOfRun:
     def params(self) -> Mapping[str, Param]:
         """Return ``table``, a choice; Airflow refuses a run that names none."""
         return {
-            TABLE: Param(
+            TABLE: asked_param(
                 None,
+                "Table",
+                "The table that the run works on.",
                 type="string",
                 enum=list(self.names),
-                title="Table",
-                description_md="The table that the run works on.",
             )
         }
 

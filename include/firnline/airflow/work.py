@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from airflow.sdk import Param
-
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
-from firnline.airflow.params import form_params, form_values
+from firnline.airflow.params import flag_param, form_params, form_values
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, parse_dag_id
 from firnline.operations.operation import Figures, Plan
 from firnline.settings.load import TableSettings
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, Param
 
     from firnline.kernel.engine import Engine
     from firnline.log.txn_file import RunIdentity
@@ -39,6 +37,10 @@ class Work(Generic[OptionsT]):
 
     about: ClassVar[Operation[Any]]
     """The operation, as ``firnline.operations.registry`` describes it."""
+    dry_run_text: ClassVar[str] = (
+        "Only plan: what would be done is in the log of `plan` and its XCom."
+    )
+    """What a dry run does, and which task's log shows it."""
 
     @property
     def operation(self) -> DagName:
@@ -55,9 +57,13 @@ class Work(Generic[OptionsT]):
         """Return ``Operation.once``."""
         return self.about.once
 
-    def params(self) -> dict[str, Param]:
-        """Return the params besides ``again`` and ``dry_run``; Airflow checks their form."""
-        return form_params(self.about.options)
+    def params(self, known: TableSettings | None = None) -> dict[str, Param]:
+        """Return the params besides ``again`` and ``dry_run``; Airflow checks their form.
+
+        Args:
+            known: the table, if the form is of one table.
+        """
+        return form_params(self.about.options, known)
 
     def options(self, params: Mapping[str, Any], *, dry_run: bool) -> OptionsT:
         """Return the operation's options. Raises UsageError for a value that is not valid.
@@ -96,9 +102,9 @@ class Work(Generic[OptionsT]):
 
     # --- params of a run --------------------------------------------------------------------------
 
-    def all_params(self) -> dict[str, Param]:
+    def all_params(self, known: TableSettings | None = None) -> dict[str, Param]:
         """Return ``params``, plus ``again`` if the work is done once, and ``dry_run``."""
-        own = {**self.params(), **({AGAIN: again_param()} if self.once else {})}
+        own = {**self.params(known), **({AGAIN: again_param()} if self.once else {})}
         return own if self.about.only_looks else {**own, "dry_run": self._dry_run_param()}
 
     def parse_params(self, context: Context) -> OptionsT:
@@ -142,12 +148,10 @@ class Work(Generic[OptionsT]):
 
     def _dry_run_param(self) -> Param:
         why = " On unless you say otherwise: what is deleted stays deleted."
-        return Param(
+        return flag_param(
             self.about.destroys,
-            type="boolean",
-            title="Dry run",
-            description_md="Only plan: what would be done is in the log of `plan` and its XCom."
-            + (why if self.about.destroys else ""),
+            "Dry run",
+            self.dry_run_text + (why if self.about.destroys else ""),
         )
 
 

@@ -5,6 +5,7 @@ Those that ask a person, or have tasks of their own, have modules of their own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
+    from firnline.table import Table
+
+_LOG = logging.getLogger(__name__)
 
 
 class TtlWork(InTaskWork[TtlOptions]):
@@ -96,6 +100,8 @@ def _waiting_lines(figures: Mapping[str, Any]) -> list[str]:
 
 
 _SHOWN = 20
+_OFFERED = 10
+"""Transactions that a restore names to go back to."""
 
 
 class RestoreWork(InTaskWork[RestoreOptions]):
@@ -112,6 +118,15 @@ class RestoreWork(InTaskWork[RestoreOptions]):
                 next_step='give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all',
             )
         return options
+
+    def preview(self, table: Table, options: RestoreOptions) -> Plan:
+        """Return the plan. Logs the newest transactions first, for who gave another number.
+
+        Requests: 1 LIST and 1 ranged GET for each of them, besides those of the plan.
+        """
+        for line in newest_lines(table):
+            _LOG.info(line)
+        return super().preview(table, options)
 
     def plan_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return what is restored and removed, the undone transactions, and the partitions."""
@@ -132,6 +147,17 @@ class RestoreWork(InTaskWork[RestoreOptions]):
         plan = figures["plan"]
         back, gone = _part_figures(plan["restored"]), _part_figures(plan["removed"])
         return [f"restored: {back}; removed: {gone}; transaction {figures['transaction']}"]
+
+
+def newest_lines(table: Table) -> list[str]:
+    """Return a line for each of the newest transactions: number, time, operation, by whom."""
+    from firnline.state.history import by_whom, history
+
+    lines = [
+        f"transaction {each.seq}, {time_text(each.t)} UTC: {each.op}, {by_whom(each.run)}"
+        for each in history(table, _OFFERED)
+    ]
+    return ["to restore to, the newest first:", *lines] if lines else []
 
 
 def _part_figures(found: Mapping[str, Any]) -> str:

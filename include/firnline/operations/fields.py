@@ -30,6 +30,8 @@ Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
 ``scalar`` is a number or text."""
 Unit = Literal["", "size", "duration", "time"]
 """Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
+Example = Literal["", "glob", "condition", "query"]
+"""What an example in the words of an option shows: partitions, a condition on rows, a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,16 @@ class Option:
     least: int | None = None
     """Least value; of a unit, in bytes or milliseconds."""
     most: int | None = None
+    example: str = ""
+    """Part of ``text`` for which a form of one table shows an example of that table."""
+    example_of: Example = ""
+    moment: bool = False
+    """A scalar that is usually a time: forms show a date picker."""
+
+    def text_for(self, examples: Mapping[Example, str]) -> str:
+        """Return the text with the example of its kind, or with its own if there is none."""
+        own = examples.get(self.example_of)
+        return self.text if own is None else self.text.replace(self.example, own)
 
 
 @dataclass(frozen=True, slots=True)

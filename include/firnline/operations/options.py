@@ -11,16 +11,21 @@ import msgspec
 
 from firnline.operations.fields import Option
 
+GLOB = "ts_month=2013-*"
+"""Example of a glob over partition paths, for a table that is not known."""
+
 
 def _partitions(absent: str, *, in_form: str = "", flag: str = "") -> Option:
     """Return the words of globs over partitions; ``absent`` and the others as in ``Option``."""
     return Option(
         "Partitions",
-        "Only these, as globs over partition paths such as `ts_month=2013-*`.",
+        f"Only these, as globs over partition paths such as `{GLOB}`.",
         absent=absent,
         in_form=in_form,
         metavar="GLOB",
         flag=flag,
+        example=GLOB,
+        example_of="glob",
     )
 
 
@@ -104,6 +109,8 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
             "over comparisons of columns with literals, in DuckDB's dialect. A row for which it is "
             "false or null goes.",
             metavar="SQL",
+            example="dep_delay is not null",
+            example_of="condition",
         ),
     ] = None
     sql: Annotated[
@@ -114,6 +121,8 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
             "partition, such as `select * replace (upper(carrier) as carrier) from _rows`. Its "
             "columns and types must be the table's.",
             metavar="QUERY",
+            example="select * replace (upper(carrier) as carrier) from _rows",
+            example_of="query",
         ),
     ] = None
     partitions: Annotated[
@@ -190,6 +199,9 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+_PICKED = "A number is written under *Advanced Options*, as JSON."
+
+
 class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a replace."""
 
@@ -199,18 +211,31 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
             "New rows",
             "Parquet files with the new rows, or folders of them: URLs in the table's bucket, such "
             "as `s3://bucket/staged/2024-03-05/`, or paths where the command runs.",
+            in_form="These or `nothing` are needed.",
             metavar="[FILES]",
             argument=True,
         ),
     ] = ()
     start: Annotated[
         str | int | float,
-        Option("Start", "Start of the interval, inclusive: `2024-03-05T07:00`.", metavar="VALUE"),
+        Option(
+            "Start",
+            "Start of the interval, inclusive: `2024-03-05T07:00`.",
+            in_form=_PICKED,
+            metavar="VALUE",
+            moment=True,
+        ),
     ]
     """In the form of docs/format.md, or as text."""
     end: Annotated[
         str | int | float,
-        Option("End", "End of the interval, exclusive: `2024-03-05T08:00`.", metavar="VALUE"),
+        Option(
+            "End",
+            "End of the interval, exclusive: `2024-03-05T08:00`.",
+            in_form=_PICKED,
+            metavar="VALUE",
+            moment=True,
+        ),
     ]
     column: Annotated[
         str | None,
@@ -263,6 +288,8 @@ class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
             "Transaction",
             "The last transaction after which the state was right, by its number in "
             "`firnline history`; 0: before the first.",
+            in_form="[Tables](plugin/firnline-tables) lists those of each table, with *Plan a "
+            "restore to here*; the log of `plan` lists the newest.",
             metavar="SEQ",
             least=0,
             most=999_999_999,

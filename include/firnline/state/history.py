@@ -34,6 +34,16 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
+def by_whom(run: RunIdentity) -> str:
+    """Return a DAG's run with its try and approver, or a person at a machine."""
+    if run.dag_id:
+        again = f" (try {run.try_number})" if run.try_number > 1 else ""
+        approved = f", approved by {run.approved_by}" if run.approved_by else ""
+        return f"{run.dag_id} {run.run_id}{again}{approved}"
+    person = "@".join(name for name in (run.user, run.host) if name)
+    return person or run.run_id or "?"
+
+
 def history(
     table: Table, newest: int = 50, known: Mapping[int, TxnHeader] = MappingProxyType({})
 ) -> list[TxnHeader]:

@@ -6,6 +6,7 @@ tests/unit/tools/test_reference.py.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,10 @@ def test_the_tables_of_params_speak_of_every_dag(made: dict[str, DAG]) -> None:
     assert set(reference.blocks_of(made)) == {
         "params of fleet" if path.stem == FLEET else f"params of {path.stem}" for path in FILES
     }
+
+
+def test_a_form_names_no_task_that_its_dag_does_not_have(made: dict[str, DAG]) -> None:
+    for name, dag in made.items():
+        texts = [str(dag.params.get_param(each).schema) for each in dag.params]
+        named = {task for text in texts for task in re.findall(r"log of `(\w+)`", text)}
+        assert named <= set(dag.task_ids), name

@@ -8,7 +8,9 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+from firnline.airflow.once import again_param
 from firnline.airflow.params import form_params, form_values
 from firnline.errors import UsageError
 from firnline.operations.fields import Option
@@ -29,10 +31,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[Mode | None, Option("Mode", "When.", absent="`deletes`")] = None
     equal: Annotated[dict[str, str | int], Option("Equal", "Values.")] = {}
     start: Annotated[str | int | float | None, Option("Start", "From.")] = None
+    since: Annotated[str | int | None, Option("Since", "From.", moment=True)] = None
     hidden: Annotated[int | None, Option("Hidden", "Not here.", form=False)] = None
     internal: int = 0
 
 
+STANDARD = "https://json-schema.org/draft/2020-12/schema"
 PARAMS = form_params(Asked)
 GIVEN = {"where": "a = 1", "columns": ["a"]}
 
@@ -47,7 +51,8 @@ def accepted(param: Param, value: object) -> bool:
 
 def test_a_form_asks_for_what_people_can_set_and_no_more() -> None:
     assert list(PARAMS) == [
-        *("where", "columns", "globs", "size", "age", "count", "deep", "mode", "equal", "start")
+        *("where", "columns", "globs", "size", "age", "count", "deep", "mode", "equal", "start"),
+        "since",
     ]
 
 
@@ -64,6 +69,7 @@ def test_a_form_asks_for_what_people_can_set_and_no_more() -> None:
         ("mode", [None, "eager", "lazy"], ["gentle", ""]),
         ("equal", [None, {}, {"c": 1, "d": "x", "e": True}], ["c=1", {"c": [1]}]),
         ("start", [None, 7, 1.5, "2024"], ["", [1]]),
+        ("since", [None, 7, "2024-03-05", "2024-03-05T07:00:00.000Z"], ["", [1]]),
     ],
 )
 def test_a_value_of_another_form_is_refused_before_there_is_a_run(
@@ -85,6 +91,30 @@ def test_every_default_passes_and_stands_for_the_default_of_the_options() -> Non
     assert Asked(**form_values(Asked, {**defaults, **GIVEN})) == Asked(
         where="a = 1", columns=("a",)
     )
+
+
+def test_airflow_s_form_marks_as_required_what_is_and_nothing_else() -> None:
+    """It marks a field whose type does not allow null."""
+    marked = {name for name, param in PARAMS.items() if "null" not in param.schema["type"]}
+    assert marked == set(GIVEN)
+
+
+def test_no_field_is_json_in_a_text_area() -> None:
+    """Airflow's form takes a type of several kinds for that, unless there are examples."""
+    for param in [*PARAMS.values(), again_param()]:
+        kinds = [kind for kind in param.schema["type"] if kind != "null"]
+        single = isinstance(param.schema["type"], str) or len(kinds) == 1
+        assert single or "enum" in param.schema or "examples" in param.schema
+
+
+def test_a_time_has_a_date_picker() -> None:
+    assert [name for name, each in PARAMS.items() if each.schema.get("format")] == ["since"]
+    assert PARAMS["since"].schema["type"][0] == "string"
+
+
+def test_every_schema_is_one_of_json_schema() -> None:
+    for param in PARAMS.values():
+        Draft202012Validator.check_schema({**param.schema, "$schema": STANDARD})
 
 
 def test_a_description_says_what_applies_without_a_value() -> None:

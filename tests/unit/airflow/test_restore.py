@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -55,3 +56,18 @@ def test_plan_and_report_say_what_comes_back() -> None:
     assert line.startswith("restored: 4 parts of 12 rows")
     assert line.endswith("transaction 2")
     assert visible_ids(world.table).total() == 24
+
+
+def test_the_log_of_the_plan_offers_the_newest_transactions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = filled()
+    for day in range(2):
+        drop(world, f"day={day}")
+    caplog.set_level(logging.INFO)
+    with pytest.raises(UsageError):
+        RESTORE.preview(world.table, asked(to=99))
+    first, *lines = caplog.messages
+    assert first == "to restore to, the newest first:"
+    assert [line.partition(",")[0] for line in lines] == ["transaction 2", "transaction 1"]
+    assert all(" UTC: drop, " in line for line in lines)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firnline.log.txn_file import TxnHeader
-from firnline.state.history import history
+from firnline.log.txn_file import RunIdentity, TxnHeader
+from firnline.state.history import by_whom, history
 from tests.support.histories import append, drop, filled
 from tests.support.world import FaultyStore, World
 
@@ -43,3 +43,13 @@ def test_no_more_than_the_newest_are_returned() -> None:
     known = by_number(history(world.table))
     assert [header.seq for header in history(world.table, 1, known)] == [2]
     assert [header.seq for header in history(world.table, 1)] == [2]
+
+
+def test_a_transaction_is_by_a_dag_run_or_by_a_person() -> None:
+    dag = RunIdentity(dag_id="merge__e", run_id="scheduled__x", try_number=2, user="airflow")
+    assert by_whom(dag) == "merge__e scheduled__x (try 2)"
+    asked = RunIdentity(dag_id="erase__e", run_id="r", user="ana", approved_by="bo")
+    assert by_whom(asked) == "erase__e r, approved by bo"
+    assert by_whom(RunIdentity(run_id="cli-1", user="ana", host="laptop")) == "ana@laptop"
+    assert by_whom(RunIdentity(run_id="cli-1")) == "cli-1"
+    assert by_whom(RunIdentity()) == "?"

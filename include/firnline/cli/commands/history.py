@@ -60,6 +60,8 @@ def describe(header: TxnHeader) -> dict[str, Any]:
     """Return one transaction as plain data; ``t`` in unix milliseconds, sizes in bytes."""
     import msgspec
 
+    from firnline.state.history import by_whom
+
     counts = {name: getattr(header.counts, name) for name in header.counts.__struct_fields__}
     return {
         "seq": header.seq,
@@ -73,16 +75,6 @@ def describe(header: TxnHeader) -> dict[str, Any]:
         "link": link(header.run),
         "txn": header.txn,
     }
-
-
-def by_whom(run: RunIdentity) -> str:
-    """Return a DAG's run with its try and approver, or a person at a machine."""
-    if run.dag_id:
-        again = f" (try {run.try_number})" if run.try_number > 1 else ""
-        approved = f", approved by {run.approved_by}" if run.approved_by else ""
-        return f"{run.dag_id} {run.run_id}{again}{approved}"
-    person = "@".join(name for name in (run.user, run.host) if name)
-    return person or run.run_id or "?"
 
 
 def link(run: RunIdentity) -> str | None:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from airflow.sdk import Param
+from airflow.sdk.exceptions import ParamValidationError
+from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+
+from firnline.airflow.dialect import DIALECT
+from firnline.airflow.params import asked_param, duration_param, flag_param
+
+
+def said(param: Param, value: object) -> str:
+    """Return how Airflow refuses the value."""
+    with pytest.raises(ParamValidationError) as refused:
+        param.resolve(value)
+    return str(refused.value)
+
+
+def choice(*names: str) -> Param:
+    return asked_param(None, "Table", "One.", type="string", enum=list(names))
+
+
+def test_a_refusal_is_one_sentence_with_the_value_and_its_form() -> None:
+    age = duration_param("1h", "Age", "At least.")
+    assert said(age, "soon") == '"soon" is not a duration such as 90m or 7d'
+    assert said(flag_param(True, "On", "On."), None) == "a value is needed, true or false"
+    assert said(flag_param(True, "On", "On."), "yes") == '"yes" is not true or false'
+    assert said(choice("a", "b"), None) == "a value is needed, one of a, b"
+
+
+def test_of_many_choices_those_that_look_alike_are_named() -> None:
+    many = choice("flights", *(f"t{number}" for number in range(1_000)))
+    assert said(many, "flihgts") == '"flihgts" is not one of flights and 1000 more'
+    assert said(many, "zzz").endswith("and 991 more")
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(said(choice("a"), "x" * 10_000)) < 200
+
+
+def test_a_format_chooses_the_field_and_refuses_nothing() -> None:
+    start = asked_param(None, "Start", "From.", type=["string", "number"], format="date-time")
+    for value in ("2024-03-05", "2024-03-05T07:00:00.000Z", 7, 1.5):
+        assert start.resolve(value) == value
+
+
+def test_every_process_of_airflow_knows_the_dialect() -> None:
+    """Its policies are loaded when it is imported."""
+    code = (
+        "import airflow.settings; from jsonschema.validators import validator_for; "
+        f"print(validator_for({{'$schema': '{DIALECT}'}}).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == validator_for({"$schema": DIALECT}).__name__
