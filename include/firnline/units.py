@@ -123,6 +123,11 @@ def about_size(size: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun for display: ``1 object``, ``2,000 objects``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def about_duration(milliseconds: int) -> str:
     """Return a duration for display, in at most two units: 5,025,000 -> ``1h 23m``."""
     if abs(milliseconds) < 60_000:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from firnline.airflow.said import changed_sentence
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.operations.dag_ids import parse_dag_id
@@ -39,6 +40,10 @@ class MergeWork(SparkWork[MergeOptions]):
         more = figures["parts_out"] - listed
         lines += [f"and {more} parts more"] if more > 0 else []
         return lines + [f"{n} parts left alone: {why}" for why, n in figures["left_alone"].items()]
+
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what became of how many parts."""
+        return changed_sentence(self.about.name, figures)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return one line of totals."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from firnline import units
 from firnline.cli.failures import printable
 from firnline.errors import FirnlineError
 
@@ -190,9 +191,7 @@ def number(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 object``, ``2,000 objects``."""
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+counted = units.counted
 
 
 def percent(part: int, whole: int) -> str:
