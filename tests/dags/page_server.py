@@ -48,9 +48,24 @@ class Server:
         found: list[dict[str, Any]] = self._api(f"/dags/{dag_id}/dagRuns").json()["dag_runs"]
         return found
 
-    def _api(self, path: str) -> httpx.Response:
+    def switch_on(self, dag_id: str) -> None:
+        """Unpause a DAG."""
+        answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": False})
+        assert answer.status_code == 200, answer.text
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str) -> Any:
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self._api(path).json().get("value")
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
+        found: dict[str, str] = self._api(path).json()["extra_links"]
+        return found
+
+    def _api(self, path: str, method: str = "GET", body: object = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token('root')}"}
-        return httpx.get(f"{self.url}/api/v2{path}", headers=headers, timeout=60)
+        url = f"{self.url}/api/v2{path}"
+        return httpx.request(method, url, json=body, headers=headers, timeout=60)
 
     def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
         answer = self.get("/api/fleet", user)
@@ -60,14 +75,20 @@ class Server:
 
 @contextmanager
 def serving(
-    home: Path, more: Mapping[str, str] = MappingProxyType({}), *, dags: bool = False
+    home: Path,
+    more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    dags: bool = False,
+    runs: bool = False,
 ) -> Iterator[Server]:
     """An API server with the tables ``ana``, ``bo`` and ``silent``.
 
     Args:
         home: an empty folder.
         more: name -> root of further tables.
-        dags: with a DAG processor, and the DAG ``merge__TABLE`` of each table.
+        dags: with a DAG processor, and the DAGs of each table: ``merge__TABLE``, and of those in
+            ``more`` all.
+        runs: with a scheduler.
     """
     settings, passwords = home / "tables.yaml", home / "passwords.json"
     roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
@@ -77,13 +98,17 @@ def serving(
     roots["silent"] = "s3://silent/t"
     statsd = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     statsd.bind(("127.0.0.1", 0))
-    lines = [f"  {name}: {{root: '{root}', operations: [merge]}}" for name, root in roots.items()]
+    few = ", operations: [merge]"
+    lines = [
+        f"  {name}: {{root: '{root}'{'' if dags and name in more else few}}}"
+        for name, root in roots.items()
+    ]
     settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
     passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
     for name in ("ana", "bo"):
         fill(open_table(load_settings(settings).tables[name]), 5)
     options = StackOptions(
-        only=("api-server", *(["dag-processor"] if dags else [])),
+        only=("api-server", *["dag-processor"] * dags, *["scheduler"] * runs),
         env={
             "FIRNLINE_TABLES": str(settings),
             "PYTHONPATH": f"{REPO}:{REPO / 'include'}",
