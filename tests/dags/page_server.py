@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from firnline.settings.load import load_settings
+from firnline.operations.pools import pools_json
+from firnline.settings.load import Settings, load_settings
 from firnline.table import open_table
 from tests.dags.filled import fill
 from tools.airflow_home import StackOptions
@@ -53,14 +54,11 @@ class Server:
         answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": False})
         assert answer.status_code == 200, answer.text
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str) -> Any:
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
-        return self._api(path).json().get("value")
-
-    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
-        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
-        found: dict[str, str] = self._api(path).json()["extra_links"]
-        return found
+    def make_pools(self, settings: Settings) -> None:
+        """Make the pools of the tables, without which every run fails at its start."""
+        for name, pool in pools_json(settings).items():
+            answer = self._api("/pools", "POST", {"name": name, **pool})
+            assert answer.status_code == 201, answer.text
 
     def _api(self, path: str, method: str = "GET", body: object = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token('root')}"}
@@ -132,4 +130,7 @@ def serving(
         },
     )
     with silent, statsd, AirflowStack(home / "airflow", options) as stack:
-        yield Server(stack.url, statsd)
+        found = Server(stack.url, statsd)
+        if runs:
+            found.make_pools(load_settings(settings))
+        yield found

@@ -241,6 +241,7 @@ def test_what_needs_keys_or_a_condition_leads_to_the_form_of_its_dag(
 
 
 def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Server) -> None:
+    assert wait_until(lambda: single.has_dag("remove_partitions"))
     single.switch_on("remove_partitions")
     page = lived(browser, single)
     page.get_by_test_id("partition").first.click()

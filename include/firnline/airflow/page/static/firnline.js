@@ -336,12 +336,12 @@ function Restore({ table, to, close }) {
         const runId = await trigger(dagId, { ...conf, dry_run: true });
         const [ended] = await follow(dagId, runId, (told) => setState({ runId, told }), isGone);
         if (ended === null) return;
-        const path = `dags/${dagId}/dagRuns/${encodeURIComponent(runId)}/taskInstances/plan/xcomEntries`;
+        const path = `dags/${dagId}/dagRuns/${encodeURIComponent(runId)}`;
         if (ended === "failed") {
-          const why = await airflow(`${path}/said?stringify=false`).catch(() => null);
-          return setState({ runId, error: why?.value ?? "The dry run has failed: its log says why." });
+          const said = ((await airflow(path)).note ?? "").split("\n\n").filter((text) => text.startsWith("firnline: ")).at(-1);
+          return setState({ runId, error: said?.replace("firnline: ", "") ?? "The dry run has failed: its log says why." });
         }
-        const { value } = await airflow(`${path}/return_value?stringify=false`);
+        const { value } = await airflow(`${path}/taskInstances/plan/xcomEntries/return_value?stringify=false`);
         setState({ runId, plan: value });
       } catch (error) {
         if (!isGone()) setState({ error: error.message });
