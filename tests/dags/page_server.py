@@ -49,9 +49,8 @@ class Server:
         found: list[dict[str, Any]] = self._api(f"/dags/{dag_id}/dagRuns").json()["dag_runs"]
         return found
 
-    def switch_on(self, dag_id: str) -> None:
-        """Unpause a DAG."""
-        answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": False})
+    def pause(self, dag_id: str, *, paused: bool) -> None:
+        answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": paused})
         assert answer.status_code == 200, answer.text
 
     def make_pools(self, settings: Settings) -> None:

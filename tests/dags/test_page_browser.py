@@ -242,7 +242,6 @@ def test_what_needs_keys_or_a_condition_leads_to_the_form_of_its_dag(
 
 def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Server) -> None:
     assert wait_until(lambda: single.has_dag("remove_partitions"))
-    single.switch_on("remove_partitions")
     page = lived(browser, single)
     page.get_by_test_id("partition").first.click()
     page.get_by_role("button", name="Remove it").click()
@@ -255,10 +254,11 @@ def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Se
 
 def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, single: Server) -> None:
     page = lived(browser, single)
+    single.pause("restore", paused=True)
     page.get_by_test_id("transaction").nth(2).get_by_role("button").click()
     panel = page.get_by_test_id("restore")
     expect(panel).to_contain_text("The DAG restore is paused", timeout=_MS)
-    single.switch_on("restore")
+    single.pause("restore", paused=False)
     expect(panel).to_contain_text("it would undo transactions 2 and 3 in", timeout=_MS)
     shot(page, "restore")
     assert [run["conf"]["dry_run"] for run in single.runs("restore")] == [True]
