@@ -123,6 +123,12 @@ def about_size(size: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+def counted(count: int | None, noun: str) -> str:
+    """Return a count with its noun: ``1 object``, ``2,000 objects``, ``? objects`` for None."""
+    number = "?" if count is None else f"{count:,}"
+    return f"{number} {noun}{'' if count == 1 else 's'}"
+
+
 def about_duration(milliseconds: int) -> str:
     """Return a duration for display, in at most two units: 5,025,000 -> ``1h 23m``."""
     if abs(milliseconds) < 60_000:
@@ -139,9 +145,3 @@ def about_duration(milliseconds: int) -> str:
             head = f"{sign}{seconds // per_large}{large}"
             return f"{head} {rest}{small}" if rest else head
     raise AssertionError("seconds is at least 60 here")  # pragma: no cover
-
-
-def counted(count: int | None, noun: str) -> str:
-    """Return a count with its noun: ``1 object``, ``2,000 objects``, ``? objects`` for None."""
-    number = "?" if count is None else f"{count:,}"
-    return f"{number} {noun}{'' if count == 1 else 's'}"

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from firnline.settings.load import load_settings
+from firnline.operations.pools import pools_json
+from firnline.settings.load import Settings, load_settings
 from firnline.table import open_table
 from tests.dags.filled import fill
 from tools.airflow_home import StackOptions
@@ -48,9 +49,20 @@ class Server:
         found: list[dict[str, Any]] = self._api(f"/dags/{dag_id}/dagRuns").json()["dag_runs"]
         return found
 
-    def _api(self, path: str) -> httpx.Response:
+    def pause(self, dag_id: str, *, paused: bool) -> None:
+        answer = self._api(f"/dags/{dag_id}", "PATCH", {"is_paused": paused})
+        assert answer.status_code == 200, answer.text
+
+    def make_pools(self, settings: Settings) -> None:
+        """Make the pools of the tables, without which every run fails at its start."""
+        for name, pool in pools_json(settings).items():
+            answer = self._api("/pools", "POST", {"name": name, **pool})
+            assert answer.status_code == 201, answer.text
+
+    def _api(self, path: str, method: str = "GET", body: object = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token('root')}"}
-        return httpx.get(f"{self.url}/api/v2{path}", headers=headers, timeout=60)
+        url = f"{self.url}/api/v2{path}"
+        return httpx.request(method, url, json=body, headers=headers, timeout=60)
 
     def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
         answer = self.get("/api/fleet", user)
@@ -60,14 +72,20 @@ class Server:
 
 @contextmanager
 def serving(
-    home: Path, more: Mapping[str, str] = MappingProxyType({}), *, dags: bool = False
+    home: Path,
+    more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    dags: bool = False,
+    runs: bool = False,
 ) -> Iterator[Server]:
     """An API server with the tables ``ana``, ``bo`` and ``silent``.
 
     Args:
         home: an empty folder.
         more: name -> root of further tables.
-        dags: with a DAG processor, and the DAG ``merge__TABLE`` of each table.
+        dags: with a DAG processor, and the DAGs of each table: ``merge__TABLE``, and of those in
+            ``more`` all.
+        runs: with a scheduler.
     """
     settings, passwords = home / "tables.yaml", home / "passwords.json"
     roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
@@ -77,13 +95,17 @@ def serving(
     roots["silent"] = "s3://silent/t"
     statsd = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     statsd.bind(("127.0.0.1", 0))
-    lines = [f"  {name}: {{root: '{root}', operations: [merge]}}" for name, root in roots.items()]
+    few = ", operations: [merge]"
+    lines = [
+        f"  {name}: {{root: '{root}'{'' if dags and name in more else few}}}"
+        for name, root in roots.items()
+    ]
     settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
     passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
     for name in ("ana", "bo"):
         fill(open_table(load_settings(settings).tables[name]), 5)
     options = StackOptions(
-        only=("api-server", *(["dag-processor"] if dags else [])),
+        only=("api-server", *["dag-processor"] * dags, *["scheduler"] * runs),
         env={
             "FIRNLINE_TABLES": str(settings),
             "PYTHONPATH": f"{REPO}:{REPO / 'include'}",
@@ -107,4 +129,7 @@ def serving(
         },
     )
     with silent, statsd, AirflowStack(home / "airflow", options) as stack:
-        yield Server(stack.url, statsd)
+        found = Server(stack.url, statsd)
+        if runs:
+            found.make_pools(load_settings(settings))
+        yield found

@@ -99,8 +99,10 @@ def test_a_task_links_to_the_transactions_of_its_run(maintained: Maintained, age
     links = maintained.stack.api.call("GET", path)["extra_links"]
     (address,) = links.values()
     assert list(links) == ["Transactions of this run"]
-    assert address.startswith(f"{maintained.stack.url}/dags/ttl__aged/runs/manual__")
-    assert address.endswith("/tasks/ttl/xcom")
+    page = "dags/ttl__aged/plugin/firnline-table?dag=ttl__aged&run=manual__"
+    assert address.startswith(page)
+    whole = maintained.stack.api.call("GET", f"/dags/{run.dag_id}/dagRuns/{run.run_id}")
+    assert whole["note"].startswith("firnline: dropped: ")
 
 
 def test_with_nothing_past_a_ttl_run_ends_with_its_plan(

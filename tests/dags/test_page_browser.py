@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
@@ -118,7 +119,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that knows the DAG of the wide table."""
     home = tmp_path_factory.mktemp("single")
     tables = {"wide": wide_table(home), "lived": lived_table(home)}
-    with serving(home, tables, dags=True) as found:
+    with serving(home, tables, dags=True, runs=True) as found:
         yield found
 
 
@@ -173,5 +174,129 @@ def test_an_action_that_the_user_may_not_take_says_so(browser: Browser, single: 
     path = "dags/merge__ana/plugin/firnline-table"
     page = page_of(browser, single.url, path, single.token("ana"))
     page.get_by_role("button", name="Merge now").click()
-    expect(page.get_by_text("Forbidden")).to_be_visible(timeout=_MS)
+    expect(page.get_by_text("You may not start runs of merge__ana")).to_be_visible(timeout=_MS)
     assert single.runs("merge__ana") == []
+    # A table has buttons for the operations that it has.
+    expect(page.get_by_role("button", name="Verify now")).to_have_count(0)
+
+
+def lived(browser: Browser, single: Server, asked: str = "") -> Page:
+    """The page of the table ``lived``."""
+    assert wait_until(lambda: single.has_dag("merge__lived") and single.has_dag("restore"))
+    path = f"dags/merge__lived/plugin/firnline-table{asked}"
+    return page_of(browser, single.url, path, single.token("root"))
+
+
+def test_a_link_to_a_run_shows_its_transactions_among_the_others(
+    browser: Browser, single: Server
+) -> None:
+    page = lived(browser, single, "?dag=merge__lived&run=manual__1")
+    expect(page.get_by_test_id("named")).to_contain_text(
+        "made transactions 1, 2 and 3", timeout=_MS
+    )
+    marked = marked_in(page)
+    expect(marked).to_have_count(3)
+    expect(marked.first).to_be_in_viewport()
+    shot(page, "highlight")
+    page = lived(browser, single, "?dag=restore&run=manual__1")
+    expect(page.get_by_test_id("named")).to_contain_text("made none of them", timeout=_MS)
+    expect(marked_in(page)).to_have_count(0)
+
+
+def marked_in(page: Page) -> Locator:
+    return page.locator("[data-testid=transaction][aria-current=true]")
+
+
+def test_a_clean_up_is_planned(browser: Browser, single: Server) -> None:
+    page = lived(browser, single)
+    page.get_by_role("button", name="Plan a clean-up").click()
+    page.wait_for_url("**/dags/tombstone_cleanup__lived/runs/**", timeout=_MS)
+    (run,) = single.runs("tombstone_cleanup__lived")
+    assert run["conf"] == {"dry_run": True}
+
+
+def test_a_rewrite_of_a_partition_is_planned_with_a_condition(
+    browser: Browser, single: Server
+) -> None:
+    page = lived(browser, single)
+    page.get_by_test_id("partition").first.click()
+    plan = page.get_by_role("button", name="Plan its rewrite")
+    expect(plan).to_be_disabled()
+    page.get_by_label("Rows that stay").fill("k is not null")
+    plan.click()
+    page.wait_for_url("**/dags/rewrite_partitions__lived/runs/**", timeout=_MS)
+    (run,) = single.runs("rewrite_partitions__lived")
+    assert run["conf"] == {"partitions": ["day=a"], "where": "k is not null", "dry_run": True}
+
+
+def test_what_needs_keys_or_a_condition_leads_to_the_form_of_its_dag(
+    browser: Browser, single: Server
+) -> None:
+    page = lived(browser, single)
+    link = page.get_by_role("link", name="Delete rows by a condition")
+    expect(link).to_have_attribute("href", "/dags/delete_where", timeout=_MS)
+    page.get_by_role("link", name="Erase the rows of keys").click()
+    page.wait_for_url("**/dags/erase", timeout=_MS)
+    expect(page.get_by_role("button", name="Trigger")).to_be_visible(timeout=_MS)
+
+
+def test_a_removal_leads_to_the_question_of_its_run(browser: Browser, single: Server) -> None:
+    assert wait_until(lambda: single.has_dag("remove_partitions"))
+    page = lived(browser, single)
+    page.get_by_test_id("partition").first.click()
+    page.get_by_role("button", name="Remove it").click()
+    page.wait_for_url("**/dags/remove_partitions/runs/*/required_actions", timeout=_MS)
+    expect(page.get_by_text("Pick partitions to remove of table lived")).to_be_visible(timeout=_MS)
+    shot(page, "remove")
+    (run,) = single.runs("remove_partitions")
+    assert run["conf"] == {"table": "lived", "partitions": ["day=a"], "dry_run": False}
+
+
+def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, single: Server) -> None:
+    page = lived(browser, single)
+    single.pause("restore", paused=True)
+    page.get_by_test_id("transaction").nth(2).get_by_role("button").click()
+    panel = page.get_by_test_id("restore")
+    expect(panel).to_contain_text("The DAG restore is paused", timeout=_MS)
+    single.pause("restore", paused=False)
+    expect(panel).to_contain_text("it would undo transactions 2 and 3 in", timeout=_MS)
+    shot(page, "restore")
+    assert [run["conf"]["dry_run"] for run in single.runs("restore")] == [True]
+    (planned,) = single.runs("restore")
+    # What people wrote stays; the sentence of the run comes below it.
+    page_wrote, sentence = planned["note"].split("\n\n")
+    assert page_wrote == "started from the page of the table"
+    assert sentence.startswith("firnline: dry run, nothing done: as of transaction 3, back to 1")
+    panel.get_by_role("button", name="Undo transactions 2 and 3 of lived").click()
+    page.wait_for_url("**/dags/restore/runs/**", timeout=_MS)
+    confs = [run["conf"] for run in single.runs("restore")]
+    what = {"table": "lived", "to": 1, "partitions": ["*"]}
+    assert confs == [{**what, "dry_run": True}, {**what, "dry_run": False}]
+
+
+def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("restore"))
+    path = "dags/restore/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("root"))
+    expect(page.get_by_test_id("no-table")).to_contain_text(
+        "each of its runs names one", timeout=_MS
+    )
+    expect(page.get_by_test_id("table")).to_have_count(5)
+    shot(page, "no-table")
+    page.get_by_role("link", name="lived").click()
+    page.wait_for_url("**/dags/merge__lived/plugin/firnline-table", timeout=_MS)
+
+
+def shot(page: Page, name: str) -> None:
+    """A picture of the page, light and dark, where PAGE_SHOTS names a folder."""
+    folder = os.environ.get("PAGE_SHOTS")
+    if folder:
+        for theme in ("light", "dark"):
+            page.evaluate(
+                "theme => { document.documentElement.classList.remove('light', 'dark');"
+                " document.documentElement.classList.add(theme) }",
+                theme,
+            )
+            page.screenshot(path=f"{folder}/{name}-{theme}.png")

@@ -16,12 +16,15 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from firnline.airflow.said import say_failure
 from firnline.errors import FirnlineError
 
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
     """Convert a FirnlineError raised within into Airflow's exception with the same message.
+
+    Within a task the message is also kept for the note of the run (``firnline.airflow.said``).
 
     Raises:
         AirflowFailException: a retry cannot help; the task fails at once.
@@ -30,6 +33,7 @@ def airflow_failures() -> Iterator[None]:
     try:
         yield
     except FirnlineError as error:
+        say_failure(str(error))
         raise as_airflow(str(error), retryable=error.retryable) from None
 
 

@@ -1,21 +1,33 @@
-"""The link from a task to the transactions and figures of its run."""
+"""The link from a task to what its run did."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
+
+from firnline.operations.dag_ids import dag_id, parse_dag_id
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
+TAB = "plugin/firnline-table"
+"""Path of the page on a table below its DAG's, as the plugin names it."""
+
+_TABS = ("merge", "verify", "tombstone_cleanup", "rewrite_partitions")
+"""Operations with a DAG for each table, whose tab can show it; the first of the table's is used."""
+
 
 class RunLink(BaseOperatorLink):
-    """Links to the XCom of the task that reports the transactions and figures of the run.
+    """Links to the run's transactions on the page of the table.
 
-    That is the operator's ``reports_in``, or the task itself.
+    Where there is no such page, or the work makes no transactions, to the XCom of the task that
+    reports the figures: the operator's ``reports_in``, or the task itself.
+
+    The link is relative to the address of Airflow's interface, which resolves it against its own
+    base: it stays right when host, port or path of Airflow change after the run.
     """
 
     @property
@@ -25,9 +37,23 @@ class RunLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the URL. Airflow calls this in the task's process, at its end, and stores it."""
-        from airflow.sdk.configuration import conf
-
-        base = str(conf.get("api", "base_url", fallback="/")).rstrip("/")
+        page = _page_of(operator, ti_key)
+        if page is not None:
+            run = urlencode({"dag": ti_key.dag_id, "run": ti_key.run_id})
+            return f"dags/{quote(page)}/{TAB}?{run}"
         task = getattr(operator, "reports_in", ti_key.task_id)
-        dag_id, run_id, task_id = (quote(part) for part in (ti_key.dag_id, ti_key.run_id, task))
-        return f"{base}/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/xcom"
+        dag, run_id, task_id = (quote(part) for part in (ti_key.dag_id, ti_key.run_id, task))
+        return f"dags/{dag}/runs/{run_id}/tasks/{task_id}/xcom"
+
+
+def _page_of(operator: Any, ti: Any) -> str | None:  # noqa: ANN401 - a task of ours, its instance
+    """Return the DAG whose tab shows the table of the run; None without one."""
+    dag = parse_dag_id(ti.dag_id)
+    work = getattr(operator, "work", None)
+    if dag is None or work is None or not work.about.changes_table:
+        return None
+    if dag.table is not None:
+        return str(ti.dag_id)
+    # Airflow passes the running task's instance, not its key alone.
+    table = operator.table.of_run(ti.get_template_context())
+    return next((dag_id(name, table.name) for name in _TABS if name in table.operations), None)

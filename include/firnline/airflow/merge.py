@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from firnline.airflow.figures import parts_text
+from firnline.airflow.said import changed_sentence
 from firnline.airflow.tasks import PlanOperation
 from firnline.airflow.work import SparkWork
 from firnline.operations.dag_ids import parse_dag_id
@@ -43,6 +44,10 @@ class MergeWork(SparkWork[MergeOptions]):
         return lines + [
             f"{parts_text(n)} left alone: {why}" for why, n in figures["left_alone"].items()
         ]
+
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return what became of how many parts."""
+        return changed_sentence(self.about.name, figures)
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return one line of totals."""

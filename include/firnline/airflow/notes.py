@@ -1,20 +1,21 @@
 """Notes on runs, shown in Airflow's user interface and written by listeners in the scheduler.
 
-Adds to the note of a run that it had been done before and therefore did nothing.
+Adds to the note of a run what it did or why it failed, in the sentences that its tasks made
+(``firnline.airflow.said``). A task cannot write the note of its run.
 
-The run is green, and its tasks after the plan are skipped, as those of a run with nothing to do;
-the note says in the list of runs why. A task cannot write the note of its run. The plugin registers
-this module as a listener: it imports nothing until the hook needs it.
+The plugin registers this module as a listener: it imports nothing until a hook needs it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from firnline.airflow.said import SAID, answer_sentence
 from firnline.operations.dag_ids import parse_dag_id
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ MOST = 1_000
 """Maximum characters of a note in Airflow's database; a longer one makes the scheduler's whole
 transaction fail."""
 _OURS = "firnline: "
+_ASKING = ("pick", "approve")
+"""Ids of the tasks that ask a person."""
 
 
 def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is not imported here
@@ -48,44 +51,77 @@ def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is n
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
-    """Copy the first task's sentence on an earlier completion into the note of the run."""
+    """Copy the sentences of the run's tasks on what they did into the note of the run."""
+    _copy(dag_run)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
+    """Copy why tasks failed into the note of the run, and what others did before."""
+    _copy(dag_run)
+
+
+def _copy(dag_run: DagRun) -> None:
     if parse_dag_id(dag_run.dag_id) is None:
         return
-    said = done_before(read_results(dag_run.dag_id, dag_run.run_id))
-    if said is not None:
-        add_note(dag_run, said)
+    for sentence in sentences(read_said(dag_run.dag_id, dag_run.run_id)):
+        add_note(dag_run, sentence)
 
 
-def done_before(results: Iterable[Any]) -> str | None:
-    """Return the ``done_before`` sentence of the tasks' results, if any."""
-    for result in results:
-        value = result
-        while isinstance(value, str):
-            # JSON within JSON; the depth depends on Airflow's database.
-            try:
-                value = json.loads(value)
-            except ValueError:
-                break
-        said = value.get("done_before") if isinstance(value, dict) else None
-        if isinstance(said, str):
-            return said
-    return None
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The XCom of a task that may have a sentence for the note."""
+
+    task_id: str
+    state: str | None
+    """State of the task."""
+    key: str
+    value: Any
+    """As stored."""
 
 
-def read_results(dag_id: str, run_id: str) -> list[Any]:
-    """Return the results of a run's tasks as stored in Airflow's database.
+def sentences(found: Iterable[Said]) -> list[str]:
+    """Return the sentences for the note, in the order of the tasks' ends."""
+    made = []
+    for said in found:
+        value = _plain(said.value)
+        # Of a task that asked a person the answer is what ended the run.
+        text = value if said.key == SAID else answer_sentence(value)
+        if isinstance(text, str) and text:
+            why = f"{said.task_id} failed: {text}" if said.state == "failed" else text
+            made.append(why.removesuffix("."))
+    return list(dict.fromkeys(made))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any XCom
+    # JSON within JSON; the depth depends on Airflow's database.
+    while isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            break
+    return value
+
+
+def read_said(dag_id: str, run_id: str) -> list[Said]:
+    """Return what a run's tasks said, oldest first, as stored in Airflow's database: one query.
 
     Through a connection of its own: Airflow's session must not be opened within these hooks.
     """
     from airflow import settings
-    from sqlalchemy import column, select, table
+    from sqlalchemy import and_, column, or_, select, table
 
     engine: Any = settings.engine
     # Some databases need quotes around `key`, others do not: SQLAlchemy handles it.
-    xcom = table("xcom", *map(column, ("dag_id", "run_id", "key", "value"))).c
-    query = select(xcom.value).where(
-        xcom.dag_id == dag_id, xcom.run_id == run_id, xcom.key == "return_value"
+    same = ("dag_id", "run_id", "task_id", "map_index")
+    xcom = table("xcom", *map(column, (*same, "key", "value", "timestamp")))
+    task = table("task_instance", *map(column, (*same, "state")))
+    said = or_(xcom.c.key == SAID, and_(xcom.c.key == "return_value", xcom.c.task_id.in_(_ASKING)))
+    query = (
+        select(xcom.c.task_id, task.c.state, xcom.c.key, xcom.c.value)
+        .join(task, and_(*(xcom.c[name] == task.c[name] for name in same)))
+        .where(xcom.c.dag_id == dag_id, xcom.c.run_id == run_id, said)
+        .order_by(xcom.c.timestamp)
     )
     with engine.connect() as connection:
-        rows = connection.execute(query).all()
-    return [value for (value,) in rows]
+        return [Said(*row) for row in connection.execute(query)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from firnline.operations.options import RewriteOptions
 from firnline.operations.registry import REWRITE
 from firnline.settings.fields import TIME_TRANSFORMS
 from firnline.settings.load import TableSettings
+from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,6 +32,14 @@ class RewriteWork(SparkWork[RewriteOptions]):
     """Replaces partitions by the result of a filter or a query."""
 
     about = REWRITE
+
+    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return how much of how many partitions is read."""
+        number = figures.get("partitions_in_all", len(figures["partitions"]))
+        size, dropped = about_size(figures["bytes_in"]), figures["parts_to_drop"]
+        read = f"{counted(figures['parts_to_read'], 'part')} ({size}) to read"
+        unread = f", {counted(dropped, 'part')} would go unread" if dropped else ""
+        return f"in {counted(number, 'partition')} {read}{unread}"
 
     def parse_params(self, context: Context) -> RewriteOptions:
         """Return the options from the params and, in a backfill, the run's data interval."""

@@ -24,6 +24,7 @@ from firnline.airflow.access import driver_environment, open_in_task, spark_conn
 from firnline.airflow.failures import JobFailure, airflow_failures, as_airflow, failure_in
 from firnline.airflow.links import RunLink
 from firnline.airflow.runs import run_identity
+from firnline.airflow.said import say_failure
 from firnline.airflow.supervisors import supervisors_environment
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import begin, committed
@@ -88,7 +89,10 @@ class SubmitHook(SparkSubmitHook):
             # Airflow's hook is typed without its return value.
             driver: str | None = super().submit(application, **kwargs)
         except AirflowException as error:
-            raise self._as_told(error) from None
+            told = self._as_told(error)
+            if told is not error:
+                say_failure(str(told))
+            raise told from None
         return driver
 
     def _client_environment(self) -> dict[str, str]:

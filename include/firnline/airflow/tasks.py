@@ -19,6 +19,7 @@ from firnline.airflow.figures import shortened
 from firnline.airflow.links import RunLink
 from firnline.airflow.once import Once, as_transactions, once
 from firnline.airflow.runs import first_try, run_identity
+from firnline.airflow.said import changed_sentence, say
 from firnline.airflow.tables import DagTable
 from firnline.airflow.work import InTaskWork, Work
 from firnline.errors import FirnlineError
@@ -40,9 +41,10 @@ _PROGRESS_MS = 10_000
 class PlanOperation(BaseOperator):
     """Plans without Spark and outside the pool; the last task if there is nothing to do.
 
-    XCom: the plan's figures and ``dry_run``. With nothing to do, for a dry run and for a run that
-    was done before (``firnline.airflow.once``; XCom ``done_before`` says so), the direct downstream
-    tasks are skipped, and with them all tasks that need their success.
+    XCom: the plan's figures and ``dry_run``; ``said`` of a run that ends here
+    (``firnline.airflow.said``). With nothing to do, for a dry run and for a run that was done
+    before (``firnline.airflow.once``; XCom ``done_before`` says so), the direct downstream tasks
+    are skipped, and with them all tasks that need their success.
 
     Args:
         work: the work to plan.
@@ -73,7 +75,8 @@ class PlanOperation(BaseOperator):
         for line in self.work.plan_lines(figures):
             _LOG.info(line)
         if dry_run:
-            self._skip(context, figures, "a dry run ends here")
+            said = "nothing to do" if self.work.is_idle(plan) else self.work.plan_sentence(figures)
+            self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
         if self.work.is_idle(plan):
             self._skip(context, figures, "nothing to do")
         return figures
@@ -100,8 +103,11 @@ class PlanOperation(BaseOperator):
             self._skip(context, {**before.figures, "dry_run": False}, before.sentence)
         return before
 
-    def _skip(self, context: Context, figures: dict[str, Any], why: str) -> None:
+    def _skip(
+        self, context: Context, figures: dict[str, Any], why: str, said: str | None = None
+    ) -> None:
         context["ti"].xcom_push("return_value", figures)
+        say(context, said or why)
         _LOG.info("%s: %s", self.table.of_run(context).name, why)
         raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call] # Airflow's
             tasks=sorted(self.downstream_task_ids)
@@ -159,12 +165,15 @@ class RunInTask(BaseOperator):
             if before is not None:
                 before.record(figures["transactions"])
         if not self.work.changed(figures):
+            say(context, "nothing was to be done any more")
             raise AirflowSkipException(f"{settings.name}: nothing was to be done any more")
+        _say(context, settings.name, self.work.report_sentence(figures))
         return figures
 
     def _tell_history(self, context: Context, table: Table) -> dict[str, Any]:
         figures = history_figures(context, table, self.plan)
         self.table.report(context, figures)
+        _say(context, table.settings.name, changed_sentence(self.work.about.name, figures))
         return figures
 
     def _report_progress(self, context: Context, table: Table, report: Figures) -> dict[str, Any]:
@@ -211,9 +220,11 @@ class ReportRun(BaseOperator):
         self.table.report(context, figures)
         if not figures["transactions"]:
             context["ti"].xcom_push("return_value", figures)
+            say(context, "nothing was committed")
             raise AirflowSkipException(f"this run committed nothing to {table.settings.name}")
         for line in self.work.report_lines(figures):
             _LOG.info(line)
+        _say(context, table.settings.name, self.work.report_sentence(figures))
         return figures
 
     def figures(self, context: Context, table: Table) -> dict[str, Any]:
@@ -253,6 +264,7 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
         return None
     if before.is_done:
         context["ti"].xcom_push("return_value", before.figures)
+        say(context, before.sentence)
         raise AirflowSkipException(before.sentence)
     is_retry = context["ti"].try_number > first_try(context)
     if work.about.one_transaction and is_retry and _planned_on(context, plan) is not None:
@@ -266,6 +278,11 @@ def begin(work: Work[Any], table: Table, context: Context, plan: str = "plan") -
 def committed(table: Table, context: Context, plan: str = "plan") -> tuple[int, ...]:
     """Return the run's transactions since its plan, all tries. Requests: as history_figures."""
     return _numbers(_headers(table, context, plan))
+
+
+def _say(context: Context, table: str, sentence: str) -> None:
+    say(context, sentence)
+    _LOG.info("%s: %s", table, sentence)
 
 
 def _headers(table: Table, context: Context, plan: str) -> list[TxnHeader]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from firnline.airflow.figures import figure_lines
 from firnline.airflow.once import AGAIN, again_param
 from firnline.airflow.params import flag_param, form_params, form_values
+from firnline.airflow.said import changed_sentence, first_sentence
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, parse_dag_id
 from firnline.operations.operation import Figures, Plan
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 OptionsT = TypeVar("OptionsT")
 """An operation's options; subclasses name them in quotes and import them in their methods."""
 
+_TOTALS = 5
+"""Figures in the sentence on a plan that has no words of its own."""
 _BY_ITSELF = frozenset({"scheduled", "asset_triggered"})
 
 
@@ -99,6 +102,21 @@ class Work(Generic[OptionsT]):
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return the report as lines for the task's log."""
         return figure_lines(figures)
+
+    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return the plan in one sentence, for the note of a dry run."""
+        if type(self).plan_lines is not Work.plan_lines:
+            return first_sentence(self.plan_lines(figures))
+        totals = {name: value for name, value in figures.items() if _is_total(value)}
+        return ", ".join(figure_lines(totals)[:_TOTALS])
+
+    def report_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return the report in one sentence, for the note of the run."""
+        if "counts" in figures and type(self).report_lines is Work.report_lines:
+            return changed_sentence(self.about.name, figures)
+        lines = self.report_lines(figures)
+        # What only looks has done nothing else than find something, which its second line says.
+        return "; ".join(lines[:2]) if self.about.only_looks else first_sentence(lines)
 
     # --- params of a run --------------------------------------------------------------------------
 
@@ -200,6 +218,10 @@ class SparkWork(Work[OptionsT]):
         In cluster mode the driver's environment cannot be set: only arguments reach the driver.
         """
         return None
+
+
+def _is_total(value: object) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _no_engine() -> Engine:

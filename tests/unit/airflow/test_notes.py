@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
 
-from firnline.airflow import notes as done_note
-from firnline.airflow.notes import MOST, add_note
+from firnline.airflow import notes
+from firnline.airflow.notes import MOST, Said, add_note
 
 SAID = "run r of rewrite_partitions__t was done on 2026-01-01 00:00:00 UTC, as transaction 3"
 
@@ -38,24 +40,81 @@ def test_a_note_never_becomes_longer_than_the_database_takes() -> None:
     assert (len(long), long[-1]) == (MOST, "…")
 
 
+def said(value: Any, task_id: str = "plan", state: str = "success", key: str = "said") -> Said:
+    return Said(task_id, state, key, value)
+
+
+def note_after(monkeypatch: pytest.MonkeyPatch, *found: Said, old: str | None = None) -> str:
+    """The note of a run of ours that ended with this XCom."""
+    monkeypatch.setattr(notes, "read_said", lambda *_: list(found))
+    run: Any = SimpleNamespace(dag_id="rewrite_partitions__t", run_id="r", note=old)
+    notes.on_dag_run_success(run, "")
+    return run.note or ""
+
+
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_run_that_was_done_before_says_so_in_its_note(
+def test_the_note_of_a_run_is_what_its_tasks_said(
     monkeypatch: pytest.MonkeyPatch, depth: int
 ) -> None:
-    result: Any = {"done_before": SAID, "transactions": [3]}
+    value = SAID
     for _ in range(depth):
-        result = json.dumps(result)
-    results = ["{no json", 7, None, '{"seq": 1}', result]
-    monkeypatch.setattr(done_note, "read_results", lambda *_: results)
-    run: Any = SimpleNamespace(dag_id="rewrite_partitions__t", run_id="r", note=None)
-    done_note.on_dag_run_success(run, "")
-    assert run.note == f"firnline: {SAID}."
+        value = json.dumps(value)
+    assert note_after(monkeypatch, said(value), old="see 7") == f"see 7\n\nfirnline: {SAID}."
+    assert note_after(monkeypatch) == ""
 
 
-def test_other_runs_get_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(done_note, "read_results", lambda *_: ['{"seq": 1}'])
-    run: Any = SimpleNamespace(dag_id="rewrite_partitions__t", run_id="r", note=None)
-    done_note.on_dag_run_success(run, "")
-    assert run.note is None
-    monkeypatch.setattr(done_note, "read_results", None)  # not even asked
-    done_note.on_dag_run_success(SimpleNamespace(dag_id="somebody_elses", run_id="r"), "")  # type: ignore[arg-type] # a part of one
+def test_a_run_that_a_person_ended_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    no = {"approved": False, "by": "bo", "timed_out": False}
+    late: dict[str, Any] = {"picked": [], "by": None, "timed_out": True}
+    for answer, sentence in ((no, "rejected by bo"), (late, "nobody answered in time")):
+        found = said(json.dumps(answer), "approve", key="return_value")
+        note = note_after(monkeypatch, found)
+        assert note == f"firnline: {sentence}, so nothing was done."
+    yes = said({"approved": True, "by": "bo", "timed_out": False}, "approve", key="return_value")
+    assert note_after(monkeypatch, yes, said("erased")) == "firnline: erased."
+
+
+def test_a_failed_run_names_the_task_and_what_others_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = said("a part does not read; drop it", "merge", "failed")
+    monkeypatch.setattr(notes, "read_said", lambda *_: [failed, said("merged: 4 parts", "report")])
+    run: Any = SimpleNamespace(dag_id="merge__t", run_id="r", note=None)
+    notes.on_dag_run_failed(run, "")
+    assert run.note == (
+        "firnline: merge failed: a part does not read; drop it.\n\nfirnline: merged: 4 parts."
+    )
+
+
+def test_runs_of_others_are_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "read_said", None)
+    notes.on_dag_run_success(SimpleNamespace(dag_id="somebody_elses", run_id="r"), "")  # type: ignore[arg-type] # a part of one
+
+
+def test_what_tasks_said_is_read_in_one_query_of_airflows_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    own = "dag_id text, run_id text, task_id text, map_index int"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"create table task_instance ({own}, state text)")
+        connection.exec_driver_sql(
+            f"create table xcom ({own}, key text, value json, timestamp int)"
+        )
+        for task, state in (("plan", "success"), ("merge", "failed"), ("approve", "success")):
+            values = ("d", "r", task, -1, state)
+            connection.exec_driver_sql("insert into task_instance values (?, ?, ?, ?, ?)", values)
+        rows = [
+            ("r", "merge", "said", "b", 2),
+            ("r", "plan", "said", "a", 1),
+            ("r", "plan", "return_value", "{}", 1),
+            ("r", "approve", "return_value", "c", 3),
+            ("other", "plan", "said", "d", 4),
+        ]
+        for run, task, key, value, at in rows:
+            row = ("d", run, task, -1, key, value, at)
+            connection.exec_driver_sql("insert into xcom values (?, ?, ?, ?, ?, ?, ?)", row)
+    monkeypatch.setattr("airflow.settings.engine", engine)
+    assert notes.read_said("d", "r") == [
+        said("a"),
+        said("b", "merge", "failed"),
+        said("c", "approve", key="return_value"),
+    ]

@@ -98,6 +98,8 @@ def test_a_dry_run_ends_with_its_plan(table: Table, settings: TableSettings) -> 
         plan.execute(context)
     assert list(skipped.value.tasks) == [run.task_id]
     assert context["ti"].pushed["return_value"]["dry_run"] is True
+    said = context["ti"].pushed["said"]
+    assert said.startswith("dry run, nothing done: as of transaction 0: what ended before")
     assert len(live_keys(table)) == 4
 
 
@@ -109,6 +111,7 @@ def test_with_nothing_to_do_a_run_ends_with_its_plan(
     with pytest.raises(DownstreamTasksSkipped), caplog.at_level(logging.INFO):
         plan.execute(context)
     assert context["ti"].pushed["return_value"]["parts"] == 0
+    assert context["ti"].pushed["said"] == "nothing to do"
     assert "t: nothing to do" in caplog.messages
 
 

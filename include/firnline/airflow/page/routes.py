@@ -59,7 +59,8 @@ def make_app() -> FastAPI:
         """Health of the table of a DAG, such as ``merge__flights``."""
         row, now_ms = _row_of(kept, dag_id), kept.now_ms()
         facts = facts_of([row.settings.name], session)
-        return _json({"now_ms": now_ms, **_row(row, facts, now_ms)})
+        operations = list(row.settings.operations)
+        return _json({"now_ms": now_ms, "operations": operations, **_row(row, facts, now_ms)})
 
     @app.get("/api/tables/{dag_id}/detail", dependencies=may_read)
     def read_detail(dag_id: str, version: int | None = None) -> Response:

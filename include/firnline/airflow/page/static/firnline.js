@@ -43,8 +43,8 @@ function dead(figures, now) {
 // --- figures from the server ------------------------------------------------------------------
 
 /**
- * Fetch a path again and again; returns [data, error]. Stale data stays on the screen. What has a
- * version comes whole only when that is another one.
+ * Fetch a path again and again; returns [data, error, missing]. Stale data stays on the screen. What
+ * has a version comes whole only when that is another one. What does not exist is asked for once.
  */
 function useFigures(path) {
   const [state, setState] = useState({ data: null, error: null });
@@ -58,6 +58,7 @@ function useFigures(path) {
         if (whole?.version) url.searchParams.set("version", whole.version);
         const answer = await fetch(url, { signal: stop.signal });
         const body = await answer.json().catch(() => ({}));
+        if (answer.status === 404) return setState({ data: null, error: body.detail, missing: true });
         if (!answer.ok) throw new Error(body.message ?? body.detail ?? `HTTP ${answer.status}`);
         whole = { ...whole, ...body };
         setState({ data: whole, error: null });
@@ -73,7 +74,7 @@ function useFigures(path) {
       clearTimeout(timer);
     };
   }, [path]);
-  return [state.data, state.error];
+  return [state.data, state.error, Boolean(state.missing)];
 }
 
 // --- pieces -----------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ const Row = memo(({ row, now }) => {
     known((f) => ago(f.last.merge?.t, now)),
     h("td", null, runCell(airflow.runs.verify, `verify__${row.table}`, now)),
     h("td", null, lockCell(airflow.holders, now)),
-    h("td", null, airflow.questions ? h(router.Link, { to: "/dags/~/required_actions" }, counted(airflow.questions, "question")) : ""));
+    h("td", null, airflow.questions ? h(router.Link, { to: "/required_actions?response_received=false" }, counted(airflow.questions, "question")) : ""));
 }, (before, after) => before.row === after.row && Math.floor(before.now / 60_000) === Math.floor(after.now / 60_000));
 
 /** Keep the objects of rows that have not changed, so that only changed rows are drawn again. */
@@ -245,30 +246,129 @@ const Section = ({ title, note, children }) =>
   h(ui.Box, { mt: 8 }, h(ui.Heading, { size: "md", mb: 2 }, title,
     note && h(ui.Text, { as: "span", color: "fg.muted", fontSize: "sm", ml: 3, fontWeight: "normal" }, note)), children);
 
-/** Start a run of a DAG as the user; resolves to the run's path in the UI. */
+/** Ask Airflow's API as the user; throws a sentence. */
+async function airflow(path, options) {
+  const answer = await fetch(new URL(`api/v2/${path}`, document.baseURI), options);
+  const body = await answer.json().catch(() => ({}));
+  if (answer.ok) return body;
+  const dagId = path.split("/")[1];
+  if (answer.status === 403) throw new Error(`You may not ${options ? "start" : "read"} runs of ${dagId}: Airflow's permissions for this DAG are missing.`);
+  if (answer.status === 404) throw new Error(`Airflow has no such DAG or run: ${path.split("?")[0]}`);
+  throw new Error(typeof body.detail === "string" ? body.detail : `Airflow answered with HTTP ${answer.status}.`);
+}
+
+/** Start a run of a DAG as the user; resolves to the run's id. */
 async function trigger(dagId, conf) {
-  const answer = await fetch(new URL(`api/v2/dags/${dagId}/dagRuns`, document.baseURI), {
+  const body = await airflow(`dags/${dagId}/dagRuns`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ logical_date: null, conf, note: "started from the page of the table" }),
   });
-  const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(typeof body.detail === "string" ? body.detail : `HTTP ${answer.status}`);
-  return `/dags/${dagId}/runs/${encodeURIComponent(body.dag_run_id)}`;
+  return body.dag_run_id;
 }
 
-/** A button that starts a run and leads to it. */
-function Start({ dagId, conf, children, ...props }) {
+const sleep = (ms) => new Promise((wake) => setTimeout(wake, ms));
+const ASK_MS = 1_000;
+
+/**
+ * Wait until a run has ended, or `ready(run path)` resolves to a value; resolves to [state, value].
+ * `tell` is told what it waits for.
+ */
+async function follow(dagId, runId, tell, isGone, ready) {
+  const path = `dags/${dagId}/dagRuns/${encodeURIComponent(runId)}`;
+  while (!isGone()) {
+    const { state } = await airflow(path);
+    const value = ready ? await ready(path) : null;
+    if (value || state === "success" || state === "failed") return [state, value];
+    const paused = state === "queued" && (await airflow(`dags/${dagId}`)).is_paused;
+    tell(paused ? `The DAG ${dagId} is paused: the run waits until somebody switches it on.` : `The run is ${state} …`);
+    await sleep(ASK_MS);
+  }
+  return [null, null];
+}
+
+/** Says whether its component is gone: nothing may lead away from a page that was left. */
+function useGone() {
+  const [gone] = useState(() => ({ now: false }));
+  useEffect(() => {
+    gone.now = false;
+    return () => { gone.now = true; };
+  }, []);
+  return useCallback(() => gone.now, []);
+}
+
+/** A button that starts a run and leads to it. With `asks` it waits for the run's question and leads there. */
+function Start({ dagId, conf, asks, children, ...props }) {
   const navigate = router.useNavigate();
-  const [state, setState] = useState({ busy: false, error: null });
-  const start = () => {
-    setState({ busy: true, error: null });
-    trigger(dagId, conf).then(navigate, (error) => setState({ busy: false, error: error.message }));
+  const isGone = useGone();
+  const [state, setState] = useState({ busy: false, error: null, told: null });
+  const start = async () => {
+    setState({ busy: true, error: null, told: null });
+    try {
+      const runId = await trigger(dagId, conf);
+      if (!asks) return navigate(runPath(dagId, runId));
+      const question = async (path) => (await airflow(`${path}/hitlDetails?response_received=false`)).total_entries > 0;
+      const [ended, asked] = await follow(dagId, runId, (told) => setState({ busy: true, error: null, told, runId }), isGone, question);
+      if (asked) navigate(`${runPath(dagId, runId)}/required_actions`);
+      else if (ended) navigate(runPath(dagId, runId));
+    } catch (error) {
+      if (!isGone()) setState({ busy: false, error: error.message, told: null });
+    }
   };
   return h(React.Fragment, null,
     h(ui.Button, { size: "xs", variant: "outline", loading: state.busy, onClick: start, ...props }, children),
-    state.error && h(ui.Text, { color: "fg.error", fontSize: "sm" }, state.error));
+    state.told && h(ui.Text, { fontSize: "sm" }, state.told, " ", h(Link, { to: runPath(dagId, state.runId) }, "Its run")),
+    state.error && h(ui.Text, { color: "fg.error", fontSize: "sm", role: "alert" }, state.error));
 }
+
+const listed = (numbers) => (numbers.length < 2 ? numbers.join("") : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`);
+const amount = (found) => `${counted(found.parts, "part")} of ${number(found.rows)} rows (${size(found.bytes)})`;
+
+/** A restore of a whole table: first a dry run, whose result is shown, then what the user confirms. */
+function Restore({ table, to, close }) {
+  const dagId = "restore";
+  const isGone = useGone();
+  const conf = { table, to, partitions: ["*"] };
+  const [state, setState] = useState({ told: "Planning …" });
+  useEffect(() => {
+    (async () => {
+      try {
+        const runId = await trigger(dagId, { ...conf, dry_run: true });
+        const [ended] = await follow(dagId, runId, (told) => setState({ runId, told }), isGone);
+        if (ended === null) return;
+        const path = `dags/${dagId}/dagRuns/${encodeURIComponent(runId)}`;
+        if (ended === "failed") {
+          const said = ((await airflow(path)).note ?? "").split("\n\n").filter((text) => text.startsWith("firnline: ")).at(-1);
+          return setState({ runId, error: said?.replace("firnline: ", "") ?? "The dry run has failed: its log says why." });
+        }
+        const { value } = await airflow(`${path}/taskInstances/plan/xcomEntries/return_value?stringify=false`);
+        setState({ runId, plan: value });
+      } catch (error) {
+        if (!isGone()) setState({ error: error.message });
+      }
+    })();
+  }, [table, to]);
+  const { plan, told, error, runId } = state;
+  const count = plan ? plan.undone_in_all ?? plan.undone.length : 0;
+  const nothing = plan && !plan.restored.parts && !plan.removed.parts;
+  const undone = plan && `${count === 1 ? "transaction" : "transactions"} ${listed(plan.undone)}${count > plan.undone.length ? ` and ${number(count - plan.undone.length)} more` : ""}`;
+  return h(ui.Box, { p: 3, mb: 3, borderWidth: 1, borderRadius: "md", "data-testid": "restore" },
+    h(ui.Text, { fontWeight: "bold" }, `Restore all of ${table} to transaction ${to}`),
+    told && h(ui.Text, null, h(ui.Spinner, { size: "xs", mr: 2 }), told),
+    error && h(ui.Text, { color: "fg.error", role: "alert" }, error),
+    nothing && h(ui.Text, null, "The dry run found nothing to do."),
+    plan && !nothing && h(React.Fragment, null,
+      h(ui.Text, null, `The dry run, as of transaction ${plan.seq}: it would undo ${undone} in ${counted(plan.partitions_in_all ?? plan.partitions.length, "partition")}.`),
+      h(ui.Text, null, `Comes back: ${amount(plan.restored)}. Goes: ${amount(plan.removed)}. Rows that were appended since stay.`),
+      h(ui.Text, { color: "fg.muted", fontSize: "sm" }, "Nobody else is asked. What is committed to these partitions until it runs is undone, too. A restore can be undone like any other transaction.")),
+    h(ui.Flex, { gap: 2, mt: 2, align: "center" },
+      plan && !nothing && h(Start, { dagId, conf: { ...conf, dry_run: false }, colorPalette: "red", variant: "solid" }, `Undo ${undone} of ${table}`),
+      h(ui.Button, { size: "xs", variant: "outline", onClick: close }, plan && !nothing ? "Leave it as it is" : "Close"),
+      runId && h(Link, { to: runPath(dagId, runId) }, "The dry run")));
+}
+
+/** A partition's name as a glob that matches it alone. */
+const globOf = (partition) => partition.replace(/[*?[]/g, "[$&]");
 
 const SHADES = ["green.subtle", "yellow.subtle", "orange.muted", "orange.emphasized", "red.solid"];
 const shade = (one) => SHADES[one.merge < 2 ? 0 : Math.min(SHADES.length - 1, 1 + Math.floor(Math.log10(one.merge)))];
@@ -280,7 +380,15 @@ const Cells = memo(({ partitions, pick }) =>
       "data-testid": "partition", title: `${one.partition || "(none)"}: ${counted(one.parts, "part")}, ${size(one.bytes)}, ${number(one.merge)} to merge`,
     }))));
 
-function Partitions({ detail, table }) {
+function Rewrite({ table, partition }) {
+  const [where, setWhere] = useState("");
+  const condition = where.trim();
+  return h(ui.Flex, { gap: 2, mt: 2, align: "center", wrap: "wrap" },
+    h(ui.Input, { "aria-label": "Rows that stay", size: "xs", maxW: "sm", placeholder: "rows that stay, such as k is not null", value: where, onChange: (event) => setWhere(event.target.value) }),
+    h(Start, { dagId: `rewrite_partitions__${table}`, conf: { partitions: [globOf(partition)], where: condition, dry_run: true }, disabled: !condition }, "Plan its rewrite"));
+}
+
+function Partitions({ detail, table, operations }) {
   const [at, setAt] = useState(null);
   const pick = useCallback((index) => index !== undefined && setAt(Number(index)), []);
   const one = at === null ? null : detail.partitions[at];
@@ -290,9 +398,13 @@ function Partitions({ detail, table }) {
       h(ui.Text, { fontWeight: "bold" }, one.partition || "(none)"),
       h(ui.Text, null, `${counted(one.parts, "part")}, ${number(one.rows)} rows, ${size(one.bytes)}; ${number(one.merge)} to merge`),
       Object.entries(one.left_alone).map(([why, count]) => h(ui.Text, { key: why, color: "fg.muted" }, `${counted(count, "part")} left alone: ${why}`)),
-      h(ui.Flex, { gap: 2, mt: 2 },
-        h(Start, { dagId: `merge__${table}`, conf: { partitions: [one.partition], dry_run: true } }, "Plan its merge"),
-        h(Start, { dagId: `merge__${table}`, conf: { partitions: [one.partition] } }, "Merge it"))));
+      h(ui.Flex, { gap: 2, mt: 2, align: "center", wrap: "wrap", key: one.partition },
+        operations.includes("merge") && h(React.Fragment, null,
+          h(Start, { dagId: `merge__${table}`, conf: { partitions: [globOf(one.partition)], dry_run: true } }, "Plan its merge"),
+          h(Start, { dagId: `merge__${table}`, conf: { partitions: [globOf(one.partition)] } }, "Merge it")),
+        operations.includes("remove_partitions") &&
+          h(Start, { dagId: "remove_partitions", conf: { table, partitions: [globOf(one.partition)], dry_run: false }, asks: true, title: "The run asks which partitions, and then for an approval" }, "Remove it …")),
+      operations.includes("rewrite_partitions") && h(Rewrite, { key: `rewrite ${one.partition}`, table, partition: one.partition })));
 }
 
 /** Where a transaction is not in force any more. */
@@ -306,14 +418,28 @@ const named = (partitions, count) => {
 
 const change = (before, after, show) => (before === after ? show(before ?? 0) : `${show(before ?? 0)} → ${show(after ?? 0)}`);
 
-function Transactions({ detail, table, now }) {
+/** The run that a link to this page names, as [DAG, run id]. */
+function useNamedRun() {
+  const asked = new URLSearchParams(router.useLocation().search);
+  return [asked.get("dag"), asked.get("run")];
+}
+
+function Transactions({ detail, table, operations, now }) {
   const newest = detail.transactions[0]?.seq;
+  const [to, setTo] = useState(null);
+  const [namedDag, namedRun] = useNamedRun();
+  const isNamed = (run) => namedRun !== null && run.run_id === namedRun && run.dag_id === namedDag;
+  const made = detail.transactions.filter(({ run }) => isNamed(run)).map(({ seq }) => seq);
+  const show = useCallback((element) => element?.scrollIntoView({ block: "center" }), [namedRun]);
   if (!detail.transactions.length) return h(Section, { title: "Transactions" }, h(ui.Text, { color: "fg.muted" }, "There is none yet."));
   const titles = ["", "When", "What", "By", "Parts", "Rows", "Size", ""];
   return h(Section, { title: "Transactions", note: `the newest ${detail.transactions.length}` },
+    namedRun !== null && h(ui.Text, { mb: 2, "data-testid": "named" }, "Run ", h(Link, { to: runPath(namedDag, namedRun) }, `${namedRun} of ${namedDag}`),
+      made.length ? ` made ${made.length === 1 ? "transaction" : "transactions"} ${listed(made.toReversed())}.` : " made none of them."),
+    to !== null && h(Restore, { key: to, table, to, close: () => setTo(null) }),
     h(ui.Box, { maxH: "96", overflow: "auto" }, h(ui.Table.Root, { size: "sm", stickyHeader: true },
       h(ui.Table.Header, null, h(ui.Table.Row, null, titles.map((title, key) => h(ui.Table.ColumnHeader, { key }, title)))),
-      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction" },
+      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction", "aria-current": isNamed(run) ? "true" : undefined, ref: seq === made[0] ? show : undefined, css: isNamed(run) ? { "& td": { bg: "blue.subtle" } } : undefined },
         h(ui.Table.Cell, null, seq),
         h(ui.Table.Cell, { title: date(t), whiteSpace: "nowrap" }, ago(t, now)),
         h(ui.Table.Cell, null,
@@ -324,8 +450,8 @@ function Transactions({ detail, table, now }) {
         h(ui.Table.Cell, null, change(counts.parts_in, counts.parts_out, number)),
         h(ui.Table.Cell, null, change(counts.rows_in, counts.rows_out, number)),
         h(ui.Table.Cell, null, change(counts.bytes_in, counts.bytes_out, size)),
-        h(ui.Table.Cell, null, seq === newest ? null
-          : h(Start, { dagId: "restore", conf: { table, to: seq, partitions: ["*"], dry_run: true } }, "Plan a restore to here"))))))));
+        h(ui.Table.Cell, null, seq === newest || !operations.includes("restore") ? null
+          : h(ui.Button, { size: "xs", variant: "outline", onClick: () => setTo(seq) }, "Plan a restore to here"))))))));
 }
 
 const CHART = { width: 480, height: 96, left: 2, bottom: 16 };
@@ -371,7 +497,7 @@ function Sizes({ sizes }) {
       h(ui.Text, { fontSize: "2xs", color: "fg.muted", whiteSpace: "nowrap" }, names[at])))));
 }
 
-function Next({ plans, table, now }) {
+function Next({ plans, table, operations, now }) {
   const said = {
     merge: (plan) => `${counted(plan.parts_in, "part")} would become ${number(plan.parts_out)}, ${size(plan.bytes_in)} to read, ${counted(plan.requests, "request")}`,
     cleanup: (plan) => `${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
@@ -387,9 +513,20 @@ function Next({ plans, table, now }) {
     h(ui.Text, null, h("b", null, `${titles[name]}: `), plan === null ? "no ttl is set" : plan.problem ? `cannot be planned: ${plan.problem}; ${plan.next_step}` : plan.nothing_to_do ? "nothing to do" : said[name](plan)),
     plan && why(plan).map((text) => h(ui.Text, { key: text, color: "fg.muted", fontSize: "sm", pl: 4 }, text)))),
     h(ui.Flex, { gap: 2, mt: 2 },
-      h(Start, { dagId: `merge__${table}`, conf: { dry_run: true } }, "Plan a merge"),
-      h(Start, { dagId: `merge__${table}`, conf: {} }, "Merge now"),
-      h(Start, { dagId: `verify__${table}`, conf: {} }, "Verify now")));
+      operations.includes("merge") && h(React.Fragment, null,
+        h(Start, { dagId: `merge__${table}`, conf: { dry_run: true } }, "Plan a merge"),
+        h(Start, { dagId: `merge__${table}`, conf: {} }, "Merge now")),
+      operations.includes("tombstone_cleanup") && h(Start, { dagId: `tombstone_cleanup__${table}`, conf: { dry_run: true } }, "Plan a clean-up"),
+      operations.includes("verify") && h(Start, { dagId: `verify__${table}`, conf: {} }, "Verify now")),
+    h(ByForm, { table, operations }));
+}
+
+/** What needs values that may not stand in an address: the form of the DAG asks for them. */
+function ByForm({ table, operations }) {
+  const forms = [["delete_where", "Delete rows by a condition"], ["erase", "Erase the rows of keys"]].filter(([dagId]) => operations.includes(dagId));
+  if (!forms.length) return null;
+  return h(ui.Text, { mt: 2, fontSize: "sm" }, "By the form of a DAG, there with ", h("b", null, "Trigger"), " and the table ", h("b", null, table), ": ",
+    forms.map(([dagId, title], at) => h(React.Fragment, { key: dagId }, at > 0 && ", ", h(Link, { to: `/dags/${dagId}` }, title))), ".");
 }
 
 function Facts({ detail, now }) {
@@ -405,10 +542,25 @@ function Facts({ detail, now }) {
       detail.properties.some((one) => one.table === null) && h(ui.Text, { mt: 3, fontSize: "sm", color: "fg.muted" }, "The table states none itself: these are the settings.")));
 }
 
+/** The tab of a DAG that has no table of its own. */
+function NoTable({ dagId, why }) {
+  const [data, error] = useFigures("fleet");
+  const said = why?.startsWith("the settings") ? `${why}.` : `${dagId} is not the DAG of one table: where it works on tables, each of its runs names one. The tables are:`;
+  return h(ui.Box, { p: 6 },
+    h(ui.Text, { mb: 3, "data-testid": "no-table" }, said),
+    error && h(Problem, { text: error }),
+    (data?.tables ?? []).slice(0, MOST_NAMED).map((row) => h(ui.Flex, { key: row.table, gap: 3, mb: 1, align: "center", "data-testid": "table" },
+      h(Score, { score: row.score }), h(Link, { to: `/dags/merge__${row.table}/plugin/firnline-table` }, row.table))),
+    h(ui.Box, { mt: 3 }, h(Link, { to: "/plugin/firnline-tables" }, data ? `All ${counted(data.tables.length, "table")} with their figures` : "All tables")));
+}
+
+const MOST_NAMED = 50;
+
 function TableOfDag({ dagId }) {
   const path = `tables/${encodeURIComponent(dagId)}`;
-  const [row, error] = useFigures(path);
+  const [row, error, missing] = useFigures(path);
   const [found] = useFigures(`${path}/detail`);
+  if (missing) return h(NoTable, { dagId, why: error });
   if (row === null && error === null) return h(ui.Box, { p: 6 }, h(ui.Spinner), " Reading …");
   if (row === null) return h(ui.Box, { p: 6 }, h(Problem, { text: error }));
   const { figures, airflow } = row;
@@ -432,9 +584,9 @@ function TableOfDag({ dagId }) {
       h(ui.Text, { ml: 6 }, "Last verify:"), h(Run, { run: airflow.runs.verify, dagId: `verify__${row.table}`, now })),
     !detail && !row.problem && h(ui.Text, { mt: 8, color: "fg.muted" }, h(ui.Spinner, { size: "sm", mr: 2 }), "The details are being read …"),
     detail && h(React.Fragment, null,
-      h(Next, { plans: detail.next, table: row.table, now }),
-      h(Partitions, { detail, table: row.table }),
-      h(Transactions, { detail, table: row.table, now }),
+      h(Next, { plans: detail.next, table: row.table, operations: row.operations, now }),
+      h(Partitions, { detail, table: row.table, operations: row.operations }),
+      h(Transactions, { detail, table: row.table, operations: row.operations, now }),
       h(Savings, { savings: detail.savings, now }),
       h(Sizes, { sizes: detail.sizes }),
       h(Facts, { detail, now })));
