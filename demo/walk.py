@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from playwright.sync_api import Browser, Page, expect
 
-from demo.camera import Camera
+from demo.camera import HIGH, WIDE, Camera
 from demo.shown import STORE_AWAY, Shown, make_tables
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings
@@ -45,6 +45,8 @@ _DEFAULTS = (
 _SPARK = {"conn_type": "spark", "host": "local[1]", "extra": {"deploy-mode": "client"}}
 _FORM_HIGH = 600
 """Pixels of a page below which nothing is to be seen."""
+_WHOLE_FORM = 1900
+"""Pixels that the form for backfills needs."""
 _LONG_MS = 600_000
 """For what waits for tasks, on a busy machine."""
 
@@ -136,24 +138,30 @@ class Walk:
 
     def backfill(self, days: tuple[str, str]) -> None:
         """Rows are rewritten, a run for each day."""
+        self.fill_form(days)
+        form = self.page.get_by_role("dialog")
+        form.get_by_role("button", name="Run Backfill").click()
+        expect(form).to_have_count(0, timeout=_LONG_MS)
+        self.page.set_viewport_size({"width": WIDE, "height": HIGH})
+        self.ended(REWRITE)
+        self.history("rewrite", "walk-10-rewritten.png")
+
+    def fill_form(self, days: tuple[str, str]) -> None:
+        """Fill Airflow's form for backfills."""
         self.camera.go(self.page, f"dags/{REWRITE}")
         self.page.get_by_test_id("trigger-dag-button").first.click()
         form = self.page.get_by_role("dialog")
         form.get_by_text("Backfill", exact=True).last.click()
-        self.page.set_viewport_size({"width": 1440, "height": 1500})
+        self.page.set_viewport_size({"width": WIDE, "height": _WHOLE_FORM})
         for at, day in enumerate(days):
             self.pick_date(at, day)
         form.get_by_text("All Runs", exact=True).click()
         form.get_by_text("Override parameters on existing runs").click()
         form.locator("[name=element_where]").fill("dep_delay > -60")
         form.locator("[name=element_dry_run]").locator("xpath=..").click()
-        self.page.wait_for_timeout(1000)
-        self.camera.save(self.page, "walk-9-backfill.png", 1450)
-        form.get_by_role("button", name="Run Backfill").click()
-        expect(form).to_have_count(0, timeout=_LONG_MS)
-        self.page.set_viewport_size({"width": 1440, "height": 900})
-        self.ended(REWRITE)
-        self.history("rewrite", "walk-10-rewritten.png")
+        # How many runs there will be is asked of Airflow.
+        form.get_by_text("runs will be triggered").wait_for()
+        self.camera.save(self.page, "walk-9-backfill.png", _WHOLE_FORM)
 
     def pick_date(self, at: int, day: str) -> None:
         """Fill a date of the form, such as 2024/03/01."""
