@@ -1,28 +1,26 @@
-"""Pictures of the page for README and docs, taken in a browser from a real API server.
+"""Pictures of the page for README and docs, taken in a browser from a real Airflow.
 
-    python -m demo.pictures [FOLDER]     into docs/img; a browser is installed where there is none
+    python -m demo.pictures [FOLDER] [--only pages|walk]     into docs/img
 
-The tables are real and have lived for some days (``demo.lived``). No scheduler runs: two runs of
-DAGs are given their states by hand, so that the pictures show a check and a lock.
+A browser is installed where there is none. The tables are real and have lived for some days
+(``demo.lived``). For the pictures of the pages no scheduler runs: two runs of DAGs are given their
+states by hand, so that they show a check and a lock. In the walk (``demo.walk``) all runs are real.
 """
 
 from __future__ import annotations
 
+import argparse
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import httpx
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
-from demo.lived import DAY_MS, HOUR_MS, Past, SetClock
-from firnline.clock import SystemClock
-from firnline.settings.load import load_settings
-from firnline.state.snapshot import read_snapshot
+from demo.camera import HIGH, WIDE, Camera
+from demo.shown import STORE_AWAY, Shown, make_tables
+from demo.walk import pictures_of_walk, token_of, wait_read
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
@@ -30,26 +28,9 @@ from tools.browser import install
 
 MAX_BYTES = 200_000
 """Of a picture: they are part of the repository."""
-_WIDE, _HIGH = 1440, 900
-_MS = 120_000
-_SETTINGS = "partition_by: [day(ts)], sort_by: [carrier]"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A table of the pictures, and how its last days went."""
-
-    name: str
-    days: int
-    merged: bool = True
-    cleaned: bool = True
-    late: int = 0
-    """Appends since the last merge."""
-    rows: int = 100
-
 
 TABLES = (
-    Shown("flights", 9, late=14, rows=3000),
+    Shown("flights", 9, late=14, rows=3000, mishap=True),
     Shown("airports", 2),
     Shown("bookings", 3, late=2),
     Shown("clicks", 4, merged=False),
@@ -61,39 +42,6 @@ TABLES = (
 )
 
 
-def make_tables(home: Path) -> Path:
-    """Make all tables in a folder; return the settings file."""
-    lines = [f"  {t.name}: {{root: 'file://{home}/{t.name}', {_SETTINGS}}}" for t in TABLES]
-    # Nobody listens on this port: what a store looks like that is away.
-    lines.append(f"  sensors: {{root: 's3://sensors/raw', {_SETTINGS}}}")
-    settings = home / "tables.yaml"
-    settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
-    for shown, table in zip(TABLES, load_settings(settings).tables.values(), strict=False):
-        begin = SystemClock().now_ms() - shown.days * DAY_MS - (shown.late + 1) * HOUR_MS
-        past = Past(table, home / shown.name, SetClock(begin), shown.rows)
-        _live(past, shown)
-    return settings
-
-
-def _live(past: Past, shown: Shown) -> None:
-    lucky = shown.name != "flights"
-    past.days(shown.days if lucky else 4, merged=shown.merged, cleaned=shown.cleaned)
-    if not lucky:
-        _mishap(past)
-        past.days(shown.days - 4)
-        past.rename_delay("delay_minutes")
-    for _ in range(shown.late):
-        past.append()
-        past.clock.go(HOUR_MS)
-
-
-def _mishap(past: Past) -> None:
-    """Somebody removes the wrong day, and it is brought back."""
-    snapshot = read_snapshot(past.table.store, past.table.paths)
-    past.drop(sorted(snapshot.partitions)[-2])
-    past.restore(snapshot.seq)
-
-
 def stack_of(home: Path, settings: Path) -> AirflowStack:
     """Return an Airflow that shows these tables, and runs nothing."""
     options = StackOptions(
@@ -101,26 +49,10 @@ def stack_of(home: Path, settings: Path) -> AirflowStack:
         env={
             "FIRNLINE_TABLES": str(settings),
             "PYTHONPATH": f"{REPO}:{REPO / 'include'}",
-            "AWS_ACCESS_KEY_ID": "a",
-            "AWS_SECRET_ACCESS_KEY": "b",
-            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
-            "AWS_REGION": "x",
+            **STORE_AWAY,
         },
     )
     return AirflowStack(home / "airflow", options)
-
-
-def open_page(browser: Browser, url: str, token: str, path: str, scheme: str) -> Page:
-    """Open a page of Airflow as a user, light or dark."""
-    context = browser.new_context(
-        viewport={"width": _WIDE, "height": _HIGH},
-        color_scheme="dark" if scheme == "dark" else "light",
-    )
-    context.set_default_timeout(_MS)
-    context.add_cookies([{"name": "_token", "value": token, "url": url}])
-    page = context.new_page()
-    page.goto(f"{url}/{path}")
-    return page
 
 
 def give_states(stack: AirflowStack) -> None:
@@ -137,51 +69,57 @@ def give_states(stack: AirflowStack) -> None:
         )
 
 
-def take(browser: Browser, stack: AirflowStack, token: str, folder: Path) -> list[Path]:
-    """Take all pictures; return their files."""
-    found: list[Path] = []
-
-    def save(page: Page, name: str, **how: Any) -> None:
-        found.append(folder / name)
-        page.screenshot(path=found[-1], **how)
-
+def take(camera: Camera) -> None:
+    """Take the pictures of a fleet and of a table."""
     for scheme in ("light", "dark"):
-        page = open_page(browser, stack.url, token, "plugin/firnline-tables", scheme)
-        page.get_by_test_id("table").nth(len(TABLES)).wait_for()
-        page.get_by_text("cannot be read:").wait_for()
-        page.get_by_text("being read").wait_for(state="detached")
-        save(page, f"page-fleet-{scheme}.png")
-    page = open_page(
-        browser, stack.url, token, "dags/merge__flights/plugin/firnline-table", "light"
-    )
+        page = camera.open("plugin/firnline-tables", scheme)
+        wait_read(page, len(TABLES) + 1)
+        camera.save(page, f"page-fleet-{scheme}.png")
+    page = camera.open("dags/merge__flights/plugin/firnline-table")
     page.get_by_test_id("savings").wait_for()
     page.get_by_test_id("partition").nth(3).click()
     page.get_by_role("heading", name="flights", exact=True).scroll_into_view_if_needed()
-    save(page, "page-table.png")
-    page.set_viewport_size({"width": _WIDE, "height": _HIGH + 150})
+    camera.save(page, "page-table.png")
+    page.set_viewport_size({"width": WIDE, "height": HIGH + 150})
     page.get_by_test_id("undone").first.scroll_into_view_if_needed()
     heading = page.get_by_role("heading", name="Transactions")
     heading.evaluate("element => element.scrollIntoView({block: 'start'})")
-    save(page, "page-history.png")
-    return found
+    camera.save(page, "page-history.png", HIGH + 150)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Take the pictures; return the exit code: 1 if one is too large."""
-    folder = Path(*arguments) if arguments else REPO / "docs" / "img"
-    program = install()
-    with tempfile.TemporaryDirectory(prefix="lake-") as place, sync_playwright() as playwright:
+def pictures_of_pages(launch: Callable[[], Browser], folder: Path) -> list[Path]:
+    """Take the pictures of a fleet and of a table; return their files."""
+    with tempfile.TemporaryDirectory(prefix="lake-") as place:
         home = Path(place)
-        with stack_of(home, make_tables(home)) as stack:
+        with stack_of(home, make_tables(home, TABLES)) as stack:
             for table in TABLES:
                 stack.api.wait_dag(f"verify__{table.name}")
                 stack.api.wait_dag(f"merge__{table.name}")
             give_states(stack)
-            token = httpx.get(f"{stack.url}/auth/token", timeout=60).json()["access_token"]
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-            pictures = take(browser, stack, token, folder)
-            browser.close()
-    sizes = {path: path.stat().st_size for path in pictures}
+            camera = Camera(launch(), stack.url, token_of(stack), folder)
+            take(camera)
+            camera.browser.close()
+    return camera.taken
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Take the pictures; return the exit code: 1 if one is too large."""
+    parser = argparse.ArgumentParser(prog="python -m demo.pictures")
+    parser.add_argument("folder", nargs="?", type=Path, default=REPO / "docs" / "img")
+    parser.add_argument("--only", choices=("pages", "walk"), help="some of them")
+    given = parser.parse_args(arguments)
+    program = install()
+    taken: list[Path] = []
+    with sync_playwright() as playwright:
+
+        def launch() -> Browser:
+            return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+        if given.only != "walk":
+            taken += pictures_of_pages(launch, given.folder)
+        if given.only != "pages":
+            taken += pictures_of_walk(launch, given.folder)
+    sizes = {path: path.stat().st_size for path in taken}
     for path, size in sizes.items():
         print(f"{path.name}: {size:,} bytes")
     return int(max(sizes.values()) > MAX_BYTES)
