@@ -2,8 +2,8 @@
 
 The entry point ``airflow.policy`` of the package registers this module in every process of Airflow,
 so it imports nothing of ours until the hook needs it, except the dialect in which values of params
-are refused. The scheduler, the API server and the command line call the hook wherever they create or
-clear tasks, after they have set the pool of the DAG file. Without it such a task stays in a pool
+are refused. The scheduler, the API server and the command line call the hook wherever they create
+or clear tasks, after they have set the pool of the DAG file. Without it such a task stays in a pool
 without slots: it waits, and never runs without a lock.
 """
 

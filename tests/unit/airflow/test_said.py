@@ -52,7 +52,7 @@ def test_each_work_has_a_sentence_on_its_plan_and_on_its_report() -> None:
         assert "120 parts (3.0 GiB) became 1" in work.report_sentence(changed)
     gone = {"partition_count": 1, "parts": 2, "bytes": 0, "rows": 5, "parts_without_rows": 0}
     ttl = TtlWork().report_sentence({**gone, "kept": {}, **changed})
-    assert ttl == "dropped: 1 partitions, 2 parts (0 B), 5 rows"
+    assert ttl == "dropped: 1 partition, 2 parts (0 B), 5 rows"
     names = ("log_files", "transactions", "live_parts", "dead_parts", "objects", "bytes", "footers")
     checked = dict.fromkeys(names, 1)
     found = {"checked": checked, "severities": {}, "findings": []}

@@ -124,8 +124,8 @@ def test_a_commit_is_waited_for_and_then_the_run_has_its_time_to_stop(sleeps: in
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C is afterwards what it was."""
-    before = signal.getsignal(signal.SIGINT)
+    """Ctrl-C interrupts, also where whoever started the tests has it ignored; and is restored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
