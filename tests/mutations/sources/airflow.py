@@ -57,8 +57,8 @@ AIRFLOW = (
     Mutation(
         name="a dry run goes on after its plan",
         file="include/firnline/airflow/tasks.py",
-        old="""            self._skip(context, figures, "a dry run ends here", f"dry run, nothing done: {said}")
-""",
+        old='            self._skip(context, figures, "a dry run ends here",'
+        ' f"dry run, nothing done: {said}")\n',
         new="            _LOG.info(said)\n",
         breaks="Whoever wants to look changes the table.",
         caught_by=("tests/unit/airflow/test_tasks.py",),
