@@ -88,5 +88,7 @@ def test_a_root_alone_has_default_settings(firnline: Firnline) -> None:
 def test_pools_are_what_airflow_imports(firnline: Firnline, tmp_path: Path) -> None:
     path = settings_file(tmp_path, TWO_TABLES)
     pools = json.loads(firnline("pools", "--settings", path).out)
+    without = pools.pop("firnline.no_table")
+    assert without["slots"] == 0
     assert sorted(pools) == ["events.cleanup", "events.merge", "users.cleanup", "users.merge"]
     assert {pool["slots"] for pool in pools.values()} == {1}

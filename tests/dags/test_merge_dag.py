@@ -95,7 +95,9 @@ def test_params_are_typed(parsed: Any) -> None:
     schemas = {name: schema for name, (_, schema) in params.items()}
     assert schemas["partitions"]["type"] == ["array", "null"]
     assert schemas["partitions"]["items"]["type"] == "string"
-    assert schemas["dry_run"]["type"] == "boolean"
+    # With null, so that the form does not mark it as required; null itself is no choice.
+    assert schemas["dry_run"]["type"] == ["boolean", "null"]
+    assert schemas["dry_run"]["enum"] == [True, False]
 
 
 def test_a_mistake_in_the_settings_is_an_import_error_that_names_file_and_field(
