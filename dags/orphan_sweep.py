@@ -35,7 +35,6 @@ from firnline.airflow.tasks import RunInTask
 
 SWEEP, APPROVED = SweepWork(), ApprovedSweep()
 
-
 for table in tables_by_hand(SWEEP.operation, lambda table: table.sweep.schedule):
     with operation_dag(
         SWEEP,

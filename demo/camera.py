@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 WIDE, HIGH = 1440, 900
 _MS = 300_000
@@ -56,5 +56,5 @@ class Camera:
     def save(self, page: Page, name: str, high: int = HIGH) -> None:
         """Take a picture of the upper pixels of a window."""
         self.taken.append(self.folder / name)
-        clip = {"x": 0.0, "y": 0.0, "width": float(WIDE), "height": float(high)}
-        page.screenshot(path=self.taken[-1], clip=clip)  # type: ignore[arg-type]
+        clip = FloatRect(x=0.0, y=0.0, width=float(WIDE), height=float(high))
+        page.screenshot(path=self.taken[-1], clip=clip)

@@ -23,7 +23,7 @@ class Step:
 
     def __init__(self, screen: Screen, name: str, what: str) -> None:
         self.done = what
-        """What stands on the line when the step is over."""
+        """Text of the line when the step is over."""
         self.began = time.monotonic()
         self._screen = screen
         self._name = name
@@ -64,7 +64,7 @@ class Step:
 
 
 class Screen:
-    """Where the demo writes to.
+    """The terminal that the demo writes to.
 
     Args:
         console: None for standard output.

@@ -21,8 +21,6 @@ from demo.camera import HIGH, WIDE, Camera
 from demo.shown import STORE_AWAY, Shown, make_tables
 from firnline.operations.pools import pools_json
 from firnline.settings.load import load_settings
-from firnline.state.snapshot import read_snapshot
-from firnline.table import open_table
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
@@ -121,18 +119,14 @@ class Walk:
         self.history("drop", "walk-6-removed.png")
 
     def restore(self) -> None:
-        """What was removed is brought back, from the timeline."""
-        table = open_table(load_settings(self.stack.home.parent / "tables.yaml").table(TABLE))
-        before = read_snapshot(table.store, table.paths).seq - 1
+        """Bring the removed partition back, from the timeline."""
         row = self.page.get_by_test_id("transaction").nth(1)
         row.get_by_role("button", name="Plan a restore to here").click()
-        self.page.wait_for_url("**/dags/restore/runs/**")
-        run = self.ended("restore")
-        self.camera.go(self.page, f"dags/restore/runs/{run}/tasks/plan")
-        self.page.get_by_text("a dry run ends here").wait_for()
+        undo = self.page.get_by_test_id("restore").get_by_role("button", name="Undo transaction")
+        undo.wait_for(timeout=_LONG_MS)
         self.camera.save(self.page, "walk-7-restore-plan.png", _FORM_HIGH)
-        conf = {"table": TABLE, "to": before, "partitions": ["*"], "dry_run": False}
-        self.stack.api.trigger("restore", conf)
+        undo.click()
+        self.page.wait_for_url("**/dags/restore/runs/**")
         self.ended("restore")
         self.history("restore", "walk-8-restored.png")
 

@@ -172,7 +172,7 @@ class AirflowApi:
         }
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
-        """What a task handed on. Raises UsageError when there is nothing under the key."""
+        """Return an XCom of a task. Raises UsageError when there is nothing under the key."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.call("GET", path, deserialize=True)["value"]
 

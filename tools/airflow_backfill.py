@@ -21,7 +21,7 @@ from tools.airflow_stack import AirflowStack
 _WRITERS = ("scheduler", "dag-processor")
 _TRIES = 5
 _LOCKED = "sqlalche.me/e/21/e3q8"
-"""How SQLAlchemy ends what it says of an OperationalError: the beginning is cut off."""
+"""End of SQLAlchemy's message of an OperationalError; the beginning is cut off."""
 
 
 def create_backfill(

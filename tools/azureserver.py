@@ -25,6 +25,7 @@ from urllib.parse import urlencode
 
 from firnline.errors import EnvironmentFaultError
 from tools.gotools import caches, writable_cache
+from tools.processes import end
 from tools.s3server import free_port
 from tools.system_packages import run_install
 
@@ -143,12 +144,7 @@ class AzureServer:
         """End the process and wait until it is gone, with all objects."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, _STOP_SECONDS)
         self._process = None
 
     def _spawn(self, program: Path) -> subprocess.Popen[bytes]:

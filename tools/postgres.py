@@ -13,16 +13,16 @@ import pwd
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from firnline.errors import EnvironmentFaultError
-from tools.processes import MARK
+from tools.processes import MARK, Service, end
 from tools.s3server import free_port
 from tools.system_packages import install as install_package
 from tools.system_packages import run_install
@@ -109,7 +109,7 @@ def check_enterable(folder: Path) -> None:
         )
 
 
-class Postgres:
+class Postgres(Service):
     """One server with one database; a context manager.
 
     Args:
@@ -196,21 +196,6 @@ class Postgres:
         if self._folder is not None and self._home is None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _make_folder(self) -> Path:
         if self._home is None:
@@ -303,12 +288,7 @@ class Postgres:
         if self._process is None:
             return
         # SIGINT: it ends its sessions instead of waiting for them.
-        self._process.send_signal(2)
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, _STOP_SECONDS, signal.SIGINT)
         self._process = None
 
 

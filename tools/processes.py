@@ -13,13 +13,43 @@ import os
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import psutil
 
 MARK = "FIRNLINE_DEV_STACK"
 """Environment variable that children inherit, even after they are reparented."""
+
+
+class Service(ABC):
+    """Something that runs between ``start`` and ``stop``; a context manager."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start it, and wait until it answers."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it, also when it was not started or only in part."""
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
 
 
 class Programs:
@@ -115,6 +145,18 @@ class Programs:
                 return True
             time.sleep(0.1)
         return False
+
+
+def end(
+    process: subprocess.Popen[bytes], seconds: float, number: signal.Signals = signal.SIGTERM
+) -> None:
+    """Send one program a signal and wait until it is gone; SIGKILL follows after ``seconds``."""
+    process.send_signal(number)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _belongs(process: psutil.Process, sessions: Iterable[int], mark: str) -> bool:

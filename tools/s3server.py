@@ -11,11 +11,11 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from firnline.errors import EnvironmentFaultError
 from tools.gotools import TOOLS
+from tools.processes import Service, end
 
 REGION = "us-east-1"
 _READY_SECONDS = 300.0
@@ -42,7 +42,7 @@ def free_port() -> int:
         return port
 
 
-class S3Server:
+class S3Server(Service):
     """One running server on a free port with keys of its own; a context manager.
 
     Args:
@@ -122,24 +122,8 @@ class S3Server:
         """End the process and wait until it is gone; the objects stay."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, _STOP_SECONDS)
         self._process = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def _log(self) -> Path:

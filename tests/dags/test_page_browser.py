@@ -92,6 +92,13 @@ def page_of(browser: Browser, url: str, path: str, token: str | None = None) -> 
     return page
 
 
+def table_page(browser: Browser, server: Server, name: str, user: str, query: str = "") -> Page:
+    """Open the page of one table as a user."""
+    assert wait_until(lambda: server.has_dag(f"merge__{name}"))
+    path = f"dags/merge__{name}/plugin/firnline-table{query}"
+    return page_of(browser, server.url, path, server.token(user))
+
+
 def test_a_thousand_tables_are_shown_sorted_and_searched(browser: Browser, server: Server) -> None:
     page = page_of(browser, server.url, "plugin/firnline-tables", server.token("root"))
     rows = page.get_by_test_id("table")
@@ -126,9 +133,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     browser: Browser, single: Server
 ) -> None:
-    assert wait_until(lambda: single.has_dag("merge__wide"))
-    path = "dags/merge__wide/plugin/firnline-table"
-    page = page_of(browser, single.url, path, single.token("root"))
+    page = table_page(browser, single, "wide", "root")
     cells = page.get_by_test_id("partition")
     expect(cells).to_have_count(PARTITIONS, timeout=_MS)
     cells.nth(0).click()
@@ -141,9 +146,7 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
 def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     browser: Browser, single: Server
 ) -> None:
-    assert wait_until(lambda: single.has_dag("merge__lived"))
-    path = "dags/merge__lived/plugin/firnline-table"
-    page = page_of(browser, single.url, path, single.token("root"))
+    page = table_page(browser, single, "lived", "root")
     transactions = page.get_by_test_id("transaction")
     expect(transactions).to_have_count(3, timeout=_MS)
     expect(transactions.nth(1)).to_contain_text("drop")
@@ -159,9 +162,7 @@ def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
 def test_an_action_starts_a_run_as_the_user_and_leads_to_it(
     browser: Browser, single: Server
 ) -> None:
-    assert wait_until(lambda: single.has_dag("merge__wide"))
-    path = "dags/merge__wide/plugin/firnline-table"
-    page = page_of(browser, single.url, path, single.token("root"))
+    page = table_page(browser, single, "wide", "root")
     page.get_by_role("button", name="Plan a merge").click()
     page.wait_for_url("**/dags/merge__wide/runs/**", timeout=_MS)
     (run,) = single.runs("merge__wide")
@@ -170,9 +171,7 @@ def test_an_action_starts_a_run_as_the_user_and_leads_to_it(
 
 
 def test_an_action_that_the_user_may_not_take_says_so(browser: Browser, single: Server) -> None:
-    assert wait_until(lambda: single.has_dag("merge__ana"))
-    path = "dags/merge__ana/plugin/firnline-table"
-    page = page_of(browser, single.url, path, single.token("ana"))
+    page = table_page(browser, single, "ana", "ana")
     page.get_by_role("button", name="Merge now").click()
     expect(page.get_by_text("You may not start runs of merge__ana")).to_be_visible(timeout=_MS)
     assert single.runs("merge__ana") == []
@@ -181,10 +180,9 @@ def test_an_action_that_the_user_may_not_take_says_so(browser: Browser, single: 
 
 
 def lived(browser: Browser, single: Server, asked: str = "") -> Page:
-    """The page of the table ``lived``."""
-    assert wait_until(lambda: single.has_dag("merge__lived") and single.has_dag("restore"))
-    path = f"dags/merge__lived/plugin/firnline-table{asked}"
-    return page_of(browser, single.url, path, single.token("root"))
+    """Open the page of the table ``lived``."""
+    assert wait_until(lambda: single.has_dag("restore"))
+    return table_page(browser, single, "lived", "root", asked)
 
 
 def test_a_link_to_a_run_shows_its_transactions_among_the_others(
@@ -271,7 +269,7 @@ def test_a_restore_is_done_only_after_its_plan_was_shown(browser: Browser, singl
     page.wait_for_url("**/dags/restore/runs/**", timeout=_MS)
     confs = [run["conf"] for run in single.runs("restore")]
     what = {"table": "lived", "to": 1, "partitions": ["*"]}
-    assert confs == [{**what, "dry_run": True}, {**what, "dry_run": False}]
+    assert confs == [{**what, "dry_run": True}, {**what, "newest": 3, "dry_run": False}]
 
 
 def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(

@@ -99,7 +99,7 @@ _STORES = {
     "file": _AWS,
     "memory": _AWS,
 }
-"""Which type of connection fits which scheme of a root."""
+"""Airflow connections for each scheme of a root."""
 
 
 def store_access(table: TableSettings, get: GetConnection = Connection.get) -> StoreAccess | None:

@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from firnline.airflow.alerts import tell_waiting
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.params import duration_param
+from firnline.airflow.said import say
 from firnline.airflow.tables import DagTable
 from firnline.errors import UsageError
 from firnline.settings.load import TableSettings
@@ -35,6 +36,7 @@ _LEAST_MS, _MOST_MS = 1_000, 30 * 86_400_000
 NONE = "(none of these)"
 """The option with which a person picks nothing."""
 
+_LATE = "nobody answered in time"
 LISTED = "listed"
 """XCom key of the rows that can be picked."""
 
@@ -127,9 +129,10 @@ class Pick(HITLOperator):
         picked, who = list(answer["chosen_options"]), _who(answer, event)
         if NONE in picked:
             # Also beside others: who is of two minds removes nothing.
-            _skip_all(self, context, {"picked": [], **who}, f"{who['by']} picked {NONE}")
+            why = f"{who['by'] or 'somebody'} picked {NONE}"
+            _skip_all(self, context, {"picked": [], **who}, why)
         if not picked:
-            _skip_all(self, context, {"picked": [], **who}, "nobody answered in time")
+            _skip_all(self, context, {"picked": [], **who}, _LATE)
         return {"picked": picked, **who}
 
     def _take(self, context: Context) -> list[dict[str, Any]]:
@@ -195,8 +198,8 @@ class Approve(ApprovalOperator):
                 self.execute(context)
         told = {"approved": approved, **_who(answer, event)}
         if not approved:
-            why = "nobody answered in time" if told["timed_out"] else f"{told['by']} rejected it"
-            _skip_all(self, context, told, why)
+            by = told["by"] or "somebody"
+            _skip_all(self, context, told, _LATE if told["timed_out"] else f"rejected by {by}")
         return told
 
 
@@ -331,8 +334,13 @@ def _now_ms() -> int:
 
 
 def _skip_all(operator: HITLOperator, context: Context, told: dict[str, Any], why: str) -> NoReturn:
-    """Skip all downstream tasks, tear-downs included. Raises DownstreamTasksSkipped."""
+    """Skip all downstream tasks, tear-downs included; the run's note says why.
+
+    Raises DownstreamTasksSkipped.
+    """
     context["ti"].xcom_push("return_value", told)
-    _LOG.info("%s, so nothing is done", why)
+    said = f"{why}, so nothing was done"
+    say(context, said)
+    _LOG.info(said)
     after = [task.task_id for task in operator.get_flat_relatives(upstream=False)]
     raise DownstreamTasksSkipped(tasks=sorted(after))  # type: ignore[no-untyped-call] # Airflow's

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from jsonschema import (  # type: ignore[import-untyped]
+from jsonschema import (  # type: ignore[import-untyped] # its types are a package of their own
     Draft202012Validator,
     ValidationError,
     validators,
@@ -43,8 +43,8 @@ class RefusedValueError(ValidationError):  # type: ignore[misc] # untyped
 
 def _refusals(
     validator: Any,  # noqa: ANN401, ARG001 - as jsonschema calls it
-    dialect: Any,  # noqa: ANN401, ARG001
-    value: Any,  # noqa: ANN401
+    dialect: Any,  # noqa: ANN401, ARG001 - the keyword's value, a name here
+    value: Any,  # noqa: ANN401 - any JSON
     schema: Mapping[str, Any],
 ) -> Iterator[RefusedValueError]:
     """Yield one refusal if the standard keywords refuse the value."""

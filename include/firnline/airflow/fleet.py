@@ -20,9 +20,11 @@ from firnline.airflow.alerts import FailureAlert
 from firnline.airflow.failures import airflow_failures
 from firnline.airflow.figures import shortened
 from firnline.airflow.params import flag_param
+from firnline.airflow.said import say
 from firnline.airflow.tables import clock_of
 from firnline.errors import EnvironmentFaultError, FirnlineError, UsageError
-from firnline.operations.dag_ids import dag_id
+from firnline.operations.dag_ids import FLEET, dag_id
+from firnline.paths import Root
 from firnline.settings.load import (
     FleetSettings,
     Settings,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-DAG_ID = "fleet__merge"
 DRY_RUN = "dry_run"
 LONGEST = timedelta(minutes=50)
 """Time limit of the task; tables whose stores are silent are what takes long."""
@@ -57,7 +58,7 @@ def fleet_to_plan() -> FleetSettings | None:
     Raises:
         SettingsError: the settings file is not valid; Airflow shows it as an import error.
     """
-    if get_parsing_context().dag_id not in (None, DAG_ID):
+    if get_parsing_context().dag_id not in (None, FLEET):
         return None
     settings = load_settings()
     return settings.fleet if fleet_members(settings.tables.values()) else None
@@ -73,7 +74,7 @@ def fleet_dag(settings: FleetSettings, *, doc: str | None) -> Iterator[DAG]:
     alerts = settings.alerts
     alert = FailureAlert(alerts.notifier, alerts.arguments) if alerts.notifier else None
     with DAG(
-        dag_id=DAG_ID,
+        dag_id=FLEET,
         description="Start the merges of all tables in which there is something to merge",
         doc_md=doc,
         schedule=clock_of(settings.schedule),
@@ -117,10 +118,12 @@ class PlanFleet(BaseOperator):
         quiet = quiet_now(settings.fleet, SystemClock().now_ms())
         if quiet is not None and not dry_run:
             _LOG.info("nothing is read and nothing is started: %s", quiet)
+            say(context, f"nothing was read or started: {quiet}")
             return {"quiet": quiet, DRY_RUN: False}
         plan = self._plan(settings, context)
         figures = {**shortened(plan.to_json()), DRY_RUN: dry_run}
-        for line in plan_lines(figures):
+        lines = plan_lines(figures)
+        for line in lines:
             _LOG.info(line)
         refused: list[str] = []
         if not dry_run:
@@ -128,8 +131,11 @@ class PlanFleet(BaseOperator):
             figures |= shortened({"started": started, "refused": refused})
         # Pushed here: a task that fails returns no value.
         context["ti"].xcom_push("return_value", figures)
-        if (sentence := _failure(plan, refused)) is not None:
-            raise AirflowFailException(sentence)
+        problem = _failure(plan, refused)
+        totals = f"{'dry run, nothing started: ' if dry_run else ''}{lines[0]}; {lines[1]}"
+        say(context, totals if problem is None else f"{problem}; {totals}")
+        if problem is not None:
+            raise AirflowFailException(problem)
         return figures
 
     def _plan(self, settings: Settings, context: Context) -> FleetPlan:
@@ -154,7 +160,7 @@ def is_dry_run(context: Context) -> bool:
     """Return True if the run only plans. Raises UsageError for a param that there is not."""
     unknown = sorted(set(context["dag_run"].conf or {}) - {DRY_RUN})
     if unknown:
-        raise UsageError(f"{DAG_ID} has no param {', '.join(unknown)}", next_step=f"use {DRY_RUN}")
+        raise UsageError(f"{FLEET} has no param {', '.join(unknown)}", next_step=f"use {DRY_RUN}")
     return bool(context["params"].get(DRY_RUN, False))
 
 
@@ -177,7 +183,7 @@ def members_of(tables: Sequence[TableSettings]) -> list[Member]:
 
 def _access_key(table: TableSettings) -> tuple[str | None, str]:
     """Return what the access depends on: a connection fits the tables of one kind of store."""
-    return table.connection_id, table.root.partition(":")[0]
+    return table.connection_id, Root.parse(table.root).scheme
 
 
 def _open(table: TableSettings, access: StoreAccess | FirnlineError | None) -> Table:
@@ -217,7 +223,7 @@ def start_merges(starts: Sequence[Start], context: Context) -> tuple[list[str], 
 def _note(start: Start) -> str:
     need = start.need
     return (
-        f"Started by {DAG_ID}: {need.parts_in:,} parts become {need.parts_out:,}, every full scan "
+        f"Started by {FLEET}: {need.parts_in:,} parts become {need.parts_out:,}, every full scan "
         f"saves {need.saved:,} requests for {about_size(start.bytes)} rewritten."
     )
 

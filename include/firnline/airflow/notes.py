@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from firnline.airflow.said import SAID, answer_sentence
-from firnline.operations.dag_ids import parse_dag_id
+from firnline.airflow.said import SAID
+from firnline.operations.dag_ids import is_ours
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -25,8 +25,6 @@ MOST = 1_000
 """Maximum characters of a note in Airflow's database; a longer one makes the scheduler's whole
 transaction fail."""
 _OURS = "firnline: "
-_ASKING = ("pick", "approve")
-"""Ids of the tasks that ask a person."""
 
 
 def add_note(dag_run: Any, sentence: str) -> None:  # noqa: ANN401 - DagRun is not imported here
@@ -62,7 +60,7 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the 
 
 
 def _copy(dag_run: DagRun) -> None:
-    if parse_dag_id(dag_run.dag_id) is None:
+    if not is_ours(dag_run.dag_id):
         return
     for sentence in sentences(read_said(dag_run.dag_id, dag_run.run_id)):
         add_note(dag_run, sentence)
@@ -70,12 +68,11 @@ def _copy(dag_run: DagRun) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The XCom of a task that may have a sentence for the note."""
+    """The sentence of a task for the note."""
 
     task_id: str
     state: str | None
     """State of the task."""
-    key: str
     value: Any
     """As stored."""
 
@@ -85,10 +82,8 @@ def sentences(found: Iterable[Said]) -> list[str]:
     made = []
     for said in found:
         value = _plain(said.value)
-        # Of a task that asked a person the answer is what ended the run.
-        text = value if said.key == SAID else answer_sentence(value)
-        if isinstance(text, str) and text:
-            why = f"{said.task_id} failed: {text}" if said.state == "failed" else text
+        if isinstance(value, str) and value:
+            why = f"{said.task_id} failed: {value}" if said.state == "failed" else value
             made.append(why.removesuffix("."))
     return list(dict.fromkeys(made))
 
@@ -109,18 +104,17 @@ def read_said(dag_id: str, run_id: str) -> list[Said]:
     Through a connection of its own: Airflow's session must not be opened within these hooks.
     """
     from airflow import settings
-    from sqlalchemy import and_, column, or_, select, table
+    from sqlalchemy import and_, column, select, table
 
     engine: Any = settings.engine
     # Some databases need quotes around `key`, others do not: SQLAlchemy handles it.
     same = ("dag_id", "run_id", "task_id", "map_index")
     xcom = table("xcom", *map(column, (*same, "key", "value", "timestamp")))
     task = table("task_instance", *map(column, (*same, "state")))
-    said = or_(xcom.c.key == SAID, and_(xcom.c.key == "return_value", xcom.c.task_id.in_(_ASKING)))
     query = (
-        select(xcom.c.task_id, task.c.state, xcom.c.key, xcom.c.value)
+        select(xcom.c.task_id, task.c.state, xcom.c.value)
         .join(task, and_(*(xcom.c[name] == task.c[name] for name in same)))
-        .where(xcom.c.dag_id == dag_id, xcom.c.run_id == run_id, said)
+        .where(xcom.c.dag_id == dag_id, xcom.c.run_id == run_id, xcom.c.key == SAID)
         .order_by(xcom.c.timestamp)
     )
     with engine.connect() as connection:

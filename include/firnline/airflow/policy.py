@@ -9,7 +9,7 @@ without slots: it waits, and never runs without a lock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import airflow.settings
 from airflow.policies import hookimpl
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from airflow.models.taskinstance import TaskInstance
 
 # Airflow 3.3 asks policies of packages only if there is an airflow_local_settings.py besides.
-airflow.settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
+_hook: Any = airflow.settings.task_instance_mutation_hook
+_hook.is_noop = False
 
 
 @hookimpl

@@ -196,7 +196,8 @@ class ListPartitions(PlanOperation):
         if not rows:
             self._skip(context, figures, "the table has no partition")
         if figures["dry_run"]:
-            self._skip(context, figures, "a dry run ends here")
+            said = f"dry run, nothing removed: {listed_text(figures)} to pick from"
+            self._skip(context, figures, "a dry run ends here", said)
         return figures
 
 
@@ -256,16 +257,17 @@ def rows_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
     return None if None in known else sum(known)
 
 
+def listed_text(figures: Mapping[str, Any]) -> str:
+    """Return the totals of the list: ``12 partitions, 340 parts, 1.2 GiB``."""
+    partitions = counted(figures["partitions"], "partition")
+    return f"{partitions}, {parts_text(figures['parts'])}, {about_size(figures['bytes'])}"
+
+
 def list_lines(
     figures: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], now_ms: int
 ) -> list[str]:
     """Return the list as lines for the task's log."""
-    size = about_size(figures["bytes"])
-    partitions, parts = (
-        counted(figures["partitions"], "partition"),
-        parts_text(figures["parts"]),
-    )
-    lines = [f"{partitions}, {parts}, {size}"]
+    lines = [listed_text(figures)]
     lines += [
         f"{row['name']}: {parts_text(row['parts'])}, {counted(row['rows'], 'row')}, "
         f"{about_size(row['bytes'])}, newest rows added {age_text(row, now_ms)} ago"

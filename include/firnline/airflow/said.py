@@ -89,16 +89,3 @@ def first_sentence(lines: Sequence[str]) -> str:
         if not line.endswith(":"):
             break
     return said or "nothing"
-
-
-def answer_sentence(answer: Any) -> str | None:  # noqa: ANN401 - any XCom
-    """Return why a person's answer ended a run; None for any other XCom, and for an approval."""
-    if not isinstance(answer, dict) or "timed_out" not in answer:
-        return None
-    if answer["timed_out"]:
-        return "nobody answered in time, so nothing was done"
-    if answer.get("approved") is False:
-        return f"rejected by {answer.get('by') or 'somebody'}, so nothing was done"
-    if answer.get("picked") == []:
-        return f"{answer.get('by') or 'somebody'} picked nothing, so nothing was done"
-    return None

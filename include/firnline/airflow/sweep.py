@@ -121,6 +121,12 @@ class SweepWork(InTaskWork["Approved"]):
         lines += [f"{figures['later']} more wait for another run"] if figures["later"] else []
         return [*lines, f"{figures['young']} objects are too young to say"]
 
+    def plan_sentence(self, figures: Mapping[str, Any]) -> str:
+        """Return the number and the size of the orphans, and how many wait for another run."""
+        found = counted(figures["orphans_asked"], "orphan")
+        later = f", {figures['later']} more for another run" if figures["later"] else ""
+        return f"{found} ({about_size(figures['bytes_asked'])}){later}"
+
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and the reasons for leaving objects."""
         done = f"deleted: {figures['deleted']} orphans ({about_size(figures['bytes'])})"
@@ -196,7 +202,8 @@ class PlanSweep(PlanOperation):
         if plan.nothing_to_do:
             self._skip(context, figures, "nothing to do")
         if asked.options.dry_run:
-            self._skip(context, figures, "a dry run ends here")
+            said = f"dry run, nothing deleted: {self.work.plan_sentence(figures)}"
+            self._skip(context, figures, "a dry run ends here", said)
         return figures
 
 

@@ -43,7 +43,7 @@ class Work(Generic[OptionsT]):
     dry_run_text: ClassVar[str] = (
         "Only plan: what would be done is in the log of `plan` and its XCom."
     )
-    """What a dry run does, and which task's log shows it."""
+    """Effect of a dry run, and the task whose log shows its plan."""
 
     @property
     def operation(self) -> DagName:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TABLE = "table"
 """Param that names the table of a run, of DAGs for all tables."""
 
+FLEET = "fleet__merge"
+"""The DAG that starts the merges of all tables."""
+
 _OPERATIONS = {str(each.dag): each for each in OPERATIONS}
 
 
@@ -44,8 +47,13 @@ def dag_id(operation: str, table: str | None = None) -> str:
     return operation if table is None else f"{operation}__{table}"
 
 
+def is_ours(text: str) -> bool:
+    """Return True for the id of any DAG of this package."""
+    return text == FLEET or parse_dag_id(text) is not None
+
+
 def parse_dag_id(text: str) -> DagId | None:
-    """Return the operation and the table of a DAG of ours; None for any other DAG."""
+    """Return the operation and the table of a DAG of an operation; None for any other DAG."""
     operation, separator, table = text.partition("__")
     about = _OPERATIONS.get(operation)
     if about is None or (separator and not table) or not (separator or about.by_hand):

@@ -80,7 +80,7 @@ class StoreAccess:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no log may show."""
+        """Return the secrets, which no log may show."""
         given = (self.secret_key, self.session_token, self.external_id)
         others = (other.secrets for other in (self.google, self.azure) if other is not None)
         return (*filter(None, given), *(secret for found in others for secret in found))

@@ -66,7 +66,7 @@ class AzureAccess:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no log may show."""
+        """Return the secrets, which no log may show."""
         signatures = parse_qs((self.sas_token or "").lstrip("?")).get("sig", [])
         given = (self.key, self.sas_token, self.client_secret, *signatures)
         return tuple(secret for secret in given if secret)

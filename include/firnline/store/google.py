@@ -66,7 +66,7 @@ class GoogleAccess:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no log may show; logs are masked line by line, so also the lines of the key."""
+        """Return the secrets, which no log may show: the key, and each of its lines."""
         if self.key is None:
             return ()
         private = json.loads(self.key)["private_key"]

@@ -123,6 +123,7 @@ def test_a_pick_of_nothing_skips_all_that_follows() -> None:
         pick.execute_complete(given_up, event(by=None, timed_out=True))
     assert list(skipped.value.tasks) == ["approve"]
     assert given_up["ti"].pushed["return_value"] == {"picked": [], "by": None, "timed_out": True}
+    assert given_up["ti"].pushed["said"] == "nobody answered in time, so nothing was done"
 
 
 @pytest.mark.parametrize("others", [(), ("day=a",)])
@@ -133,6 +134,7 @@ def test_who_picks_none_of_these_removes_nothing(others: tuple[str, ...]) -> Non
         pick.execute_complete(refused, event(*others, NONE))
     told = refused["ti"].pushed["return_value"]
     assert told == {"picked": [], "by": "ana", "timed_out": False}
+    assert refused["ti"].pushed["said"] == "ana picked (none of these), so nothing was done"
 
 
 def test_what_was_not_listed_cannot_be_picked() -> None:
@@ -155,18 +157,23 @@ def test_an_approval_asks_what_its_work_says_and_silence_is_a_no(
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "told", "why"),
     [
-        (event("Reject"), {"approved": False, "by": "ana", "timed_out": False}),
+        (
+            event("Reject"),
+            {"approved": False, "by": "ana", "timed_out": False},
+            "rejected by ana",
+        ),
         (
             event("Reject", by=None, timed_out=True),
             {"approved": False, "by": None, "timed_out": True},
+            "nobody answered in time",
         ),
     ],
     ids=["a no", "silence"],
 )
 def test_without_approval_all_that_follows_is_skipped_tear_downs_too(
-    answer: dict[str, Any], told: dict[str, Any]
+    answer: dict[str, Any], told: dict[str, Any], why: str
 ) -> None:
     _, approve = tasks()
     with DAG("d", schedule=None):
@@ -178,6 +185,7 @@ def test_without_approval_all_that_follows_is_skipped_tear_downs_too(
         approve.execute_complete(asked, answer)
     assert list(skipped.value.tasks) == ["last"]
     assert asked["ti"].pushed["return_value"] == told
+    assert asked["ti"].pushed["said"] == f"{why}, so nothing was done"
 
 
 def test_an_approval_names_who_gave_it() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk import DAG
 
-from firnline.airflow.fleet import DAG_ID
+from firnline.operations.dag_ids import FLEET
 from firnline.operations.registry import OPERATIONS
 from tools.reference import dags as reference
 from tools.reference.__main__ import DOCS, problems
@@ -21,7 +21,7 @@ from tools.reference.dags import FILES, load_dags, params_of
 TABLES = ("first", "second")
 REPORTED = {"delete_where", "erase", "merge", "replace", "rewrite_partitions"}
 """What a Spark job does and a task after it reports."""
-FLEET = "fleet_merge"
+PLANNER = "fleet_merge"
 """File of the one DAG that is not of one table."""
 
 
@@ -35,14 +35,14 @@ def test_what_people_start_is_one_dag_and_the_rest_one_per_table(
     made: dict[str, DAG],
 ) -> None:
     hand = {each.dag for each in OPERATIONS if each.by_hand}
-    own = [path for path in FILES if path.stem not in {FLEET, *hand}]
+    own = [path for path in FILES if path.stem not in {PLANNER, *hand}]
     of_tables = {f"{path.stem}__{t}" for path in own for t in TABLES}
-    assert set(made) == {DAG_ID} | of_tables | hand | {f"orphan_sweep__{table}" for table in TABLES}
+    assert set(made) == {FLEET} | of_tables | hand | {f"orphan_sweep__{table}" for table in TABLES}
 
 
 def test_what_works_on_a_table_holds_a_pool_of_that_table(made: dict[str, DAG]) -> None:
     for name, dag in made.items():
-        if name == DAG_ID:
+        if name == FLEET:
             continue
         pools = {task.pool for task in dag.tasks if task.pool != "default_pool"}
         assert [pool.partition(".")[0] for pool in pools] == [
@@ -78,7 +78,7 @@ def test_the_params_of_docs_airflow_md_are_those_of_the_dags(
 
 def test_the_tables_of_params_speak_of_every_dag(made: dict[str, DAG]) -> None:
     assert set(reference.blocks_of(made)) == {
-        "params of fleet" if path.stem == FLEET else f"params of {path.stem}" for path in FILES
+        "params of fleet" if path.stem == PLANNER else f"params of {path.stem}" for path in FILES
     }
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
-from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+from jsonschema.validators import validator_for  # type: ignore[import-untyped] # has no types
 
 from firnline.airflow.dialect import DIALECT
 from firnline.airflow.params import asked_param, duration_param, flag_param

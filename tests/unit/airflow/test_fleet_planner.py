@@ -109,10 +109,12 @@ def test_merges_are_started_in_their_order_with_ids_of_this_run(runs: type[Runs]
 
 @pytest.mark.usefixtures("tables")
 def test_a_dry_run_starts_nothing(runs: type[Runs]) -> None:
-    figures = execute(dry_run=True)
+    given = context(dry_run=True)
+    figures = PlanFleet(task_id="plan").execute(given)
     assert [row["table"] for row in figures["starts"]] == ["b", "a"]
     assert runs.started == []
     assert "started" not in figures
+    assert given["ti"].pushed["said"].startswith("dry run, nothing started: 3 tables: 2 to merge")
 
 
 @pytest.mark.usefixtures("tables")
@@ -159,6 +161,7 @@ def test_a_table_that_cannot_be_read_fails_the_run_once_all_others_were_started(
     assert [dag_id for dag_id, _, _ in runs.started] == ["merge__b"]
     figures = given["ti"].pushed["return_value"]
     assert figures["started"] == ["b"]
+    assert given["ti"].pushed["said"].startswith("1 of 3 tables could not be read: a; all others")
     assert any(line.startswith("a: ") for line in plan_lines(figures))
 
 

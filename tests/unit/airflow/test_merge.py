@@ -53,7 +53,7 @@ def test_only_a_run_that_nothing_but_our_own_dags_woke_is_idle(
 
 
 def test_arguments_of_the_job_say_what_and_who() -> None:
-    options = MergeOptions(partitions=("day=a b", "--day=c"), max_bytes=2**30)
+    options = MergeOptions(partitions=("day=a b", "--day=c"), max_bytes=2**30, full=True)
     arguments = job_arguments(make_world().settings, context("manual__x"))
     assert arguments == [
         "t",
@@ -65,6 +65,7 @@ def test_arguments_of_the_job_say_what_and_who() -> None:
     assert json.loads(MERGE.job_options(options) or "") == {
         "partitions": ["day=a b", "--day=c"],
         "max_bytes": 2**30,
+        "full": True,
         "dry_run": False,
     }
 

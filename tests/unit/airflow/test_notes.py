@@ -40,8 +40,8 @@ def test_a_note_never_becomes_longer_than_the_database_takes() -> None:
     assert (len(long), long[-1]) == (MOST, "…")
 
 
-def said(value: Any, task_id: str = "plan", state: str = "success", key: str = "said") -> Said:
-    return Said(task_id, state, key, value)
+def said(value: Any, task_id: str = "plan", state: str = "success") -> Said:
+    return Said(task_id, state, value)
 
 
 def note_after(monkeypatch: pytest.MonkeyPatch, *found: Said, old: str | None = None) -> str:
@@ -61,17 +61,6 @@ def test_the_note_of_a_run_is_what_its_tasks_said(
         value = json.dumps(value)
     assert note_after(monkeypatch, said(value), old="see 7") == f"see 7\n\nfirnline: {SAID}."
     assert note_after(monkeypatch) == ""
-
-
-def test_a_run_that_a_person_ended_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    no = {"approved": False, "by": "bo", "timed_out": False}
-    late: dict[str, Any] = {"picked": [], "by": None, "timed_out": True}
-    for answer, sentence in ((no, "rejected by bo"), (late, "nobody answered in time")):
-        found = said(json.dumps(answer), "approve", key="return_value")
-        note = note_after(monkeypatch, found)
-        assert note == f"firnline: {sentence}, so nothing was done."
-    yes = said({"approved": True, "by": "bo", "timed_out": False}, "approve", key="return_value")
-    assert note_after(monkeypatch, yes, said("erased")) == "firnline: erased."
 
 
 def test_a_failed_run_names_the_task_and_what_others_did(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +95,7 @@ def test_what_tasks_said_is_read_in_one_query_of_airflows_tables(
             ("r", "merge", "said", "b", 2),
             ("r", "plan", "said", "a", 1),
             ("r", "plan", "return_value", "{}", 1),
-            ("r", "approve", "return_value", "c", 3),
+            ("r", "approve", "said", "c", 3),
             ("other", "plan", "said", "d", 4),
         ]
         for run, task, key, value, at in rows:
@@ -116,5 +105,5 @@ def test_what_tasks_said_is_read_in_one_query_of_airflows_tables(
     assert notes.read_said("d", "r") == [
         said("a"),
         said("b", "merge", "failed"),
-        said("c", "approve", key="return_value"),
+        said("c", "approve"),
     ]

@@ -50,4 +50,4 @@ def test_airflow_finds_the_policy_and_asks_it() -> None:
 
     (found,) = entry_points(group="airflow.policy", name="firnline")
     assert found.load() is policy
-    assert airflow.settings.task_instance_mutation_hook.is_noop is False  # type: ignore[attr-defined]
+    assert airflow.settings.task_instance_mutation_hook.is_noop is False  # type: ignore[attr-defined] # set on a function

@@ -106,9 +106,12 @@ def test_nobody_is_asked_of_an_empty_table_or_in_a_dry_run(
 ) -> None:
     if partitions:
         fill(table, 1, partitions=partitions)
+    context = run_context(REMOVE, {} if partitions else ACT)
     with pytest.raises(DownstreamTasksSkipped) as skipped:
-        listed(settings, {} if partitions else ACT)
+        list_task(settings).execute(context)
     assert list(skipped.value.tasks) == ["approve"]
+    said = context["ti"].pushed["said"]
+    assert said.startswith("dry run, nothing removed: 1 partition" if partitions else "the table")
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ def test_a_person_s_run_only_lists_and_the_clock_s_asks(
         plan(settings, context)
     assert list(skipped.value.tasks) == ["approve"]
     assert context["ti"].pushed["return_value"]["orphans_asked"] == 1
+    assert context["ti"].pushed["said"] == "dry run, nothing deleted: 1 orphan (4 B)"
 
 
 def test_nobody_is_asked_when_there_is_no_orphan(table: Table, settings: TableSettings) -> None:

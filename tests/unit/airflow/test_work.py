@@ -51,7 +51,7 @@ def test_a_mistyped_param_is_refused_instead_of_ignored() -> None:
     with pytest.raises(UsageError) as merge:
         MERGE.parse_params(run_context(MERGE, {"dryrun": True, "max": "1GiB"}))
     assert str(merge.value) == (
-        "a merge has no param dryrun, max; use partitions, max_bytes, dry_run"
+        "a merge has no param dryrun, max; use partitions, max_bytes, full, dry_run"
     )
     with pytest.raises(UsageError, match="a clean-up has no param partitions; use max_deletes"):
         CLEANUP.parse_params(run_context(CLEANUP, {"partitions": []}, "scheduled"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firnline.operations.dag_ids import DagId, dag_id, parse_dag_id
+from firnline.operations.dag_ids import FLEET, DagId, dag_id, is_ours, parse_dag_id
 from firnline.operations.registry import OPERATIONS
 
 
@@ -18,6 +18,7 @@ def test_an_id_is_parsed_as_it_was_made(table: str | None) -> None:
 @pytest.mark.parametrize("text", ["", "__", "flights", "fleet__merge", "restore__", "Restore"])
 def test_the_dags_of_others_are_not_taken_for_ours(text: str) -> None:
     assert parse_dag_id(text) is None
+    assert is_ours(text) is (text == FLEET)
 
 
 def test_the_id_names_the_table_or_else_the_configuration_does() -> None:

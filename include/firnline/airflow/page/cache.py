@@ -1,7 +1,7 @@
-"""What was read of tables last, with its age; read again in the background when it is stale.
+"""The last reading of each table with its age, refreshed in the background when it is stale.
 
-A look begins with two listings. If nothing was written since the last reading, that reading holds,
-and no object is fetched (``operations.health.reading.unchanged``).
+A reading begins with two listings. If nothing was written since the one before, its
+figures hold, and no object is fetched (``operations.health.reading.unchanged``).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from firnline.settings.load import TableSettings
 from firnline.table import Table
 
 STALE_MS = 60_000
-"""Age at which figures that somebody looks at are refreshed."""
+"""Age in ms at which figures that somebody looks at are refreshed."""
 REREAD_MS = 900_000
-"""Age at which a table to which nothing was written is read all the same: some plans depend on the
+"""Age in ms at which a table is read again although nothing was written: some plans depend on the
 time alone."""
 
 Look = Callable[[Table], tuple[TableHealth, Seen]]
@@ -30,28 +30,28 @@ Look = Callable[[Table], tuple[TableHealth, Seen]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one table."""
+    """The last reading of one table, and the state of the next one."""
 
     settings: TableSettings | None = None
-    """With which it was looked at last."""
+    """Settings of the last reading."""
     health: TableHealth | None = None
-    """As it could be read last."""
+    """Result of the last reading that succeeded."""
     seen: Seen | None = None
     looked_ms: int | None = None
-    """When ``health`` was last known to hold."""
+    """Time at which ``health`` was last known to hold, in ms."""
     problem: str = ""
-    """Why the last look failed."""
+    """Message of the error of the last reading; empty if it succeeded."""
     asked_ms: int | None = None
-    """Begin of the last look."""
+    """Start of the last reading, in ms."""
     under_way: bool = False
-    """True while that look has not ended."""
+    """True while that reading has not ended."""
 
     def holds(self, settings: TableSettings, now_ms: int) -> bool:
         """Return True if the figures stay what they are as long as nothing is written."""
         if self.seen is None or self.settings != settings or self.health is None:
             return False
         figures = self.health.figures
-        due = None if figures is None else figures.next_due
+        due = None if figures is None else figures.holds_until
         return now_ms - self.seen.at_ms < REREAD_MS and (due is None or due > now_ms)
 
 

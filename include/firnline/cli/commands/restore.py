@@ -6,6 +6,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
@@ -65,6 +66,8 @@ def restore(
         if not typer.confirm("Restore?"):
             output.line("Nothing was restored.")
             raise typer.Exit(1)
+        # What was confirmed is what was shown.
+        options = replace(options, newest=plan.seq)
     stopped = f"stopped; unless it was just committing, {name} is as it was"
     with when_stopped(stopped, next_step="see `firnline history`, and run it again"):
         report = run_restore(opened, options, identity(opened))

@@ -17,6 +17,7 @@ from firnline.log.txn_file import TxnHeader
 from firnline.operations.cleanup.plan import CleanupPlan
 from firnline.operations.health.reading import Reading
 from firnline.operations.merge.groups import MergePlan
+from firnline.operations.merge.tiers import size_of
 from firnline.operations.runner import Report
 from firnline.operations.ttl.plan import TtlPlan
 from firnline.properties.in_force import differences
@@ -53,6 +54,9 @@ class Figures(Report, frozen=True, kw_only=True):
     """Parts that a merge would read and replace now."""
     merge_outputs: int
     merge_bytes: int
+    merge_due: int | None
+    """Time at which there is more to merge although nothing is written: parts have settled, or a
+    partition is finished. None if no part waits for that."""
     dead_parts: int
     dead_bytes: int
     """Bytes of dead parts and folded log files."""
@@ -79,6 +83,12 @@ class Figures(Report, frozen=True, kw_only=True):
     """Plans that cannot be made, as sentences with the next step."""
 
     @property
+    def holds_until(self) -> int | None:
+        """Return the time at which a figure changes although nothing is written; None for never."""
+        times = [t for t in (self.next_due, self.merge_due) if t is not None]
+        return min(times, default=None)
+
+    @property
     def saved(self) -> int:
         """Return the requests that every scan would save after a merge."""
         return self.merge_parts - self.merge_outputs
@@ -89,7 +99,8 @@ def figures_of(reading: Reading) -> Figures:
     snapshot = reading.snapshot
     found = totals(snapshot.live)
     listed = snapshot.listing
-    least = reading.settings.merge.target_size * SMALL[0] // SMALL[1]
+    policy = reading.settings.merge
+    least = policy.target_size * SMALL[0] // SMALL[1]
     own = reading.properties
     differing = () if own is None else differences(reading.wanted, own)
     return Figures(
@@ -99,7 +110,11 @@ def figures_of(reading: Reading) -> Figures:
         parts=found.parts,
         rows=found.rows,
         bytes=found.bytes,
-        small_parts=sum(b < least for one in figures(snapshot.partitions) for b in one.sizes),
+        small_parts=sum(
+            size_of(b, n, policy) < least
+            for one in figures(snapshot.partitions)
+            for b, n in zip(one.sizes, one.rows, strict=True)
+        ),
         **_to_merge(reading.merge),
         **_dead(reading.cleanup(_NO_LIMIT)),
         **_expired(reading.ttl),
@@ -116,13 +131,14 @@ def figures_of(reading: Reading) -> Figures:
 _NO_LIMIT = 2**62
 
 
-def _to_merge(plan: MergePlan | FirnlineError) -> dict[str, int]:
+def _to_merge(plan: MergePlan | FirnlineError) -> dict[str, Any]:
     if isinstance(plan, FirnlineError):
-        return {"merge_parts": 0, "merge_outputs": 0, "merge_bytes": 0}
+        return {"merge_parts": 0, "merge_outputs": 0, "merge_bytes": 0, "merge_due": None}
     return {
         "merge_parts": plan.parts_in + plan.parts_hidden,
         "merge_outputs": plan.parts_out,
         "merge_bytes": plan.bytes_in,
+        "merge_due": plan.next_due,
     }
 
 

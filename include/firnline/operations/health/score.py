@@ -25,7 +25,7 @@ _LOG_FILES = 100, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why points are missing."""
+    """Reason for which points are deducted."""
 
     points: int
     text: str

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from firnline.errors import UsageError
 from firnline.log.parts_view import Totals, summed
 from firnline.log.records import Delete, Marker
 from firnline.operations.restore.since import (
@@ -128,7 +129,7 @@ def plan_restore(
     some = ", ".join(list(every)[:5]) or "none"
     step = f"write one of its names, dropped ones included, such as {some}"
     parts = {name: every[name] for name in choose(every, globs, next_step=step)}
-    erased = refuse_impossible(since, list(parts))
+    erased = refuse_impossible(since, list(parts), whole=not globs)
     copies: list[Copied] = []
     removes: list[Marker] = []
     keeps: set[str] = set()
@@ -154,6 +155,18 @@ def plan_restore(
         globs=tuple(globs),
         needs=_needed(snapshot, copies),
     )
+
+
+def refuse_newer(plan: RestorePlan, newest: int | None) -> None:
+    """Raise UsageError if a transaction after ``newest`` would be undone; None allows all."""
+    later = [seq for seq in plan.undone if newest is not None and seq > newest]
+    if later:
+        some = ", ".join(map(str, later[:5]))
+        raise UsageError(
+            f"transaction {some} changed these partitions after transaction {newest}, the newest "
+            "that may be undone, so nothing is restored",
+            next_step="look at a new dry run, and restore if later transactions may be undone, too",
+        )
 
 
 def _remembering(snapshot: Snapshot, since: Since) -> Snapshot:

@@ -20,7 +20,7 @@ from firnline.errors import CommitConflictError, ObjectNotFoundError, SnapshotEx
 from firnline.log.records import Marker
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.options import RestoreOptions
-from firnline.operations.restore.plan import RestorePlan, plan_restore
+from firnline.operations.restore.plan import RestorePlan, plan_restore, refuse_newer
 from firnline.operations.restore.since import read_since
 from firnline.operations.restore.undone import OP, why
 from firnline.operations.runner import Runner, TransactionReport
@@ -62,7 +62,7 @@ def run_restore(
 
     Raises:
         SnapshotExpiredError: parts of that state are deleted; names partition and horizon.
-        UsageError: see ``plan_restore``.
+        UsageError: see ``plan_restore`` and ``refuse_newer``.
         CommitConflictError: rivals changed the partitions more than ``merge.max_replans`` times.
         CommitUnknownError: nobody can say whether it took effect; the copies stay.
 
@@ -89,13 +89,15 @@ def run_restore(
 def _plan(base: Base, options: RestoreOptions) -> RestorePlan:
     table = base.table
     since = read_since(table, options.to, base.seq)
-    return plan_restore(
+    plan = plan_restore(
         base.snapshot,
         since,
         options.partitions,
         exact=options.exact,
         ordered=bool(table.settings.primary_key),
     )
+    refuse_newer(plan, options.newest)
+    return plan
 
 
 def _execute(

@@ -58,8 +58,15 @@ def refuse_deleted(snapshot: Snapshot, since: Since, globs: Sequence[str]) -> No
         )
 
 
-def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]:
+def refuse_impossible(
+    since: Since, partitions: Sequence[str], *, whole: bool = False
+) -> frozenset[int]:
     """Return sequence numbers of erases that leave these partitions alone.
+
+    Args:
+        since: what is to be undone.
+        partitions: those to restore.
+        whole: they are all of the table.
 
     Raises UsageError for what cannot be undone.
     """
@@ -72,6 +79,8 @@ def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]
                 "before it cannot be restored",
                 next_step=f"restore to {header.seq} or later",
             )
+        if header.op == "repartition" and not whole:
+            _refuse_half(header, partitions)
         if header.op == "erase":
             erased.add(header.seq)
             hit = set(header.partitions) & set(partitions)
@@ -82,6 +91,22 @@ def refuse_impossible(since: Since, partitions: Sequence[str]) -> frozenset[int]
                     next_step=f"restore to {header.seq} or later, or leave the partition out",
                 )
     return frozenset(erased)
+
+
+def _refuse_half(header: TxnHeader, partitions: Sequence[str]) -> None:
+    """Raise UsageError if only some of the partitions that rows were moved between come back.
+
+    In the others these rows would stay, or be missing.
+    """
+    moved, chosen = set(header.partitions), set(partitions)
+    rest = moved - chosen
+    if moved & chosen and (rest or len(moved) >= NAMED):
+        raise UsageError(
+            f"transaction {header.seq} (repartition) moved rows between the partition "
+            f"{min(moved & chosen) or '-'} and others, of which not all are restored",
+            next_step="restore the whole table, or restore to "
+            f"{header.seq} or later" + (f", or name {min(rest) or '-'} too" if rest else ""),
+        )
 
 
 def refuse_foreign(since: Since, partition: str, markers: Sequence[Marker]) -> None:

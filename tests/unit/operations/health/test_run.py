@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from firnline.errors import LogLostError
+from firnline.operations.fleet.run import need_of
 from firnline.operations.health.run import TableHealth, look, look_at_all
 from tests.support.histories import clean_up, delete_lazily, drop, filled, lose_log, merge
 from tests.support.world import FaultyStore, make_world
@@ -48,6 +49,20 @@ def test_dead_bytes_count_once_a_clean_up_may_delete_them(tmp_path: Path) -> Non
     clean = look(world.table)
     assert clean.figures is not None
     assert clean.figures.dead_parts == 0
+
+
+def test_a_finished_partition_waits_for_a_merge_by_time_alone() -> None:
+    world = filled(2)
+    open_ = look(world.table)
+    assert open_.figures is not None
+    assert (open_.figures.saved, open_.score.points) == (0, 100)
+    assert open_.figures.merge_due == open_.figures.holds_until
+    world.clock.now = open_.figures.merge_due or 0
+    finished = look(world.table)
+    assert finished.figures is not None
+    assert (finished.figures.saved, finished.figures.merge_parts) == (2, 4)
+    assert finished.score.points == 100 - round(50 * 2 / 4)
+    assert need_of(world.table, budgeted=False).saved == 2
 
 
 def test_a_lazy_delete_waits_for_merges() -> None:

@@ -24,6 +24,7 @@ QUIET = Figures(
     dead_parts=0,
     dead_bytes=0,
     deletable_bytes=0,
+    merge_due=None,
     next_due=None,
     last_due=None,
     expired_parts=0,

@@ -20,7 +20,8 @@ from firnline.errors import CommitConflictError, FirnlineError, SnapshotExpiredE
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import Counts
 from firnline.operations.delete.run import run_delete
-from firnline.operations.options import DeleteOptions, RebuildOptions, RestoreOptions
+from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DeleteOptions, DropOptions, RebuildOptions, RestoreOptions
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.restore import run as restoring
 from firnline.operations.restore.run import preview, run_restore
@@ -122,6 +123,30 @@ def test_exact_also_takes_away_what_was_appended_since() -> None:
     assert ids(world) == Counter(range(24))
 
 
+def test_a_transaction_that_the_dry_run_had_not_seen_is_not_undone() -> None:
+    world = filled()
+    drop(world, "day=0")  # 1
+    planned = preview(world.table, RestoreOptions(to=0))
+    run_drop(world.table, DropOptions(partitions=("day=1",)), RUN)  # 2
+    there = ids(world)
+    with pytest.raises(UsageError, match="transaction 2 changed these partitions after"):
+        restore(world, 0, newest=planned.seq)
+    assert ids(world) == there
+    restore(world, 0, "day=0", newest=planned.seq)  # the other one was dropped elsewhere
+    assert ids(world) == there + Counter(i for i in range(24) if not i % 2)
+
+
+def test_nor_one_that_is_committed_while_it_runs() -> None:
+    world = filled()
+    drop(world, "day=0")  # 1
+    store = Beside(world.store, what="put t/_txn", act=lambda: drop(world, "day=1"))
+    options = RestoreOptions(to=0, newest=1)
+    with pytest.raises(UsageError, match="nothing is restored"):
+        run_restore(replace(world.table, store=store), options, RUN)
+    assert ids(world) == Counter()
+    assert take_base(world.table).seq == 2
+
+
 def test_other_partitions_are_left_alone() -> None:
     world = filled()
     drop(world, "day=0")
@@ -180,7 +205,10 @@ def test_deletes_of_then_apply_and_those_since_do_not(tmp_path: Path) -> None:
 
 
 def test_the_copy_of_a_part_of_a_v1_client_came_before_the_same_deletes_as_the_part() -> None:
-    """Its marker has no sequence, and a copy without one would come after all of them."""
+    """Its marker has no sequence, and a copy without one would come after all of them.
+
+    Every transaction that sees its log file writes the sequence down; none has when it is copied.
+    """
     world = filled(1)
     drop(world, "day=1")  # 1
     data = parquet_bytes(rows_from(6).select(["id", "name"]).filter([True, False] * 3))
@@ -189,12 +217,11 @@ def test_the_copy_of_a_part_of_a_v1_client_came_before_the_same_deletes_as_the_p
     log = max(key for key in world.store.objects if "/_log/" in key)
     late = {log: world.store.objects.pop(log)}
     delete_lazily(world, 9)  # 2
-    world.store.objects.update(late)  # no transaction has folded it, and written a sequence down
-    then = ids(world)
-    assert then == Counter([10])
-    drop(world, "day=0")  # 3
+    delete_lazily(world, 11)  # 3
+    world.store.objects.update(late)
+    assert ids(world) == Counter()
     restore(world, 2)
-    assert ids(world) == then
+    assert ids(world) == Counter([10])
     assert foreign not in take_base(world.table).snapshot.live
 
 

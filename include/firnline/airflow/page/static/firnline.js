@@ -360,9 +360,9 @@ function Restore({ table, to, close }) {
     plan && !nothing && h(React.Fragment, null,
       h(ui.Text, null, `The dry run, as of transaction ${plan.seq}: it would undo ${undone} in ${counted(plan.partitions_in_all ?? plan.partitions.length, "partition")}.`),
       h(ui.Text, null, `Comes back: ${amount(plan.restored)}. Goes: ${amount(plan.removed)}. Rows that were appended since stay.`),
-      h(ui.Text, { color: "fg.muted", fontSize: "sm" }, "Nobody else is asked. What is committed to these partitions until it runs is undone, too. A restore can be undone like any other transaction.")),
+      h(ui.Text, { color: "fg.muted", fontSize: "sm" }, "Nobody else is asked. If another transaction changes these partitions before it runs, nothing is restored. A restore can be undone like any other transaction.")),
     h(ui.Flex, { gap: 2, mt: 2, align: "center" },
-      plan && !nothing && h(Start, { dagId, conf: { ...conf, dry_run: false }, colorPalette: "red", variant: "solid" }, `Undo ${undone} of ${table}`),
+      plan && !nothing && h(Start, { dagId, conf: { ...conf, newest: plan.seq, dry_run: false }, colorPalette: "red", variant: "solid" }, `Undo ${undone} of ${table}`),
       h(ui.Button, { size: "xs", variant: "outline", onClick: close }, plan && !nothing ? "Leave it as it is" : "Close"),
       runId && h(Link, { to: runPath(dagId, runId) }, "The dry run")));
 }
@@ -447,9 +447,9 @@ function Transactions({ detail, table, operations, now }) {
           h(ui.Text, { fontSize: "xs", color: "fg.muted", title: partitions.join("\n") }, [why, named(partitions, changed)].filter(Boolean).join("; "))),
         h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user || run.host || run.run_id || "?"),
           h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [run.dag_id && run.user, run.approved_by && `approved by ${run.approved_by}`].filter(Boolean).join(", "))),
-        h(ui.Table.Cell, null, change(counts.parts_in, counts.parts_out, number)),
-        h(ui.Table.Cell, null, change(counts.rows_in, counts.rows_out, number)),
-        h(ui.Table.Cell, null, change(counts.bytes_in, counts.bytes_out, size)),
+        h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.parts_in, counts.parts_out, number)),
+        h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.rows_in, counts.rows_out, number)),
+        h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.bytes_in, counts.bytes_out, size)),
         h(ui.Table.Cell, null, seq === newest || !operations.includes("restore") ? null
           : h(ui.Button, { size: "xs", variant: "outline", onClick: () => setTo(seq) }, "Plan a restore to here"))))))));
 }
