@@ -3,9 +3,9 @@
     spark-submit spark_jobs/replace.py flights --run-id=… --options='{"start": "2024-03-05",
         "end": "2024-03-06", "files": ["s3://bucket/staged/2024-03-05/"]}'
 
-The options are those of ``firnline replace``. The driver streams the new rows into parts; executors
-rewrite the parts that the interval cuts. The arguments and the output that all jobs share are
-described in ``firnline.spark.job``.
+The options are those of ``firnline replace``. Executors write the new rows and rewrite the parts
+that the interval cuts; files on a path of the driver's machine are read by the driver. The
+arguments and the output that all jobs share are described in ``firnline.spark.job``.
 """
 
 from __future__ import annotations

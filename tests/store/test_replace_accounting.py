@@ -107,6 +107,28 @@ def test_a_staged_prefix_costs_a_list_and_a_get_for_each_file(
     assert visible_ids(opened(store_root)) == Counter({*range(80)} - {23})
 
 
+def test_files_that_make_several_tasks_cost_the_same_requests(
+    s3_root: StoreRoot, tmp_path: Path
+) -> None:
+    """A GET for each file and a PUT for each part, by whichever process."""
+    table = filled(s3_root)
+    sink = io.BytesIO()
+    numbers = pa.array(range(2**40, 2**40 + 40_000))
+    pq.write_table(pa.table({"id": [22] * 40_000, "c": numbers}), sink, use_dictionary=False)
+    for number in range(5):
+        table.store.put_new(f"{table.paths.prefix}-staged/{number}.parquet", sink.getvalue())
+    small = {**SETTINGS, "append": {"part_bytes": "1MiB"}}
+    options = ReplaceOptions(column="id", start=20, end=24, files=(f"{s3_root.url}/t-staged",))
+    report = run_replace(opened(s3_root, **small), lambda: engine(s3_root, tmp_path), options, RUN)
+    assert report.requests["retries"] == 0
+    assert 2 <= report.parts_new <= 5
+    assert report.requests["get"] == APPENDS + 1 + 5
+    # The parts, the commit's two, the probe's two.
+    assert report.requests["put"] == report.parts_new + 4
+    expected = Counter({*range(80)} - {*range(20, 24)}) + Counter({22: 200_000})
+    assert visible_ids(opened(s3_root)) == expected
+
+
 def test_emptying_an_interval_reads_and_writes_no_part(
     store_root: StoreRoot, tmp_path: Path
 ) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from firnline.append.columns import KnownColumns
 from firnline.append.run import AppendRun, Origin
-from firnline.append.source import Rows, check_files, gather, read_files, tables_of
 from firnline.append.store_time import StoreTime
 from firnline.commit import append_log as birth
 from firnline.errors import ForeignPathError, ScratchFullError, UsageError
@@ -25,6 +24,7 @@ from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
+from firnline.rows.source import Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -161,7 +161,7 @@ class Appender:
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
         """Write and publish; return key and time of the log file, or (None, 0) without rows."""
         with run.new:
-            for rows in gather(tables_of(data), run.buffer.chunk_bytes):
+            for rows in gather(tables_of(data), run.chunk_bytes):
                 run.add(rows)
             run.flush()
             if not run.parts:

@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from firnline.append.append import Appender
 from firnline.append.buffer import Buffer, Row
-from firnline.append.rows import check_settings, conform_rows
-from firnline.append.source import tables_of
 from firnline.errors import PartSchemaError, UsageError
+from firnline.rows.conform import check_columns, conform_rows
+from firnline.rows.source import tables_of
 from firnline.types.arrow import conform, to_arrow
 from firnline.types.schema import SchemaUnion, as_known
 
 Given: TypeAlias = Any
-"""One row as a dictionary, a list of them, or anything that ``append.source.Rows`` allows."""
+"""One row as a dictionary, a list of them, or anything that ``rows.source.Rows`` allows."""
 
 _INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 """Value bits by SQL type."""
@@ -162,7 +162,8 @@ class RowValidator:
         known = self._known.copy()
         found = [conform_rows(table, known) for table in tables]
         if found:
-            check_settings(self._writer.in_force(), known.columns)
+            settings = self._writer.in_force()
+            check_columns(settings.name, settings.statistics_columns, known.columns)
         if known.columns != self._known.columns:
             self._take(known)
 

@@ -100,7 +100,7 @@ class Appender:
 
         Args:
             rows: one dictionary (column -> value), a list of them, a pyarrow RecordBatch or Table,
-                or anything else that ``append.source`` takes. Columns may come in any order, be
+                or anything else that ``rows.source`` takes. Columns may come in any order, be
                 new, or be missing (null).
 
         Returns:

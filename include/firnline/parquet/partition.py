@@ -2,14 +2,14 @@
 
 Times are in UTC; a timestamp without a zone is taken as UTC. A null is ``__null__``, which no
 value collides with because values are quoted (firnline.paths). Buckets are
-``(hash & 0x7fffffff) % n`` with the hash of firnline.parquet.murmur3.
+``(hash & 0x7fffffff) % n`` with the hash of firnline.types.murmur3.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -19,9 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from firnline.errors import UsageError
-from firnline.parquet.murmur3 import can_hash, hash_column
+from firnline.parquet.part import PartitionLevel
 from firnline.paths import NULL_VALUE, quote_value
-from firnline.settings.fields import TIME_TRANSFORMS, PartitionField
 from firnline.types.calendar import (
     civil_from_days,
     date_text,
@@ -29,6 +28,8 @@ from firnline.types.calendar import (
     timestamp_text,
     year_text,
 )
+from firnline.types.hashes import BUCKET_MASK, Hashes, HashRange
+from firnline.types.murmur3 import can_hash, form_of_sql, hash_column
 
 _MAX_SEGMENT = 255
 """Bytes of one path segment at most, the limit of file systems and stores on top of them."""
@@ -36,7 +37,7 @@ _IDENTITY_TAKES = "texts, numbers, booleans, dates, times and UUIDs"
 _UNITS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
-_VALUE = {
+_VALUE = {  # the transforms of time
     "year": re.compile(r"(-?\d{4,})"),
     "month": re.compile(r"(-?\d{4,})-(\d\d)"),
     "day": re.compile(r"(-?\d{4,})-(\d\d)-(\d\d)"),
@@ -47,7 +48,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def partition_batches(
-    table: pa.Table, fields: Sequence[PartitionField]
+    table: pa.Table, fields: Sequence[PartitionLevel]
 ) -> list[tuple[str, pa.Table]]:
     """Split rows by partition; the order of the rows within a partition is kept.
 
@@ -66,7 +67,7 @@ def partition_batches(
         return []
     if not fields:
         return [("", table)]
-    codes, paths = _combine([_segments(table, field) for field in fields])
+    codes, paths = partition_codes(table, fields)
     if len(paths) == 1:
         return [(paths[0], table)]
     order = np.argsort(codes, kind="stable")
@@ -80,7 +81,19 @@ def partition_batches(
     return sorted(parts, key=lambda part: part[0])
 
 
-def span_of(partition: str, fields: Sequence[PartitionField]) -> dict[str, tuple[int, int]] | None:
+def partition_codes(table: pa.Table, fields: Sequence[PartitionLevel]) -> tuple[Codes, list[str]]:
+    """Return for each row the place of its partition in a list of paths, and the list.
+
+    Args:
+        table: rows, at least one, with columns decoded; the columns of the fields suffice.
+        fields: levels of the directory, at least one.
+
+    Raises UsageError: see ``partition_batches``.
+    """
+    return _combine([_segments(table, field) for field in fields])
+
+
+def span_of(partition: str, fields: Sequence[PartitionLevel]) -> dict[str, tuple[int, int]] | None:
     """Return the time spans of the rows in a partition, from its time transforms.
 
     Returns:
@@ -96,7 +109,7 @@ def span_of(partition: str, fields: Sequence[PartitionField]) -> dict[str, tuple
         label, mark, value = segment.partition("=")
         if not mark or label != quote_value(field.label):
             return None
-        if field.transform not in TIME_TRANSFORMS or value == NULL_VALUE:
+        if field.transform not in _VALUE or value == NULL_VALUE:
             continue
         span = _span(field.transform, value)
         if span is None:
@@ -104,6 +117,31 @@ def span_of(partition: str, fields: Sequence[PartitionField]) -> dict[str, tuple
         start, end = spans.get(field.column, span)
         spans[field.column] = (max(start, span[0]), min(end, span[1]))
     return spans
+
+
+def buckets_of(
+    partition: str, fields: Sequence[PartitionLevel], columns: Mapping[str, str]
+) -> Hashes:
+    """Return what a partition says of the hashes of rows that ``partition_batches`` put there.
+
+    Not of any other rows: an older layout may have had other numbers of buckets, and another client
+    another hash, under the same names.
+
+    Args:
+        partition: path, made with these fields.
+        fields: as given to ``partition_batches``.
+        columns: SQL type by column of the rows.
+    """
+    found: list[HashRange] = []
+    segments = partition.split("/")
+    for segment, field in zip(segments, fields, strict=True) if fields else ():
+        form = None if field.buckets is None else form_of_sql(columns[field.column])
+        if field.buckets is None or form is None:
+            continue
+        value = segment.partition("=")[2]
+        bucket = None if value == NULL_VALUE else int(value)
+        found.append(HashRange((field.column,), (form,), field.buckets, bucket, bucket))
+    return tuple(found)
 
 
 def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:
@@ -116,7 +154,7 @@ def _combine(levels: list[tuple[Codes, list[str]]]) -> tuple[Codes, list[str]]:
     return codes, [paths[code] for code in used]
 
 
-def _segments(table: pa.Table, field: PartitionField) -> tuple[Codes, list[str]]:
+def _segments(table: pa.Table, field: PartitionLevel) -> tuple[Codes, list[str]]:
     """Return the code per row and the path segment per code of one level."""
     if field.column not in table.column_names:
         raise UsageError(
@@ -142,7 +180,7 @@ def _segments(table: pa.Table, field: PartitionField) -> tuple[Codes, list[str]]
     return codes, segments
 
 
-def _wrong_type(field: PartitionField, column: pa.ChunkedArray, takes: str) -> UsageError:
+def _wrong_type(field: PartitionLevel, column: pa.ChunkedArray, takes: str) -> UsageError:
     return UsageError(
         f"partition field {field} takes {takes}, and column {field.column!r} is {column.type}",
         next_step="choose another transform or another column in partition_by",
@@ -164,14 +202,14 @@ def _encode(
     return np.array([labels[text] for text in texts], np.int64)[codes], list(labels)
 
 
-def _buckets(column: pa.ChunkedArray, field: PartitionField) -> tuple[Codes, list[str]]:
+def _buckets(column: pa.ChunkedArray, field: PartitionLevel) -> tuple[Codes, list[str]]:
     if field.buckets is None or not can_hash(column.type):
         raise _wrong_type(field, column, "whole numbers, decimals, times, strings or bytes")
-    hashes = hash_column(column).astype(np.int64) & 0x7FFFFFFF
+    hashes = hash_column(column).astype(np.int64) & BUCKET_MASK
     return _encode(hashes % field.buckets, column, str)
 
 
-def _times(column: pa.ChunkedArray, field: PartitionField) -> tuple[Codes, list[str]]:
+def _times(column: pa.ChunkedArray, field: PartitionLevel) -> tuple[Codes, list[str]]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         per_day, storage = _UNITS_PER_DAY[kind.unit], pa.int64()
@@ -188,7 +226,7 @@ def _times(column: pa.ChunkedArray, field: PartitionField) -> tuple[Codes, list[
     return _encode(hours, column, lambda hour: f"{_day_text('day', hour // 24)}-{hour % 24:02d}")
 
 
-def _identity(column: pa.ChunkedArray, field: PartitionField) -> tuple[Codes, list[str]]:
+def _identity(column: pa.ChunkedArray, field: PartitionLevel) -> tuple[Codes, list[str]]:
     kind = column.type
     name: Callable[[Any], str] | None = None
     if pa.types.is_date(kind):
@@ -221,7 +259,7 @@ def _uuid_text(value: bytes) -> str:
     return str(UUID(bytes=value))
 
 
-def _text(field: PartitionField, column: pa.ChunkedArray, value: object) -> str:
+def _text(field: PartitionLevel, column: pa.ChunkedArray, value: object) -> str:
     """Return the text of a non-null value for the directory name, before quoting."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import UsageError
-from firnline.parquet.partition import partition_batches, span_of
+from firnline.parquet.partition import buckets_of, partition_batches, span_of
 from firnline.paths import NULL_VALUE, unquote_value
 from firnline.settings.fields import PartitionField
+from firnline.types.hashes import HashRange
 
 UTC = datetime.UTC
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)
@@ -238,3 +239,26 @@ def test_two_transforms_of_one_column_narrow_its_span() -> None:
 def test_a_path_of_another_layout_has_no_span(path: str) -> None:
     assert span_of(path, [field("day(x)")]) is None
     assert span_of("x_hour=2013-01-01-24", [field("hour(x)")]) is None
+
+
+def test_rows_of_a_bucket_are_said_to_be_in_it_and_nulls_to_have_none() -> None:
+    fields = [field("day(ts)"), field("bucket(8, id)")]
+    columns = {"ts": "TIMESTAMP", "id": "BIGINT"}
+    rows = pa.table(
+        {"ts": pa.array([0] * 5, pa.timestamp("us")), "id": pa.array([1, 2, 3, 34, None])}
+    )
+    stated = {
+        path: buckets_of(path, fields, columns) for path, _ in partition_batches(rows, fields)
+    }
+    assert stated["ts_day=1970-01-01/id_bucket=__null__"] == (
+        HashRange(("id",), ("long",), 8, None, None),
+    )
+    assert stated[f"ts_day=1970-01-01/id_bucket={2017239379 % 8}"] == (
+        HashRange(("id",), ("long",), 8, 2017239379 % 8, 2017239379 % 8),
+    )
+
+
+def test_a_partition_says_nothing_of_hashes_without_a_bucket_that_a_condition_can_name() -> None:
+    assert buckets_of("", [], {}) == ()
+    assert buckets_of("d=1", [field("d")], {"d": "BIGINT"}) == ()
+    assert buckets_of("b_bucket=1", [field("bucket(8, b)")], {"b": "BLOB"}) == ()

@@ -218,7 +218,7 @@ def refuse_rivals(
         for path, marker in base.live.items():
             if path in planned.live or base.sequence_of(marker) <= planned.seq:
                 continue
-            if not pruner.matches_nothing(base.stats_of(marker)):
+            if not pruner.matches_nothing(base.stats_of(marker), base.hashes_of(marker)):
                 raise CommitConflictError(
                     f"a rival wrote rows of the same interval meanwhile, in {path}",
                     next_step="run it again: it plans on what is there now",

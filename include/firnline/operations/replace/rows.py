@@ -1,35 +1,31 @@
-"""Read the new rows of a replace in bounded memory, and write them as parts."""
+"""The new rows of a replace: written as parts in this process, in bounded memory."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
 from firnline.append.append import check_partition
 from firnline.append.run import AppendRun, Origin
-from firnline.append.source import check_files, gather, read_files
 from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.errors import (
-    FirnlineError,
-    ObjectNotFoundError,
-    PartSchemaError,
-    PartUnreadableError,
     SchemaConflictError,
     UsageError,
 )
 from firnline.kernel.convert import RowCheck, row_check
-from firnline.log.records import Marker, stats_json
+from firnline.kernel.intake import refuse_outside
+from firnline.kernel.task import Limits
+from firnline.log.records import Marker, hashes_json, stats_json
 from firnline.operations.replace.plan import Span
 from firnline.parquet.part import WrittenPart
-from firnline.paths import Root
 from firnline.predicate.tree import to_sql
+from firnline.rows.source import gather
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -70,7 +66,14 @@ class NewRows:
     def markers(self) -> tuple[Marker, ...]:
         """Markers without ``q``: the transaction that brings them sets its own sequence there."""
         return tuple(
-            Marker(p=part.key, b=part.bytes, t=0, n=part.rows, s=stats_json(part.stats))
+            Marker(
+                p=part.key,
+                b=part.bytes,
+                t=0,
+                n=part.rows,
+                s=stats_json(part.stats),
+                h=hashes_json(part.hashes),
+            )
             for part in self.parts
         )
 
@@ -111,6 +114,14 @@ class NewRows:
         return [part.key for part in self.parts]
 
 
+def no_row() -> UsageError:
+    """Return the error for new rows of which there are none."""
+    return UsageError(
+        "the rows to replace with are none",
+        next_step="to empty the interval ask for nothing (--nothing)",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NewParts:
     """Writes the new parts of one replace.
@@ -146,14 +157,11 @@ class NewParts:
         with row_check(self.scratch) as check:
             run = self._run(check)
             with run.new:
-                for rows in gather(tables, run.buffer.chunk_bytes):
+                for rows in gather(tables, run.chunk_bytes):
                     run.add(rows)
                 run.flush()
                 if not run.parts:
-                    raise UsageError(
-                        "the rows to replace with are none",
-                        next_step="to empty the interval ask for nothing (--nothing)",
-                    )
+                    raise no_row()
         return NewRows(tuple(run.parts), dict(run.columns), since=self.base.seq)
 
     def _run(self, check: RowCheck) -> AppendRun:
@@ -170,159 +178,17 @@ class NewParts:
             self.scratch,
             {"firnline.d": msgspec.json.encode([self.delete]).decode()},
         )
-        run.check = lambda rows: self._refuse_others(check, rows, run.known.columns)
+        run.writer.check = lambda rows: refuse_outside(
+            check, rows, limits_of(self.span, run.writer.known.columns)
+        )
         return run
 
-    def _refuse_others(self, check: RowCheck, rows: pa.Table, columns: Mapping[str, str]) -> None:
-        span = self.span.bound(columns)
-        for column in span.columns:
-            if column not in rows.column_names:
-                raise UsageError(
-                    f"the new rows have no column {column!r}, so they do not lie in {span}",
-                    next_step="add the column; nothing was changed",
-                )
-        condition = to_sql(span.predicate(columns), columns)
-        count, values = check.breaking(rows, condition, span.columns)
-        if count:
-            has = ", ".join(f"{c} = {v}" for c, v in zip(span.columns, values, strict=True))
-            raise UsageError(
-                f"{count:,} of {rows.num_rows:,} new rows do not lie in {span}; the first has "
-                f"{has}",
-                next_step="leave them out or widen the interval; nothing was changed",
-            )
 
-
-# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
-
-
-_ENDING = ".parquet"
-_ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """One Parquet file with new rows."""
-
-    name: str
-    """Path or URL, for display."""
-    bytes: int
-    path: Path | None = None
-    """Path on this machine."""
-    key: str | None = None
-    """Key in the bucket of the table."""
-
-
-def staged_files(table: Table, sources: Sequence[str]) -> tuple[StagedFile, ...]:
-    """Return the Parquet files that paths and URLs mean, in the order of their names.
-
-    A folder or prefix means all ``.parquet`` below it, but for what begins with ``_`` or ``.``:
-    Spark and others leave half-written files there.
-
-    Requests: a LIST (per 1,000 objects) for each URL of the bucket.
-
-    Args:
-        table: its store is where URLs are looked up.
-        sources: local paths, ``file://``, or URLs in the bucket of the table.
-
-    Raises:
-        UsageError: another bucket, nothing there, or no Parquet file below it.
-    """
-    found: dict[str, StagedFile] = {}
-    for source in sources:
-        files = _listed(table, source)
-        if not files:
-            raise UsageError(
-                f"no Parquet file is at or below {source}",
-                next_step="correct the name; to empty the interval ask for nothing (--nothing)",
-            )
-        found.update((file.name, file) for file in files)
-    return tuple(found[name] for name in sorted(found))
-
-
-def read_staged(
-    files: Sequence[StagedFile], table: Table, known: SchemaUnion, scratch: Path
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the files, one file after the other, a batch at a time.
-
-    Footers of local files are all looked at first. Of a file in the bucket there is one copy in
-    ``scratch`` while it is read: one GET each (more for large ones).
-
-    Args:
-        files: what to read.
-        table: its store is where keys are read from.
-        known: the table's columns.
-        scratch: folder for copies.
-
-    Raises:
-        PartUnreadableError, PartSchemaError, SchemaConflictError: name the file.
-        ObjectNotFoundError: a file was deleted meanwhile.
-    """
-    here = [file.path for file in files if file.path is not None]
-    if here:
-        check_files(here, known)
-    for file in files:
-        if file.path is not None:
-            yield from read_files([file.path])
-        else:
-            yield from _copied(file, table, known, scratch)
-
-
-def _copied(
-    file: StagedFile, table: Table, known: SchemaUnion, scratch: Path
-) -> Iterator[pa.RecordBatch]:
-    assert file.key is not None  # a file has a path or a key
-    copy = scratch / "staged.parquet"
-    try:
-        table.store.get_file(file.key, copy)
-        check_files([copy], known)
-        yield from read_files([copy])
-    except ObjectNotFoundError:
-        raise UsageError(
-            f"{file.name} was deleted while it was wanted", next_step="stage the rows again"
-        ) from None
-    except _ABOUT_A_FILE as error:
-        raise _renamed(error, copy, file.name) from None
-    finally:
-        copy.unlink(missing_ok=True)
-
-
-def _renamed(error: FirnlineError, copy: Path, name: str) -> FirnlineError:
-    """Return the same error with the name of the file instead of its copy."""
-    return type(error)(error.message.replace(str(copy), name), next_step=error.next_step)
-
-
-def _listed(table: Table, source: str) -> list[StagedFile]:
-    root, parts = Root.parse(table.settings.root), urlsplit(source)
-    if parts.scheme in {"", "file"}:
-        return _local(Path(parts.path if parts.scheme else source))
-    if (parts.scheme, parts.netloc) != (root.scheme, root.bucket):
-        raise UsageError(
-            f"{source} is not in {root.scheme}://{root.bucket}, where the table is",
-            next_step="stage the rows there, or on this machine",
-        )
-    prefix = parts.path.lstrip("/")
-    folder, before = prefix.rstrip("/") + "/", f"{root.scheme}://{root.bucket}/"
-    return [
-        StagedFile(before + meta.key, meta.size, key=meta.key)
-        for meta in table.store.list(prefix)
-        if meta.key == prefix
-        or (meta.key.startswith(folder) and _is_wanted(meta.key.removeprefix(folder)))
-    ]
-
-
-def _local(path: Path) -> list[StagedFile]:
-    if not path.is_dir():
-        # A missing file is reported, with all others, when its footer is read.
-        size = path.stat().st_size if path.is_file() else 0
-        return [StagedFile(str(path), size, path=path)]
-    return [
-        StagedFile(str(file), file.stat().st_size, path=file)
-        for file in sorted(path.rglob(f"*{_ENDING}"))
-        if file.is_file() and _is_wanted(str(file.relative_to(path)))
-    ]
-
-
-def _is_wanted(below: str) -> bool:
-    return below.endswith(_ENDING) and not any(
-        segment.startswith(("_", ".")) for segment in PurePosixPath(below).parts
+def limits_of(span: Span, columns: Mapping[str, str]) -> Limits:
+    """Return where new rows have to lie. ``columns``: of table and rows. Raises UsageError."""
+    bound = span.bound(columns)
+    return Limits(
+        columns=bound.columns,
+        condition=to_sql(bound.predicate(columns), columns),
+        text=str(bound),
     )

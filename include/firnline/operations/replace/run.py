@@ -40,8 +40,8 @@ from firnline.types.schema import SchemaUnion
 from firnline.types.values import Scalar
 
 if TYPE_CHECKING:
-    from firnline.append.source import Rows
     from firnline.operations.replace.rows import NewRows
+    from firnline.rows.source import Rows
 
 __all__ = ["ReplaceFailedError", "ReplaceOptions", "ReplaceReport", "preview", "run_replace"]
 
@@ -76,6 +76,9 @@ def run_replace(
     (its rows of the interval are hidden whenever it lands), one that began after it stays. Of two
     replaces at once the later commit wins where they overlap, also over the other's new rows.
 
+    Files in the table's bucket are read and written by the engine, as tasks; those of this machine,
+    and those for a table that does not have the column yet, by this process.
+
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, a LIST per prefix and a
     GET per staged file, a PUT per new part, one GET per part that the interval cuts and the
     outputs (eager), four for the probe of the store and two PUT. Parts that lie wholly inside or
@@ -83,7 +86,7 @@ def run_replace(
 
     Args:
         table: the table.
-        engine: called once there is a part to read.
+        engine: called once there is a part or a staged file to read.
         options: which rows, and the files with the new ones.
         run: who runs it, for the history.
         on_progress: called whenever a group has been read.
@@ -170,32 +173,45 @@ class _Run:
 
     def write(self, base: Base, data: Rows | NewRows | None, scratch: Path | None) -> NewRows:
         """Upload the new rows, not visible yet."""
-        from firnline.append.source import tables_of
-        from firnline.operations.replace.rows import NewParts, NewRows, read_staged, staged_files
+        from firnline.operations.replace.rows import NewRows
 
-        table, options = self.table, self.options
         if isinstance(data, NewRows):
             self.delete = data.delete or self.delete  # footers of the parts name it
             return data
-        if options.nothing:
+        if self.options.nothing:
             return NewRows()
+        return (
+            self._write_files(base, scratch) if data is None else self._write(base, data, scratch)
+        )
+
+    def _write_files(self, base: Base, scratch: Path | None) -> NewRows:
+        """Write the rows of staged files: by the engine, or here if only this process can."""
+        from firnline.operations.replace.staged import read_staged, staged_files
+        from firnline.operations.replace.tasks import NewTasks
+
+        table, options = self.table, self.options
+        files = staged_files(table, options.files)
+        span = span_of(options, table.settings)
+        tasks = NewTasks(table, base, span, self.delete, options.partition)
+        if tasks.can_take(files):
+            return tasks.write(self.runner.engine, files, self.new)
+        known = SchemaUnion()
+        known.add("the table", base.snapshot.schema)
         with scratch_folder(scratch) as folder:
-            new = NewParts(
-                table,
-                base,
-                span_of(options, table.settings),
-                self.delete,
-                folder,
-                options.partition,
-            )
-            if data is None:
-                known = SchemaUnion()
-                known.add("the table", base.snapshot.schema)
-                files = staged_files(table, options.files)
-                data = read_staged(files, table, known, folder)
-            written = new.write(tables_of(data))
-            self.new.add(*written.keys)
-            return written
+            return self._write(base, read_staged(files, table, known, folder), scratch)
+
+    def _write(self, base: Base, data: Rows, scratch: Path | None) -> NewRows:
+        """Write rows in this process."""
+        from firnline.operations.replace.rows import NewParts
+        from firnline.rows.source import tables_of
+
+        table, options = self.table, self.options
+        span = span_of(options, table.settings)
+        with scratch_folder(scratch) as folder:
+            parts = NewParts(table, base, span, self.delete, folder, options.partition)
+            written = parts.write(tables_of(data))
+        self.new.add(*written.keys)
+        return written
 
     def replace(self, base: Base, new: NewRows) -> ReplaceReport:
         """Plan, execute and commit; start over where another run was quicker."""

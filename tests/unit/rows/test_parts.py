@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.append.append import Appender
-from firnline.append.run import PartBuffer
+from firnline.rows.parts import PartBuffer
 from firnline.settings.load import PartitionField
 from tests.support.appends import make
 from tests.support.effort import examples

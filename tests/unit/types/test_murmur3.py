@@ -2,14 +2,23 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.parquet.murmur3 import can_hash, hash_column
+from firnline.types.murmur3 import (
+    can_hash,
+    form_of_sql,
+    hash_column,
+    hash_literals,
+    hash_rows,
+)
+from firnline.types.values import canonical
+from tests.support.predicates import COLUMNS, VALUES, arrow
 
 MOMENT = datetime.datetime(2017, 11, 16, 22, 31, 8)  # noqa: DTZ001 - the vector is without zone
 MICRO = MOMENT + datetime.timedelta(microseconds=1)
@@ -87,3 +96,84 @@ def test_decimals_hash_by_their_shortest_unscaled_bytes(values: list[Decimal]) -
         unscaled = int(value.scaleb(2))
         length = next(n for n in range(1, 17) if -(1 << 8 * n - 1) <= unscaled < 1 << 8 * n - 1)
         assert hashed == murmur3(unscaled.to_bytes(length, "big", signed=True))
+
+
+FORMS = {
+    "TINYINT": "long",
+    "UBIGINT": "long",
+    "DECIMAL(9,2)": "decimal2",
+    "DECIMAL(12,2)": "decimal2",
+    "DECIMAL(12,4)": "decimal4",
+    "VARCHAR": "text",
+    "DATE": "date",
+    "TIMESTAMP_S": "timestamp",
+    "TIMESTAMP WITH TIME ZONE": "timestamp",
+    "UUID": "uuid",
+    "DOUBLE": None,
+    "BOOLEAN": None,
+    "BLOB": None,
+    "TIME": None,
+    "HUGEINT": None,
+    "UHUGEINT": None,
+    "JSON": None,
+    "INTEGER[]": None,
+    "SOMETHING_NEW": None,
+}
+
+
+@pytest.mark.parametrize(("kind", "form"), FORMS.items())
+def test_types_of_one_form_hash_equal_values_alike(kind: str, form: str | None) -> None:
+    assert form_of_sql(kind) == form
+
+
+@given(st.data())
+def test_a_literal_has_the_hash_that_its_value_has_in_a_column(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from([c for c in COLUMNS if form_of_sql(COLUMNS[c]) is not None]))
+    values = data.draw(st.lists(VALUES[name], min_size=1, max_size=4))
+    rows = arrow([{**dict.fromkeys(COLUMNS), name: value} for value in values])
+    literals = [canonical(COLUMNS[name], value) for value in values]
+    found = hash_literals(COLUMNS[name], literals)
+    assert found is not None
+    assert found.tolist() == hash_rows([rows.column(name)]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal"),
+    [
+        ("INTEGER", 2**40),
+        ("TIMESTAMP_NS", "9999-01-01T00:00:00.000000"),
+        ("UUID", "no uuid"),
+        ("DECIMAL(4,2)", "123.45"),
+        ("DOUBLE", 1.5),
+        ("VARCHAR", "\ud800"),
+    ],
+)
+def test_a_literal_that_a_column_cannot_hold_has_no_hash(kind: str, literal: Any) -> None:
+    assert hash_literals(kind, [literal]) is None
+
+
+def test_nanoseconds_are_hashed_as_the_microseconds_that_they_lie_in() -> None:
+    whole = hash_literals("TIMESTAMP", ["2017-11-16T22:31:08.000001"])
+    fine = hash_literals("TIMESTAMP_NS", ["2017-11-16T22:31:08.000001999"])
+    assert whole is not None
+    assert fine is not None
+    assert whole.tolist() == fine.tolist() == [-1207196810 % 2**32]
+
+
+def test_the_digits_of_a_decimal_are_hashed_whatever_the_thread_rounds_to() -> None:
+    digits = "9" * 38
+    unscaled = int(digits).to_bytes(16, "big", signed=True)
+    with localcontext(prec=5):
+        (found,) = hash_column(pa.chunked_array([pa.array([Decimal(digits)])]))
+    assert found == murmur3(unscaled)
+
+
+def test_a_row_of_several_columns_is_hashed_column_by_column_and_a_null_counts_as_0() -> None:
+    one, two = pa.chunked_array([[34, None]], pa.int64()), pa.chunked_array([["iceberg", None]])
+    first, second = (2017239379, 1210000089)
+    joined = (first << 32 | second).to_bytes(8, "little")
+    assert hash_rows([one]).tolist() == [first, 0]
+    assert hash_rows([one, two]).tolist() == [
+        murmur3(joined) % 2**32,
+        murmur3(bytes(8)) % 2**32,
+    ]

@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firnline.append.source import CAST
 from firnline.errors import PartSchemaError, UsageError
-from firnline.settings.load import TableSettings
+from firnline.rows.source import CAST
 from firnline.types.arrow import conform, from_arrow, to_arrow
 from firnline.types.schema import SchemaUnion, as_known
 
@@ -72,7 +70,7 @@ def newest_of_each_key(rows: pa.Table, primary_key: Sequence[str], version: str 
     floating = any(pa.types.is_floating(rows.column(name).type) for name in (*names, *ranked))
     if not primary_key or rows.num_rows < 2 or floating:
         return rows
-    place = pa.array(np.arange(rows.num_rows))
+    place = pa.arange(0, rows.num_rows)
     by = pa.table({f"k{i}": _plain(rows.column(name)) for i, name in enumerate(names)})
     by = by.append_column("place", place)
     try:
@@ -99,12 +97,12 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def check_settings(settings: TableSettings, columns: Mapping[str, str]) -> None:
+def check_columns(table: str, named: Sequence[str], columns: Mapping[str, str]) -> None:
     """Raise UsageError if the settings name columns that neither the table nor the rows have."""
-    for name in settings.statistics_columns:
+    for name in named:
         if name not in columns:
             raise UsageError(
-                f"the settings of table {settings.name} name column {name!r}, which is not among "
+                f"the settings of table {table} name column {name!r}, which is not among "
                 f"the columns of rows and table ({', '.join(columns)})",
                 next_step="correct partition_by, sort_by, cluster_by, primary_key, version or ttl",
             )

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.append.append import Appender
-from firnline.append.source import gather
 from firnline.errors import (
     FirnlineError,
     PartSchemaError,
@@ -19,6 +18,7 @@ from firnline.errors import (
     SchemaConflictError,
     UsageError,
 )
+from firnline.rows.source import gather
 from tests.support.appends import TABLE, keys, make, rows_of
 
 STREAMS: dict[str, Any] = {

@@ -1,0 +1,151 @@
+"""Take new rows in: files of anybody's become checked, sorted parts of their partitions.
+
+The counterpart of an append within a task of an engine: what it writes is not visible, and a
+transaction of the driver brings it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from firnline.clock import Clock
+from firnline.errors import KernelError, UsageError
+from firnline.ids import Ids
+from firnline.kernel.convert import RowCheck, row_check
+from firnline.kernel.task import Intake, KernelResult, KernelTask, Limits
+from firnline.parquet.part import read_pairs
+from firnline.paths import TablePaths
+from firnline.rows.parts import Layout, PartWriter, Place
+from firnline.rows.source import gather
+from firnline.rows.staged import staged_batches
+from firnline.store.base import Store
+from firnline.types.schema import SchemaUnion
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeIn:
+    """One task with new rows. After an error none of its parts stays.
+
+    Args:
+        task: with an ``intake``.
+        store: of the files and of the table.
+        folder: scratch folder of this task.
+        ids: source of the parts' names.
+        clock: source of their dates.
+        stopped: called before each batch; if it returns True the task ends with an error.
+    """
+
+    task: KernelTask
+    store: Store
+    folder: Path
+    ids: Ids
+    clock: Clock
+    stopped: Callable[[], bool]
+    uploaded: list[str] = field(default_factory=list)
+
+    def run(self) -> KernelResult:
+        """Write the parts. Requests: a GET per input and a PUT per part (more for large ones).
+
+        Raises:
+            UsageError: a row outside of the limits, columns that do not go with the settings, a
+                file that is gone.
+            PartUnreadableError, PartSchemaError, SchemaConflictError: a file that does not fit.
+            StoreError, ScratchFullError: the store or the disk failed.
+            KernelError: it was stopped.
+        """
+        task = self.task
+        assert task.intake is not None
+        try:
+            with row_check(self.folder) as check:
+                writer = self._writer(task.intake)
+                limits = task.intake.limits
+                writer.check = lambda rows: refuse_outside(check, rows, limits)
+                for rows in gather(self._tables(task.intake), writer.buffer.chunk_bytes):
+                    writer.add(rows)
+                writer.flush()
+        except BaseException:
+            self._withdraw()
+            raise
+        rows_in = sum(part.rows for part in writer.parts)
+        return KernelResult(
+            group=task.group, parts=tuple(writer.parts), rows_in=rows_in, columns=writer.columns
+        )
+
+    def _tables(self, intake: Intake) -> Iterator[pa.Table]:
+        known = self._known()
+        for source in self.task.inputs:
+            name = intake.place + source.key
+            for batch in staged_batches(self.store, source.key, name, known, self.folder):
+                if self.stopped():
+                    raise KernelError(
+                        "the reading of new rows was stopped", next_step="run it again"
+                    )
+                yield pa.Table.from_batches([batch])
+
+    def _writer(self, intake: Intake) -> PartWriter:
+        task = self.task
+        pairs = {name.encode(): text.encode() for name, text in task.metadata.items()}
+        metadata = read_pairs(f"group {task.group}", pairs)
+        assert metadata is not None
+        layout = Layout(
+            table=intake.table,
+            partition_by=intake.partition_by,
+            partition=task.partition,
+            sort_by=task.sort_by,
+            primary_key=task.primary_key,
+            version=task.version,
+            stats_columns=task.stats_columns,
+            part_bytes=intake.part_bytes,
+            buffer_bytes=intake.buffer_bytes,
+            compression_level=task.compression_level,
+            row_group_rows=task.row_group_rows,
+        )
+        paths = TablePaths(intake.prefix)
+        place = Place(self.store, paths, self.ids, self.clock, self.folder)
+        return PartWriter(layout, place, metadata, {}, self._known(), self.uploaded.append)
+
+    def _known(self) -> SchemaUnion:
+        known = SchemaUnion()
+        known.add("the table", dict(self.task.columns))
+        return known
+
+    def _withdraw(self) -> None:
+        """Delete what this task has uploaded, as far as it can: nobody else knows of it."""
+        if not self.uploaded:
+            return
+        try:
+            for answer in self.store.delete_many(self.uploaded):
+                if answer.error is not None:
+                    _LOG.warning("%s is left to the orphan sweep: %s", answer.key, answer.error)
+        except Exception as error:  # noqa: BLE001 - the error that ended the task matters more
+            _LOG.warning(
+                "%d new objects are left to the orphan sweep: %r", len(self.uploaded), error
+            )
+
+
+def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:
+    """Refuse new rows outside of their limits.
+
+    Raises UsageError: they lack a column, or some do not lie in the limits; names the first.
+    """
+    for column in limits.columns:
+        if column not in rows.column_names:
+            raise UsageError(
+                f"the new rows have no column {column!r}, so they do not lie in {limits.text}",
+                next_step="add the column; nothing was changed",
+            )
+    count, values = check.breaking(rows, limits.condition, limits.columns)
+    if count:
+        has = ", ".join(f"{c} = {v}" for c, v in zip(limits.columns, values, strict=True))
+        raise UsageError(
+            f"{count:,} of {rows.num_rows:,} new rows do not lie in {limits.text}; the first has "
+            f"{has}",
+            next_step="leave them out or widen the interval; nothing was changed",
+        )

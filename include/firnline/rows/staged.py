@@ -1,0 +1,63 @@
+"""The rows of a Parquet file in the bucket: copied to disk, checked, read in batches."""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from firnline.errors import (
+    FirnlineError,
+    ObjectNotFoundError,
+    PartSchemaError,
+    PartUnreadableError,
+    SchemaConflictError,
+    UsageError,
+)
+from firnline.rows.source import check_files, read_files
+from firnline.store.base import Store
+from firnline.types.schema import SchemaUnion
+
+_ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
+
+
+def staged_batches(
+    store: Store, key: str, name: str, known: SchemaUnion, folder: Path
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one file, whose footer is checked first; its copy is deleted at the end.
+
+    Requests: one GET.
+
+    Args:
+        store: where it lies.
+        key: its key.
+        name: its URL, for errors.
+        known: columns of the table.
+        folder: where the copy goes; one at a time.
+
+    Raises:
+        UsageError: it was deleted meanwhile.
+        PartUnreadableError, PartSchemaError, SchemaConflictError: it does not read or fit; names
+            the file.
+    """
+    copy = folder / "staged.parquet"
+    try:
+        store.get_file(key, copy)
+        check_files([copy], known)
+        yield from read_files([copy])
+    except ObjectNotFoundError:
+        raise UsageError(
+            f"{name} was deleted while it was wanted", next_step="stage the rows again"
+        ) from None
+    except _ABOUT_A_FILE as error:
+        raise _renamed(error, copy, name) from None
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _renamed(error: FirnlineError, copy: Path, name: str) -> FirnlineError:
+    """Return the same error with the name of the file instead of its copy."""
+    return type(error)(error.message.replace(str(copy), name), next_step=error.next_step)
