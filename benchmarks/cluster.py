@@ -3,8 +3,9 @@
     python -m benchmarks.cluster [files] [rows]      as a table, without writing docs
 
 One table without partitions for each way; the rows are those of ``benchmarks.data``, appended file
-by file and merged in one run. A part is read unless its statistics prove that no row matches: all
-tables are asked by bounds of all columns, taken from the footers, so that none is at an advantage.
+by file and merged in one run. A part is read unless its statistics or hash ranges prove that no row
+matches: all tables are asked by bounds of all columns, taken from the footers, so that none is at
+an advantage.
 """
 
 from __future__ import annotations
@@ -127,13 +128,17 @@ def _reads(table: Table) -> Mapping[str, str]:
     state = read_snapshot(table.store, table.paths)
     columns, folder = dict(state.schema), Path(table.settings.root.removeprefix("file://")).parent
     parts = [
-        (marker.b, from_footer(pq.read_metadata(folder / key), list(columns)))
+        (
+            marker.b,
+            from_footer(pq.read_metadata(folder / key), list(columns)),
+            state.hashes_of(marker),
+        )
         for key, marker in state.live.items()
     ]
-    told = {"whole table": _told(Read(len(parts), sum(size for size, _ in parts)))}
+    told = {"whole table": _told(Read(len(parts), sum(size for size, _, _ in parts)))}
     for name, where in FILTERS.items():
         pruner = Pruner(parse_sql(where, columns), columns)
-        left = [size for size, stats in parts if not pruner.matches_nothing(stats)]
+        left = [b for b, stats, hashes in parts if not pruner.matches_nothing(stats, hashes)]
         told[name] = _told(Read(len(left), sum(left)))
     return told
 

@@ -1,6 +1,7 @@
 """The demo: a year of flights as thousands of small parts, kept in shape by a real Airflow.
 
-python -m demo       run it (`make demo`); STORE=s3 for a real S3 server
+python -m demo       run it (`make demo`); STORE=s3 for a real S3 server, SPARK=cluster for a
+                     Spark cluster, which is a master and two workers
 python -m demo up    its Airflow and its table until Ctrl-C (`make up`)
 """
 
@@ -11,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from types import FrameType
 
@@ -21,7 +23,7 @@ from demo.airflow import DAG_ID, add_connections, demo_stack, run_merge
 from demo.flights import cut_hours, flights_file, read_flights
 from demo.left_overs import left_overs
 from demo.life import chronicle, live_on, look
-from demo.place import FOLDER, STORES, TABLE, Place, made_store, prepared
+from demo.place import FOLDER, SPARKS, STORES, TABLE, Place, made_store, prepared
 from demo.queries import Content, content_of, warm_up
 from demo.report import State, check_same, comparison, measure
 from demo.screen import Screen
@@ -31,6 +33,7 @@ from firnline.types.arrow import from_arrow
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
 from tools.databases import database_of
+from tools.spark_cluster import HOSTS, SparkCluster
 
 _INTERRUPTED = threading.Event()
 _STORE_NAMES = {"file": "local files", "s3": "a local S3 server"}
@@ -50,6 +53,7 @@ def demo(screen: Screen, place: Place) -> None:
             add_connections(stack.api, place)
             step.done = "scheduler, DAG processor and API server run; pools are made"
         screen.line("database", database.words)
+        screen.line("spark", _spark(place))
         _merge(screen, place, stack, before.parts)
         after = _measure(screen, place, "after")
         check_same(source, before, after)
@@ -57,6 +61,8 @@ def demo(screen: Screen, place: Place) -> None:
         with screen.step("airflow", "ending") as step:
             running.close()
             step.done = "ended, with all its processes"
+    if place.cluster is not None:
+        screen.line("spark", _applications(place.cluster))
     place.write_env_file()
     screen.line("in all", "", f"{time.monotonic() - began:6.1f} s")
     screen.show(comparison(before, after))
@@ -105,6 +111,19 @@ def _merge(screen: Screen, place: Place, stack: AirflowStack, parts: int) -> Non
         step.done = f"{DAG_ID} ended well: {tasks}"
 
 
+def _spark(place: Place) -> str:
+    if place.cluster is None:
+        return "in the Airflow task, on this machine's cores"
+    return f"a master and {len(HOSTS)} workers, {place.cluster.master}"
+
+
+def _applications(cluster: SparkCluster) -> str:
+    ran = cluster.ran()
+    executors = Counter(host for hosts in ran.values() for host in hosts)
+    each = ", ".join(f"{count} on {host}" for host, count in sorted(executors.items()))
+    return f"{len(ran)} applications on the cluster; executors: {each}"
+
+
 def _last_words(screen: Screen, place: Place, source: Content) -> None:
     say = screen.console.print
     say(
@@ -145,6 +164,7 @@ def up(screen: Screen, place: Place) -> None:
             place.write_env_file()
             step.done = "scheduler, DAG processor and API server run"
         screen.line("database", database.words)
+        screen.line("spark", _spark(place))
         screen.line("page", f"{stack.url}/dags/{DAG_ID}")
         screen.line("table", f"{TABLE} on {_STORE_NAMES[place.store]}: {_look(place)}")
         screen.line("logs", str((stack.home / "logs").relative_to(REPO)))
@@ -187,7 +207,10 @@ def _run(screen: Screen, arguments: list[str]) -> None:
         raise UsageError("there is no demo to look at yet", next_step="run `make demo` first")
     if store not in STORES:
         raise UsageError(f"STORE={store} is not a store", next_step=f"use {' or '.join(STORES)}")
-    with prepared(FOLDER, store, fresh=not looking) as place:
+    spark = os.environ.get("SPARK", SPARKS[0])
+    if spark not in SPARKS:
+        raise UsageError(f"SPARK={spark} is no Spark", next_step=f"use {' or '.join(SPARKS)}")
+    with prepared(FOLDER, store, fresh=not looking, spark=spark) as place:
         (up if looking else demo)(screen, place)
     if left := {*left_overs(FOLDER), *psutil.Process().children(recursive=True)}:
         raise EnvironmentFaultError(

@@ -64,12 +64,11 @@ def firnline(place: Place, *arguments: str) -> str:
 
 def add_connections(api: AirflowApi, place: Place) -> None:
     """Create, or bring up to date, the connections that the DAG of the table uses."""
-    cores = min(4, os.cpu_count() or 1)
     wanted: list[dict[str, Any]] = [
         {
             "connection_id": "spark_default",
             "conn_type": "spark",
-            "host": f"local[{cores}]",
+            "host": _master(place),
             "extra": json.dumps({"deploy-mode": "client"}),
         }
     ]
@@ -93,6 +92,13 @@ def add_connections(api: AirflowApi, place: Place) -> None:
             api.call("PATCH", f"/connections/{name}", connection)
         else:
             api.call("POST", "/connections", connection)
+
+
+def _master(place: Place) -> str:
+    """The Spark master, as a connection names it."""
+    if place.cluster is not None:
+        return place.cluster.master
+    return f"local[{min(4, os.cpu_count() or 1)}]"
 
 
 def run_merge(

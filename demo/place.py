@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,15 +21,18 @@ from firnline.store.access import StoreAccess
 from firnline.table import Table, open_table
 from tools.bootstrap import REPO
 from tools.s3server import S3Server
+from tools.spark_cluster import SparkCluster
 
 FOLDER = REPO / ".firnline" / "demo"
 TABLE = "flights"
 STORES = ("file", "s3")
+SPARKS = ("local", "cluster")
+"""Where Spark jobs run: in the Airflow task, or on a master with two workers."""
 CONNECTION = "aws_default"
 _BUCKET = "firnline"
 _SETTINGS = REPO / "include" / "tables.yaml"
 GRACE_SECONDS = 20
-"""How long the demo's readers may use a replaced part; a day would be long to watch."""
+"""Time for which the demo's readers may use a replaced part; the default of a day is too long."""
 KEPT_SINCE = datetime(2013, 4, 1, tzinfo=UTC)
 """Partitions whose rows are all older are what the demo's TTL drops: January to March."""
 
@@ -42,11 +45,13 @@ class Place:
         folder: holds everything.
         store: ``file`` or ``s3``.
         server: the running S3 server; None for ``file``.
+        cluster: the running Spark cluster; None for local Spark.
     """
 
     folder: Path
     store: str
     server: S3Server | None = field(default=None, repr=False)
+    cluster: SparkCluster | None = field(default=None, repr=False)
 
     @property
     def root(self) -> str:
@@ -66,6 +71,8 @@ class Place:
             "ttl": {"keep": f"{age_ms // 86_400_000}d", "schedule": None},
             "cleanup": {"grace": f"{GRACE_SECONDS}s", "schedule": None},
         }
+        if self.cluster is not None:
+            text["tables"][TABLE]["spark"] = {"conf": self.cluster.conf()}
         self.settings.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
 
     @property
@@ -118,28 +125,30 @@ def made_store(folder: Path) -> str | None:
 
 
 @contextmanager
-def prepared(folder: Path, store: str, *, fresh: bool) -> Iterator[Place]:
-    """The folder for this process alone, its store running.
+def prepared(folder: Path, store: str, *, fresh: bool, spark: str = SPARKS[0]) -> Iterator[Place]:
+    """The folder for this process alone, its store and its Spark cluster running.
 
     Args:
         folder: holds everything.
         store: one of ``STORES``.
         fresh: remove what an earlier demo has left.
+        spark: one of ``SPARKS``.
 
     Raises:
         UsageError: another process works in the folder; names it.
-        EnvironmentFaultError: the S3 server does not come up.
+        EnvironmentFaultError: the S3 server, or the cluster, does not come up.
     """
-    with _alone(folder):
+    with _alone(folder), ExitStack() as running:
         end_left_overs(folder)
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        if store == "file":
-            yield _ready(Place(folder, store))
-            return
-        with S3Server(folder / "s3", _BUCKET) as server:
-            yield _ready(Place(folder, store, server))
+        server = S3Server(folder / "s3", _BUCKET) if store == "s3" else None
+        cluster = SparkCluster(folder / "spark") if spark == "cluster" else None
+        for each in (server, cluster):
+            if each is not None:
+                running.enter_context(each)
+        yield _ready(Place(folder, store, server, cluster))
 
 
 def _ready(place: Place) -> Place:

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from firnline.cli.engine import check_reachable, jvm_log
+from firnline.cli.engine import EngineKind, check_reachable, engine_for, jvm_log
 from firnline.cli.failures import Manner, tell
 from firnline.errors import EnvironmentFaultError
+from firnline.settings.load import settings_for_root
+from firnline.settings.spark_conf import conf_of
+from firnline.spark import session
+from firnline.table import open_table
 
 
 @pytest.fixture
@@ -72,3 +76,23 @@ def test_a_master_where_nobody_answers_is_named_at_once() -> None:
         check_reachable(f"sc://127.0.0.1:{port}/;token=x")
         # One of several masters of a cluster is enough.
         check_reachable(f"spark://127.0.0.1:9,127.0.0.1:{port}")
+
+
+def test_spark_gets_the_memory_and_cores_that_a_job_of_airflow_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def no_java(_name: str, conf: dict[str, str], **_: object) -> None:
+        asked.append(conf)
+        raise EnvironmentFaultError("there is no Java", next_step="install one")
+
+    monkeypatch.setattr(session, "open_session", no_java)
+    settings = settings_for_root(f"file://{tmp_path}/t")
+    with (
+        pytest.raises(EnvironmentFaultError),
+        engine_for(open_table(settings), EngineKind.SPARK, "yarn", None) as engine,
+    ):
+        engine()
+    assert asked == [conf_of(settings)]
+    assert "spark.executor.memoryOverhead" in asked[0]

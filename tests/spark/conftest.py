@@ -22,6 +22,7 @@ from firnline.store.base import Store
 from firnline.store.client import open_store
 from tests.support.jobs import Jobs
 from tools.s3server import StoreRoot
+from tools.spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,13 @@ def spark() -> Iterator[SparkSession]:
     session = open_session("firnline tests", {"spark.log.level": "OFF"}, "local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master and two workers; a test that kills one of them repairs it."""
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
 
 
 @pytest.fixture

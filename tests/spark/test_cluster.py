@@ -1,4 +1,7 @@
-"""A real standalone cluster (master and workers) and a real Spark Connect server."""
+"""A real standalone cluster (master and workers) and a real Spark Connect server.
+
+The cluster's Python is not the driver's: it has the packages that docs/deploy.md asks for.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,26 @@ import os
 import subprocess
 import sys
 import threading
-import urllib.request
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import psutil
 import pyspark
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
+from firnline.spark.executors import ALWAYS
+from firnline.state.history import history
+from firnline.store.access import StoreAccess
 from tests.spark.conftest import Parts
-from tests.support.effort import FULL
+from tests.support.jobs import run_job
+from tests.support.on_store import filled, opened
 from tests.support.programs import HUNG_SECONDS, run_program
+from tests.support.reading import visible_by_partition
 from tools.airflow_api import wait_until
 from tools.bootstrap import REPO
-from tools.s3server import free_port
+from tools.s3server import StoreRoot, free_port
+from tools.spark_cluster import HOSTS, SparkCluster
 
-SPARK_HOME = Path(pyspark.__file__).parent
-WORKERS = ("127.0.0.2", "127.0.0.3") if FULL else ("127.0.0.2",)
-"""Addresses of this machine: Spark never speculates on the host of the first attempt."""
 POLL_SECONDS = 0.05
 SEVERAL_EXECUTORS = pytest.mark.full("two workers and much work: executors race, or one is killed")
 BOTH_STORES = pytest.mark.parametrize(
@@ -36,74 +38,14 @@ BOTH_STORES = pytest.mark.parametrize(
     indirect=True,
 )
 
-_WORKER = ["--cores", "2", "--memory", "1g", "--webui-port", "0"]
 
-
-@dataclass
-class Cluster:
-    """Processes of one cluster, and the environment of their clients."""
-
-    master: str
-    env: dict[str, str]
-    folder: Path
-
-
-def _environment(folder: Path) -> dict[str, str]:
+def environment(python: Path | str = sys.executable) -> dict[str, str]:
+    """The environment of a client whose executors have this Python."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return {
-        **kept,
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        # A Java that starts as quickly as that of our drivers.
-        "SPARK_DAEMON_JAVA_OPTS": with_defaults({})["spark.driver.extraJavaOptions"],
-        "SPARK_WORKER_DIR": str(folder / "work"),
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
 
 
-def _alive_workers(page: str) -> int:
-    try:
-        # Its own server on this machine.
-        with urllib.request.urlopen(f"{page}/json/", timeout=2) as answer:  # noqa: S310 -- http
-            return int(json.load(answer).get("aliveworkers", 0))
-    except (OSError, ValueError):  # nobody there yet, or a page that is not complete yet
-        return 0
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    env, port, page = _environment(folder), free_port(), free_port()
-    spark_class = [str(SPARK_HOME / "bin" / "spark-class")]
-    deploy = "org.apache.spark.deploy"
-    address = f"spark://127.0.0.1:{port}"
-    master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
-    commands = {
-        "127.0.0.1": [*spark_class, f"{deploy}.master.Master", *master],
-        **{
-            host: [*spark_class, f"{deploy}.worker.Worker", "--host", host, *_WORKER, address]
-            for host in WORKERS
-        },
-    }
-    with (folder / "log").open("wb") as log:
-        processes = [
-            subprocess.Popen(command, env={**env, "SPARK_LOCAL_IP": host}, stdout=log, stderr=log)
-            for host, command in commands.items()
-        ]
-        try:
-            url = f"http://127.0.0.1:{page}"
-            assert wait_until(
-                lambda: _alive_workers(url) == len(WORKERS), HUNG_SECONDS, POLL_SECONDS
-            )
-            yield Cluster(address, env, folder)
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.wait(HUNG_SECONDS)
-
-
-def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: str) -> list[str]:
+def client(folder: Path, env: Mapping[str, str], body: str, parts: Parts, *more: str) -> list[str]:
     """Run a script in a process of its own: a process has one Spark session of one kind."""
     script = folder / "client.py"
     script.write_text(_HEAD + body)
@@ -111,7 +53,7 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
         [sys.executable, script, parts.root, parts.scratch, *more],
         {
             **env,
-            "PYTHONPATH": str(REPO),
+            "PYTHONPATH": f"{REPO / 'include'}{os.pathsep}{REPO}",
             "FIRNLINE_STORE_ACCESS": parts.access.to_json() if parts.access else "",
         },
     )
@@ -120,7 +62,7 @@ def client(folder: Path, env: dict[str, str], body: str, parts: Parts, *more: st
 
 
 _HEAD = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from firnline.spark.engine import SparkEngine
 from firnline.spark.session import open_session
@@ -152,23 +94,97 @@ session.stop()
 """Two groups that can be merged, one that cannot, and whose code the workers run."""
 
 
-def test_a_cluster_runs_every_group_in_our_version(cluster: Cluster, file_parts: Parts) -> None:
+@pytest.mark.full("the same executors; what a local Spark says of such groups, too")
+def test_a_cluster_runs_every_group_in_our_version(
+    cluster: SparkCluster, file_parts: Parts, tmp_path: Path
+) -> None:
     body = """
-conf = {"spark.executor.memory": "600m", "spark.cores.max": "2", "spark.log.level": "OFF"}
+conf = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.log.level": "OFF"}
 session = open_session("cluster", conf, more[0])
 """
-    said = client(cluster.folder, cluster.env, body + _GROUPS, file_parts, cluster.master)
+    env = environment(cluster.python)
+    said = client(tmp_path, env, body + _GROUPS, file_parts, cluster.master)
     assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
     assert "firnline.zip" in said[1]
 
 
+_OPERATIONS = """
+from firnline.operations.merge.run import run_merge
+from firnline.operations.options import MergeOptions, RewriteOptions, VerifyOptions
+from firnline.operations.rewrite.run import run_rewrite
+from firnline.operations.verify.run import run_verify
+from firnline.spark.footers import footers_by
+from firnline.spark.source import register
+from tests.support.on_store import RUN, opened
+from tools.s3server import StoreRoot
+
+conf = {"spark.executor.memory": "512m", "spark.log.level": "OFF"}
+session = open_session("operations", conf, more[0])
+table = opened(StoreRoot("s3" if parts.access else "file", root, os.environ))
+engine = lambda: SparkEngine(session, table.settings.root, table.access)
+merged = run_merge(table, engine, MergeOptions(), RUN)
+rewritten = run_rewrite(table, engine, RewriteOptions(where="id < 20"), RUN)
+verified = run_verify(table, VerifyOptions(deep=True), footers_by(engine))
+
+def about(batches):
+    import pyarrow, sys
+    from importlib.metadata import distributions
+    for batch in batches:
+        names = sorted({d.name for d in distributions() if "zip" not in str(d.locate_file(""))})
+        yield pyarrow.record_batch({"prefix": [sys.prefix], "names": [json.dumps(names)]})
+
+about = session.range(1).mapInArrow(about, "prefix string, names string").toArrow().to_pylist()[0]
+session.conf.set("spark.sql.execution.pyspark.python", more[1])
+register(session, table.access)
+rows = session.read.format("firnline").option("bytesPerTask", "1").load(table.settings.root)
+
+print(json.dumps({
+    "merged": [merged.groups_done, merged.counts.rows_out, len(merged.failures)],
+    "rewritten": rewritten.counts.rows_removed,
+    "verified": [verified.checked.footers, len(verified.findings)],
+    "read": sorted(row["id"] for row in rows.collect()),
+    "tasks": rows.rdd.getNumPartitions(),
+    "prefix": about["prefix"],
+    "packages": json.loads(about["names"]),
+    "application": session.conf.get("spark.app.id"),
+}))
+session.stop()
+"""
+
+
+@BOTH_STORES
+def test_merge_rewrite_verify_and_source_run_on_executors_with_a_python_of_their_own(
+    cluster: SparkCluster, store_root: StoreRoot, tmp_path: Path
+) -> None:
+    table = filled(opened(store_root), 6)
+    access = StoreAccess.from_env(store_root.env) if store_root.env else None
+    parts = Parts(store_root.url, access, tmp_path / "scratch")
+    env: dict[str, str] = {**environment(), **store_root.env}
+    # By one name driver and executors find a Python each: the driver's plans reads.
+    env |= {"PYSPARK_PYTHON": "python3", "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"}
+    source_python = str(cluster.source_python)
+    (text,) = client(tmp_path, env, _OPERATIONS, parts, cluster.master, source_python)
+    said = json.loads(text)
+    assert said["merged"] == [2, 24, 0]
+    assert said["rewritten"] == 4
+    assert said["verified"] == [2, 0]
+    assert said["read"] == list(range(20))
+    assert said["tasks"] == 2
+    assert said["prefix"] == str(cluster.folder / "python") != sys.prefix
+    assert said["packages"] == sorted([*ALWAYS, "typing_extensions"])
+    assert cluster.ran()[said["application"]] == list(HOSTS)
+    assert {header.op for header in history(table)} == {"rewrite", "merge"}
+
+
 @SEVERAL_EXECUTORS
-def test_speculation_on_a_cluster_doubles_nothing(cluster: Cluster, parts: Parts) -> None:
+def test_speculation_on_a_cluster_doubles_nothing(
+    cluster: SparkCluster, parts: Parts, tmp_path: Path
+) -> None:
     """Attempts race on the slow group; both may upload, one result counts."""
-    (cluster.folder / "events").mkdir(exist_ok=True)
+    (tmp_path / "events").mkdir()
     body = """
 session = open_session("cluster", {
-    "spark.executor.memory": "600m",
+    "spark.executor.memory": "512m",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.multiplier": "1.1",
@@ -186,42 +202,31 @@ print(sorted(r.group for r in results), [r.error for r in results if r.error])
 print(sum(len(parts.values(r)) for r in results))
 session.stop()
 """
-    events = str(cluster.folder / "events")
-    said = client(cluster.folder, cluster.env, body, parts, cluster.master, events)
+    events, env = str(tmp_path / "events"), environment(cluster.python)
+    said = client(tmp_path, env, body, parts, cluster.master, events)
     assert said == ["[0, 1, 2, 3, 4, 5] []", str(4 * 400_000 + 10)]
     logged = [p for p in Path(events).rglob("*") if p.is_file()]
     assert any('"Speculative":true' in path.read_text(errors="replace") for path in logged)
     assert 6 <= len(parts.outputs()) <= 12
 
 
-def _executors(folder: Path) -> list[psutil.Process]:
-    """The cluster's executors: JVMs that run in its work folder."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        with suppress(psutil.Error):
-            command = " ".join(process.info["cmdline"] or [])
-            if "CoarseGrainedExecutorBackend" in command and process.cwd().startswith(str(folder)):
-                found.append(process)
-    return found
-
-
-def _kill_one_at_work(folder: Path, scratch: Path, killed: list[int]) -> None:
+def _kill_one_at_work(cluster: SparkCluster, scratch: Path, killed: list[str]) -> None:
     # A group is under way once something is staged, on one executor or the other.
     def at_work() -> bool:
-        return any(scratch.rglob("*.parquet")) and len(_executors(folder)) == len(WORKERS)
+        return any(scratch.rglob("*.parquet")) and len(list(cluster.executors())) == len(HOSTS)
 
     if wait_until(at_work, HUNG_SECONDS, POLL_SECONDS):
-        executor = _executors(folder)[0]
+        host, executor = next(cluster.executors())
         executor.kill()
-        killed.append(executor.pid)
+        killed.append(host)
 
 
 @SEVERAL_EXECUTORS
 def test_an_executor_killed_in_the_middle_costs_time_and_no_row(
-    cluster: Cluster, parts: Parts
+    cluster: SparkCluster, parts: Parts, tmp_path: Path
 ) -> None:
     body = """
-conf = {"spark.executor.memory": "600m", "spark.log.level": "OFF"}
+conf = {"spark.executor.memory": "512m", "spark.log.level": "OFF"}
 session = open_session("killed", conf, more[0])
 groups = [parts.random(2, 300_000) for _ in range(4)]
 tasks = [parts.task(n, keys, row_group_rows=2048) for n, keys in enumerate(groups)]
@@ -230,12 +235,10 @@ print(sorted(r.group for r in results), [r.error for r in results if r.error])
 print([len(parts.values(r)) for r in results])
 session.stop()
 """
-    killed: list[int] = []
-    killer = threading.Thread(
-        target=_kill_one_at_work, args=(cluster.folder, parts.scratch, killed)
-    )
+    killed: list[str] = []
+    killer = threading.Thread(target=_kill_one_at_work, args=(cluster, parts.scratch, killed))
     killer.start()
-    said = client(cluster.folder, cluster.env, body, parts, cluster.master)
+    said = client(tmp_path, environment(cluster.python), body, parts, cluster.master)
     killer.join()
     assert len(killed) == 1
     assert said == ["[0, 1, 2, 3] []", str([600_000] * 4)]
@@ -243,36 +246,86 @@ session.stop()
     assert 4 <= len(parts.outputs()) <= 8
 
 
+@SEVERAL_EXECUTORS
+def test_a_group_that_exceeds_an_executors_memory_is_reported_and_the_others_are_done(
+    cluster: SparkCluster, file_parts: Parts, tmp_path: Path
+) -> None:
+    """The limit is the system's: of the address space of the executor's Python."""
+    body = """
+conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.log.level": "OFF"}
+if more[1]:
+    conf["spark.executor.pyspark.memory"] = more[1]
+session = open_session("memory", conf, more[0])
+large, small = parts.random(8, 1_000_000), parts.put([3], [1])
+tasks = [parts.task(0, large, memory=2**31), parts.task(1, small), parts.task(2, small)]
+results = [r for r in SparkEngine(session, root, parts.access, scratch).run(tasks) if r is not None]
+rows = {r.group: sum(part.rows for part in r.parts) for r in results}
+told = [[r.error_type, r.error_next_step, rows[r.group]] for r in results]
+print(json.dumps([told[at] for at in sorted(range(3), key=lambda at: results[at].group)]))
+session.stop()
+"""
+    env = environment(cluster.python)
+    (text,) = client(tmp_path, env, body, file_parts, cluster.master, "2400m")
+    (kind, step, rows), *others = json.loads(text)
+    assert (kind, rows) == ("KernelError", 0)
+    assert "memory" in step
+    assert [rows for _, _, rows in others] == [2, 2]
+    assert len(file_parts.outputs()) == 2, "what died has left nothing"
+    (text,) = client(tmp_path, env, body, file_parts, cluster.master, "")
+    assert [rows for _, _, rows in json.loads(text)] == [8_000_000, 2, 2]
+
+
 @pytest.fixture(scope="module")
-def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Cluster]]:
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("connect")
-    env, port = _environment(folder), free_port()
+    home, port = Path(pyspark.__file__).parent, free_port()
     command = [
-        str(SPARK_HOME / "bin" / "spark-submit"),
+        str(home / "bin" / "spark-submit"),
         "--class=org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master=local[2]",
         *(f"--conf={key}={value}" for key, value in with_defaults({}).items()),
         f"--conf=spark.connect.grpc.binding.port={port}",
         "spark-internal",
     ]
+    env = {**environment(), "SPARK_HOME": str(home)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=folder)
         try:
-            yield f"sc://127.0.0.1:{port}", Cluster("", env, folder)
+            yield f"sc://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(HUNG_SECONDS)
 
 
+NO_JVM = {"JAVA_HOME": "/nowhere"}
+
+
 @BOTH_STORES
 def test_a_connect_server_runs_the_same_groups_and_no_jvm_starts_here(
-    connect_server: tuple[str, Cluster], parts: Parts
+    connect_server: str, parts: Parts, tmp_path: Path
 ) -> None:
-    url, server = connect_server
     body = """
 session = open_session("connect", {}, remote=more[0])
 """
-    env = {**server.env, "JAVA_HOME": "/nowhere"}
-    said = client(server.folder, env, body + _GROUPS, parts, url)
+    said = client(tmp_path, {**environment(), **NO_JVM}, body + _GROUPS, parts, connect_server)
     assert said[0] == "[0, 1, 2] PartUnreadableError [1, 3] [1, 3]"
     assert "firnline.zip" in said[1]
+
+
+@BOTH_STORES
+def test_a_table_is_merged_through_a_connect_server(
+    connect_server: str, store_root: StoreRoot
+) -> None:
+    table = filled(opened(store_root), 4)
+    access = StoreAccess.from_env(store_root.env) if store_root.env else None
+    env = NO_JVM | ({"FIRNLINE_STORE_ACCESS": access.to_json()} if access else {})
+    options = ("--run-id=r 1", f"--remote={connect_server}")
+    done = run_job("merge", table.settings.root, *options, env=env)
+    assert (done.report["groups_done"], done.report["counts"]["rows_out"]) == (2, 16)
+    rows = visible_by_partition(table)
+    assert {name: [row["id"] for row in found] for name, found in rows.items()} == {
+        "day=mo": list(range(0, 16, 2)),
+        "day=tu": list(range(1, 16, 2)),
+    }
+    (header,) = history(table)
+    assert header.op == "merge"

@@ -14,7 +14,8 @@ from firnline.spark.job import OPTIONS_VARIABLE
 from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table, open_table
-from tests.support.jobs import Done, Jobs
+from tests.support.jobs import Done, Jobs, without_rows
+from tests.support.reading import stored_ids
 
 
 def filled(folder: Path) -> Table:
@@ -45,6 +46,16 @@ def test_a_filter_by_environment_rewrites_the_table_through_spark(
     assert sorted(m.n or 0 for m in read_snapshot(table.store, table.paths).live.values()) == [
         *(1, 2, 2, 2)
     ]
+
+
+def test_the_rows_of_a_query_are_written_by_executors(jobs: Jobs, tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    options = json.dumps({"sql": "select a + 1 as a, b from _rows"})
+    report = jobs.run(
+        "rewrite", table.settings.root, f"--options={options}", open_store=without_rows
+    ).report
+    assert report["counts"]["rows_out"] == 8
+    assert set(stored_ids(table, "a")) == {1, 2, 3, 4, 11, 12, 13, 14}
 
 
 def test_what_would_remove_too_much_prints_its_report_and_one_error(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from firnline.settings.spark_conf import with_defaults
+from firnline.store.base import Store
+from firnline.store.client import ObjectClient, open_store
 from tests.support.programs import run_program
 from tools.bootstrap import REPO
 
@@ -71,6 +73,23 @@ def run_job(
     command = [*program, str(REPO / "spark_jobs" / f"{name}.py"), *arguments]
     done = run_program(command, {"PYSPARK_PYTHON": sys.executable, **(env or {})})
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+class NoRows(ObjectClient):
+    """A driver's store through which no file with rows goes: neither from it nor into it."""
+
+    def get_file(self, key: str, path: Path) -> Any:
+        raise AssertionError(f"the driver reads {key}")
+
+    def put_file(self, key: str, path: Path) -> Any:
+        raise AssertionError(f"the driver writes {key}")
+
+
+def without_rows(*arguments: Any, **named: Any) -> Store:
+    """Open a store as ``open_store`` does, for a driver that leaves all rows to executors."""
+    store = open_store(*arguments, **named)
+    store.__class__ = NoRows
+    return store
 
 
 class Lent:

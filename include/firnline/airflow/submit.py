@@ -31,7 +31,7 @@ from firnline.airflow.tasks import begin, committed
 from firnline.airflow.work import SparkWork
 from firnline.errors import EnvironmentFaultError
 from firnline.settings.load import TableSettings
-from firnline.settings.spark_conf import with_defaults
+from firnline.settings.spark_conf import conf_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -85,6 +85,9 @@ class SubmitHook(SparkSubmitHook):
         """
         if self.is_client_mode:
             kwargs["env"] = self._client_environment()
+            if "spark.pyspark.python" in self._conf:
+                # Of the executors: Spark would start the driver with it, too.
+                self._conf.setdefault("spark.pyspark.driver.python", sys.executable)
         try:
             # Airflow's hook is typed without its return value.
             driver: str | None = super().submit(application, **kwargs)
@@ -268,10 +271,9 @@ class SubmitJob(SparkSubmitOperator):
 
     def _take_settings(self, table: TableSettings) -> None:
         """Set the operator's attributes that depend on the table, which only a run may name."""
-        merge = table.merge
         self._conn_id = table.spark.conn_id
         self.name = f"firnline {self.work.operation} {table.name}"
-        self.conf = with_defaults(table.spark.conf, merge.kernel_memory, merge.kernel_threads)
+        self.conf = conf_of(table)
         self._access = driver_environment(store_access(table))
 
     def _tell_elsewhere(self, options: object, table: TableSettings) -> None:

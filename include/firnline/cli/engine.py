@@ -62,6 +62,7 @@ def engine_for(
 
 
 def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitStack) -> Engine:
+    from firnline.settings.spark_conf import conf_of
     from firnline.spark.engine import SparkEngine
     from firnline.spark.session import open_session
     from firnline.store.access import StoreAccess
@@ -70,12 +71,10 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
     if place.startswith(("sc://", "spark://")):
         check_reachable(place)
     remote = master if master is not None and master.startswith("sc://") else None
-    # Spark's own progress bar would overwrite firnline's.
-    conf = {"spark.ui.showConsoleProgress": "false", **table.settings.spark.conf}
     with stack.enter_context(jvm_log()):
         session = open_session(
             f"firnline merge {table.settings.name}",
-            conf,
+            conf_of(table.settings),
             master=None if remote else master,
             remote=remote,
         )

@@ -15,6 +15,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firnline.settings.load import TableSettings
 
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MIB = 2**20
@@ -33,6 +37,15 @@ _DEFAULTS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+
+
+def conf_of(table: TableSettings) -> dict[str, str]:
+    """Return the configuration of an application for a table: its ``spark.conf``, completed.
+
+    The one rule for jobs of Airflow, jobs by hand and ``firnline --engine spark``.
+    """
+    merge = table.merge
+    return with_defaults(table.spark.conf, merge.kernel_memory, merge.kernel_threads)
 
 
 def with_defaults(

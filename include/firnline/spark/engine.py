@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,10 @@ from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.spark import preflight
+from firnline.spark.batches import Batch
+from firnline.spark.capacity import Capacity, capacity_of, capacity_of_server
+from firnline.spark.executors import SPLITTING
+from firnline.spark.under_way import UnderWay
 from firnline.spark.worker import RESULT_SCHEMA, KernelFunction
 from firnline.store.access import StoreAccess
 
@@ -29,10 +33,8 @@ if TYPE_CHECKING:
 _RESULT = msgspec.json.Decoder(KernelResult).decode
 
 HEARTBEAT_S = 1.0
-JOBS = 32
-"""Maximum concurrent Spark jobs: those that exceed the cluster wait in Spark's own queue."""
-_UNKNOWN_SLOTS = 8
-"""Assumed number of concurrent tasks if a server does not report it."""
+_ASKED = 8
+"""Tasks that check the executors of a Connect server, whose slots it takes a job to learn."""
 _TRIES = 2
 """Jobs for a group whose task died. Spark has retried before; local masters do not."""
 _REASONS = (
@@ -48,8 +50,14 @@ class SparkEngine:
     """Runs kernels in Spark tasks, through ``mapInArrow``: on a local master, a cluster, Connect.
 
     Every few groups (one, if they are large) are a separate Spark job, so that their results
-    arrive while others run and a failure stays theirs. Attempts that died or lost a race leave
-    objects without a marker, under names of their own; the orphan sweep deletes them.
+    arrive while others run and a failure stays theirs. All slots of the cluster are used: as many
+    jobs are under way as it has slots, and a quarter more (at least 32) in Spark's queue, within
+    half of ``spark.driver.memory`` at 1 MiB for each job and 1 KiB for each part that it reads:
+    512 jobs with Spark's default of 1 GiB. A job is a thread here and one in the JVM. The number of
+    slots is read again while jobs run; with dynamic allocation, memory alone is the bound.
+
+    Attempts that died or lost a race leave objects without a marker, under names of their own; the
+    orphan sweep deletes them.
 
     Args:
         session: classic or Connect.
@@ -76,37 +84,33 @@ class SparkEngine:
         A task whose process dies is retried alone, and then reported as a KernelError of its
         group. Closing the iterator cancels the jobs.
 
-        Raises EnvironmentFaultError: executors lack a Python module, see ``preflight.check``.
+        Raises EnvironmentFaultError: executors lack a Python package, see ``preflight.check``.
         """
-        self.prepare()
+        self.prepare(needed(tasks))
         tag = f"firnline-{self.ids.uuid7(self.clock.now_ms())}"
-        pool = ThreadPoolExecutor(JOBS, "firnline-spark")
-        under_way = {
-            pool.submit(self._job, batch, tag): batch for batch in batches(tasks, self._slots())
-        }
+        jobs = UnderWay(tasks, self._capacity(), lambda batch: self._job(batch, tag))
         try:
-            while under_way:
-                done, _ = wait(under_way, HEARTBEAT_S, FIRST_COMPLETED)
-                for future in done:
-                    batch = under_way.pop(future)
-                    results, again = _outcome(future, batch)
-                    for retry in again:
-                        under_way[pool.submit(self._job, retry, tag)] = retry
-                    yield from results
-                if not done:
+            while jobs.left:
+                heard = jobs.heard(HEARTBEAT_S)
+                self._resize(jobs)
+                if heard is None:
                     yield None
+                    continue
+                results, again = _outcome(*heard)
+                jobs.again(again)
+                yield from results
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if under_way:
-                # Best effort: the session itself may have failed.
-                with suppress(Exception):
-                    self._cancel(tag)
-            pool.shutdown(wait=True)
+            jobs.stop(lambda: self._cancel(tag))
 
-    def prepare(self) -> None:
-        """Send the package and check the executors' Python modules, once per session."""
+    def prepare(self, more: Collection[str] = ()) -> None:
+        """Send firnline and check the executors' Python packages, once per session.
+
+        Args:
+            more: packages that the work needs besides those of every kernel.
+        """
         distribute(self.session)
-        preflight.check(self.session, self.root, self.access, self._slots())
+        slots = _ASKED if is_connect(self.session) else self._capacity().slots
+        preflight.check(self.session, self.root, self.access, slots, more)
 
     def _job(self, batch: Batch, tag: str) -> list[KernelResult]:
         """Run one Spark job of one task. Raises the errors of pyspark."""
@@ -132,11 +136,27 @@ class SparkEngine:
         else:
             self.session.sparkContext.cancelJobsWithTag(tag)
 
-    def _slots(self) -> int:
-        if is_connect(self.session):
-            return _UNKNOWN_SLOTS
-        slots: int = self.session.sparkContext.defaultParallelism
-        return max(1, slots)
+    def _capacity(self) -> Capacity:
+        found = capacity_of_server if is_connect(self.session) else capacity_of
+        return found(self.session)
+
+    def _resize(self, jobs: UnderWay) -> None:
+        """Use slots that came later. A Connect server is asked once: that takes a job."""
+        if not is_connect(self.session):
+            # A session that has failed is reported by its jobs.
+            with suppress(Exception):
+                jobs.resize(capacity_of(self.session))
+
+
+def needed(tasks: Sequence[KernelTask]) -> frozenset[str]:
+    """Return the packages that tasks need besides those of every kernel."""
+    return frozenset({SPLITTING} if any(map(_splits, tasks)) else ())
+
+
+def _splits(task: KernelTask) -> bool:
+    """Return True if the task splits rows by partition, or hashes them."""
+    by_hash = task.cluster is not None and task.cluster.method == "hash"
+    return bool(task.buckets or by_hash or (task.intake is not None and task.intake.partition_by))
 
 
 def _outcome(
@@ -188,43 +208,6 @@ def reason(text: str) -> str:
     return first[:300].rstrip(".:") or "Spark does not say why"
 
 
-_BATCH_BYTES = 32 * 2**20
-_BATCH_GROUPS = 16
-"""A job costs about 0.1 s beyond its work: small groups share one, large ones are alone."""
-_ROUNDS = 4
-"""Minimum number of jobs per slot, so that no slot waits long for another's last job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Groups that one Spark task merges, one after another."""
-
-    tasks: tuple[KernelTask, ...]
-    tries: int = 0
-
-
-def batches(tasks: Sequence[KernelTask], slots: int) -> list[Batch]:
-    """Combine neighbouring groups into batches, more of them if they are small, within limits.
-
-    Args:
-        tasks: in the order of execution.
-        slots: number of concurrent tasks.
-    """
-    sizes = [sum(source.bytes for source in task.inputs) for task in tasks]
-    most_bytes = min(_BATCH_BYTES, sum(sizes) // (slots * _ROUNDS))
-    most_groups = min(_BATCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
-    found: list[Batch] = []
-    gathered: list[KernelTask] = []
-    total = 0
-    for task, size in zip(tasks, sizes, strict=True):
-        if gathered and (total + size > most_bytes or len(gathered) >= most_groups):
-            found.append(Batch(tuple(gathered)))
-            gathered, total = [], 0
-        gathered.append(task)
-        total += size
-    return [*found, Batch(tuple(gathered))] if gathered else found
-
-
 OPT_OUT = "spark.firnline.ship"
 """Spark setting; "false" if the executors' image has firnline installed."""
 _distributed: WeakSet[SparkSession] = WeakSet()
@@ -234,7 +217,7 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 def distribute(session: SparkSession) -> None:
     """Send the package, once per session, unless its tasks run in this machine's own Python.
 
-    The dependencies (duckdb, obstore, pyarrow, msgspec) must be installed on the executors.
+    The packages of ``firnline.spark.executors`` must be on the executors already.
     """
     if session in _distributed:
         return

@@ -13,6 +13,7 @@ from firnline.clock import SystemClock
 from firnline.kernel.engine import Engine
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.spark.engine import SparkEngine
+from firnline.spark.preflight import missing_module
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 
@@ -57,7 +58,13 @@ def _job(
     access = None if engine.access is None else engine.access.to_json()
     function = FooterFunction(batches, msgspec.json.encode(wanted), engine.root, access)
     numbers = engine.session.range(0, len(batches), 1, numPartitions=len(batches))
-    found = numbers.mapInArrow(function, _SCHEMA).toArrow()
+    try:
+        found = numbers.mapInArrow(function, _SCHEMA).toArrow()
+    except Exception as error:
+        fault = missing_module(str(error))
+        if fault is None:
+            raise
+        raise fault from error  # an executor that started after the check
     decode = msgspec.json.Decoder(FooterFacts).decode
     for column in found["facts"].iterchunks():
         for text in column:

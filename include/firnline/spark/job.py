@@ -226,12 +226,10 @@ class _Spark:
             self._start.start()
 
     def _open(self) -> None:
-        from firnline.settings.spark_conf import with_defaults
+        from firnline.settings.spark_conf import conf_of
         from firnline.spark.session import open_session
 
-        given, settings = self._given, self._settings
-        merge = settings.merge
-        conf = with_defaults(settings.spark.conf, merge.kernel_memory, merge.kernel_threads)
+        given, conf = self._given, conf_of(self._settings)
         try:
             self._session = open_session(self._name, conf, given.master, given.remote)
         except Exception as error:  # noqa: BLE001 -- raised again by engine(), in its own thread

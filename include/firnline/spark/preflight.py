@@ -1,8 +1,8 @@
-"""Check, before the first group, that the executors have the Python modules of a kernel.
+"""Check, before the first group, that the executors have the Python packages of a kernel.
 
 Without them every group would fail in turn, each as if its parts were at fault. One job of a few
-tasks checks it, once per application. Only this module is sent to the executors; it needs nothing
-but Python and pyarrow, which Spark requires to call it.
+tasks checks it, once per application. Only this module and the list of packages are loaded on the
+executors; they need nothing but Python and pyarrow, which Spark requires to call them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from firnline.errors import EnvironmentFaultError
+from firnline.spark.executors import ALWAYS, CHAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,48 +26,52 @@ if TYPE_CHECKING:
 
     from firnline.store.access import StoreAccess
 
-MODULES = ("pyarrow", "msgspec", "duckdb", "obstore")
-"""Modules that every kernel imports."""
-CHAIN = "boto3"
-"""Module that gets credentials from the default AWS chain."""
 _KEYS = "AWS_ACCESS_KEY_ID"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _BROKEN = re.compile(r"(?:^|\s)ImportError: (.+)")
 _TASKS = 8
 """Maximum number of tasks that check: executors usually share an image."""
-_asked: WeakSet[SparkSession] = WeakSet()
+_asked: WeakKeyDictionary[SparkSession, frozenset[str]] = WeakKeyDictionary()
+"""Packages that the executors of a session are known to have."""
 
 
-def check(session: SparkSession, root: str, access: StoreAccess | None, slots: int) -> None:
+def check(
+    session: SparkSession,
+    root: str,
+    access: StoreAccess | None,
+    slots: int,
+    more: Collection[str] = (),
+) -> None:
     """Check the executors, once per session; skipped if tasks run in this very Python.
 
-    Costs one Spark job of up to eight tasks.
+    Costs one Spark job of up to eight tasks; another one where ``more`` names other packages.
 
     Args:
         session: classic or Connect; firnline is already distributed to it.
         root: root URL of the table.
         access: credentials for the executors; None: those that they find themselves.
         slots: number of concurrent tasks.
+        more: packages that this work needs besides those of every kernel.
 
     Raises:
-        EnvironmentFaultError: names what is missing and how to install it.
+        EnvironmentFaultError: names what is missing, or is of a version that firnline does not
+            work with, and how to install it.
     """
-    if session in _asked or _is_this_python(session):
+    wanted = frozenset(ALWAYS).union(more)
+    if wanted <= _asked.get(session, frozenset()) or _is_this_python(session):
         return
-    function = Ask(MODULES, boto3_unless_keys=_may_need_chain(root, access))
+    function = Ask(tuple(sorted(wanted)), boto3_unless_keys=_may_need_chain(root, access))
     tasks = max(1, min(slots, _TASKS))
     try:
         numbers = session.range(0, tasks, 1, numPartitions=tasks)
-        found = numbers.mapInArrow(function, "missing string").toArrow()
+        found = numbers.mapInArrow(function, "package string, version string").toArrow()
     except Exception as error:
-        fault = missing_module(str(error))
+        fault = missing_module(str(error), function.packages)
         if fault is None:
             raise
         raise fault from error
-    missing = sorted({name for name in found["missing"].to_pylist() if name})
-    if missing:
-        raise _lacking(missing)
-    _asked.add(session)
+    _refuse(set(zip(found["package"].to_pylist(), found["version"].to_pylist(), strict=True)))
+    _asked[session] = wanted | _asked.get(session, frozenset())
 
 
 def _is_this_python(session: SparkSession) -> bool:
@@ -85,38 +91,58 @@ def _may_need_chain(root: str, access: StoreAccess | None) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """The function of ``mapInArrow``: names of modules that cannot be imported, one per row."""
+    """The function of ``mapInArrow``: a row per package, with its version; null: it is missing."""
 
-    modules: tuple[str, ...]
+    packages: tuple[str, ...]
     boto3_unless_keys: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for _ in batches:
-            yield pa.record_batch({"missing": pa.array(self.missing(), pa.string())})
+            found = self.found()
+            yield pa.record_batch(
+                {
+                    "package": pa.array(found.keys(), pa.string()),
+                    "version": pa.array(found.values(), pa.string()),
+                }
+            )
 
-    def missing(self) -> list[str]:
-        """Return those that are missing in this process."""
-        wanted: Iterable[str] = self.modules
+    def found(self) -> dict[str, str | None]:
+        """Return the version of each package in this process.
+
+        None: it cannot be imported; where that is the fault of a package that it needs in turn,
+        that one is named. Empty: it does not state a version.
+        """
+        wanted = self.packages
         if self.boto3_unless_keys and not os.environ.get(_KEYS):
-            wanted = (*self.modules, CHAIN)
-        return [name for name in wanted if not _importable(name)]
+            wanted = (*wanted, CHAIN)
+        return dict(_look(name) for name in wanted)
 
 
-def _importable(name: str) -> bool:
+def _look(name: str) -> tuple[str, str | None]:
     try:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        return (error.name or name).partition(".")[0], None
     except ImportError:
-        return False
-    return True
+        return name, None
+    try:
+        return name, version(name)
+    except PackageNotFoundError:
+        return name, str(getattr(module, "__version__", ""))
 
 
-def missing_module(text: str) -> EnvironmentFaultError | None:
-    """Return the error for a task that failed because of a missing module; else None."""
+def missing_module(text: str, all_of: Sequence[str] = ()) -> EnvironmentFaultError | None:
+    """Return the error for a task that failed because of a missing module; else None.
+
+    Args:
+        text: of the error.
+        all_of: packages to install, of which the task could look for no other one.
+    """
     found = _MISSING.findall(text)
     if found:
-        return _lacking(sorted({name.partition(".")[0] for name in found}))
+        return _lacking(sorted({name.partition(".")[0] for name in found}), all_of)
     broken = _BROKEN.search(text)
     if broken is None:
         return None
@@ -126,16 +152,64 @@ def missing_module(text: str) -> EnvironmentFaultError | None:
     )
 
 
-def _lacking(names: Sequence[str]) -> EnvironmentFaultError:
-    are = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+def _refuse(found: Collection[tuple[str, str | None]]) -> None:
+    """Raise EnvironmentFaultError for packages that are missing or of a version that is no use."""
+    missing = sorted(name for name, number in found if number is None)
+    if missing:
+        raise _lacking(missing)
+    declared = _declared()
+    wrong = sorted(
+        (name, number)
+        for name, number in found
+        if number and name in declared and not _fits(number, declared[name])
+    )
+    if not wrong:
+        return
+    have = _joined([f"{name} {number}" for name, number in wrong])
+    need = _joined([name + declared[name] for name in dict(wrong)])
+    raise EnvironmentFaultError(
+        f"the Spark executors have {have}, and firnline needs {need}",
+        next_step=_how_to_install(need),
+    )
+
+
+def _declared() -> dict[str, str]:
+    """Return the versions that firnline declares, by package; none if it is not installed here."""
+    from packaging.requirements import Requirement
+
+    try:
+        declared = requires("firnline") or []
+    except PackageNotFoundError:  # run from a folder of sources
+        return {}
+    wanted = (Requirement(text) for text in declared)
+    return {one.name: str(one.specifier) for one in wanted}
+
+
+def _fits(number: str, specifier: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(number, prereleases=True)
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _how_to_install(what: str) -> str:
+    return (
+        f"install {what} in the Python of the executors (spark.pyspark.python, PYSPARK_PYTHON or "
+        "their image), or send the archive of `firnline spark pack` with spark.archives; no part "
+        "is at fault"
+    )
+
+
+def _lacking(names: Sequence[str], all_of: Sequence[str] = ()) -> EnvironmentFaultError:
+    are = _joined(names)
     if "firnline" in names:
         step = 'leave spark.firnline.ship on, or install firnline in the image ("false" says that)'
     else:
-        step = (
-            f"install {are} in the Python of the executors (spark.pyspark.python, PYSPARK_PYTHON "
-            "or their image), or send a packed environment with spark.archives; no part is at fault"
-        )
+        step = _how_to_install(_joined(sorted({*names, *all_of})))
     return EnvironmentFaultError(
-        f"the Spark executors lack the Python module{'s' if len(names) > 1 else ''} {are}",
+        f"the Spark executors lack the Python package{'s' if len(names) > 1 else ''} {are}",
         next_step=step,
     )

@@ -79,13 +79,30 @@ def _of_driver(conf: Mapping[str, str], master: str | None) -> dict[str, str]:
     wanted = with_defaults(conf)
     if not is_submitted():
         wanted["spark.master"] = master or wanted.get("spark.master") or "local[*]"
+        if python := wanted.get("spark.pyspark.python"):
+            # As spark-submit does: without it, pyspark itself looks at the variable alone.
+            os.environ["PYSPARK_PYTHON"] = python
     place = wanted.get("spark.master", os.environ.get("MASTER", ""))
     if not place.startswith("local"):
         return wanted
+    _fit_into(place, wanted)
     # The workers must be this very Python: the default is the first python3 on the PATH.
     if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
         wanted.setdefault("spark.python.daemon.module", "firnline.spark.daemon")
     return wanted
+
+
+_CORES = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,.*)?\])?")
+
+
+def _fit_into(master: str, conf: dict[str, str]) -> None:
+    """Let a task take no more cores than a local master has: Spark refuses to start otherwise."""
+    found = _CORES.fullmatch(master)
+    if found is None or "spark.task.cpus" not in conf:
+        return
+    stated = found["cores"] or "1"
+    cores = (os.cpu_count() or 1) if stated == "*" else int(stated)
+    conf["spark.task.cpus"] = str(max(1, min(cores, int(conf["spark.task.cpus"]))))
 
 
 def check_java(environ: Mapping[str, str] | None = None) -> int:

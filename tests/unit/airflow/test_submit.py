@@ -72,6 +72,30 @@ def test_the_driver_has_the_credentials_in_its_environment_and_not_in_its_argume
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("extra", "given", "driver"),
+    [
+        ({}, {}, sys.executable),
+        ({}, {"spark.pyspark.driver.python": "/mine"}, "/mine"),
+        ({"deploy-mode": "cluster"}, {}, None),
+    ],
+)
+def test_a_python_of_the_executors_is_not_that_of_a_driver_on_this_machine(
+    cluster: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    extra: dict[str, str],
+    given: dict[str, str],
+    driver: str | None,
+) -> None:
+    connect(monkeypatch, "yarn", **extra)
+    submit_does(cluster, f'echo "$@" > {cluster}/arguments')
+    conf = {"spark.pyspark.python": "./environment/bin/python", **given}
+    SubmitHook(driver_env={}, conn_id="cluster", conf=conf, name="a job").submit("job.py")
+    words = (cluster / "arguments").read_text().split()
+    found = [word for word in words if word.startswith("spark.pyspark.driver.python=")]
+    assert found == ([] if driver is None else [f"spark.pyspark.driver.python={driver}"])
+
+
 def test_a_driver_on_this_machine_is_told_its_supervisors_and_one_elsewhere_is_not(
     cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from firnline.settings.spark_conf import archive_path, is_credential, with_defaults
+from firnline.settings.load import settings_for_root
+from firnline.settings.spark_conf import archive_path, conf_of, is_credential, with_defaults
 
 
 def test_what_the_user_says_wins() -> None:
@@ -21,6 +22,14 @@ def test_an_executor_has_room_for_its_kernels_outside_of_the_jvm() -> None:
     assert least == f"{128 + 64 + 384}m"  # 1.3 times would be less
     own = {"spark.executor.memoryOverheadFactor": "0.5"}
     assert "spark.executor.memoryOverhead" not in with_defaults(own, kernel_memory=2**30)
+
+
+def test_an_application_for_a_table_gets_room_for_the_kernels_of_its_settings() -> None:
+    settings = settings_for_root("file:///tmp/t")
+    merge = settings.merge.model_copy(update={"kernel_memory": 2**30, "kernel_threads": 2})
+    spark = settings.spark.model_copy(update={"conf": {"spark.executor.cores": "4"}})
+    conf = conf_of(settings.model_copy(update={"merge": merge, "spark": spark}))
+    assert conf == with_defaults({"spark.executor.cores": "4"}, 2**30, 2)
 
 
 def test_a_class_archive_is_used_where_it_has_been_made(

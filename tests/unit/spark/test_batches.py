@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.kernel.task import KernelInput, KernelTask
-from firnline.spark.engine import batches
+from firnline.spark.batches import batches
 
 MIB = 2**20
 

@@ -7,7 +7,8 @@ from concurrent.futures import Future
 import pytest
 
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.engine import Batch, _outcome
+from firnline.spark.batches import Batch
+from firnline.spark.engine import _outcome
 from tests.unit.spark.test_batches import tasks
 
 

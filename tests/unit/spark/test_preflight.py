@@ -17,7 +17,9 @@ from firnline.errors import EnvironmentFaultError
 from firnline.kernel import merge
 from firnline.kernel.task import KernelResult
 from firnline.spark import preflight
-from firnline.spark.engine import Batch, _outcome
+from firnline.spark.batches import Batch
+from firnline.spark.engine import _outcome
+from firnline.spark.executors import ALWAYS
 from firnline.spark.preflight import Ask, check, missing_module
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
@@ -56,8 +58,16 @@ class Session:
 
 
 def lacking(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    known = preflight._importable
-    monkeypatch.setattr(preflight, "_importable", lambda name: name not in names and known(name))
+    having(monkeypatch, dict.fromkeys(names))
+
+
+def having(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str | None]) -> None:
+    known = preflight._look
+    monkeypatch.setattr(
+        preflight,
+        "_look",
+        lambda name: (name, versions[name]) if name in versions else known(name),
+    )
 
 
 def asked(session: Session, access: StoreAccess | None = KEYS, root: str = "s3://b/t") -> None:
@@ -80,8 +90,9 @@ def test_one_sentence_names_what_is_missing_and_how_it_gets_there(
     with pytest.raises(EnvironmentFaultError) as caught:
         asked(Session())
     said = str(caught.value)
-    assert "the Spark executors lack the Python modules duckdb and msgspec;" in said
+    assert "the Spark executors lack the Python packages duckdb and msgspec;" in said
     assert "spark.pyspark.python" in said
+    assert "`firnline spark pack`" in said
     assert "spark.archives" in said
     assert "drop the part" not in said
 
@@ -103,7 +114,7 @@ def test_boto3_is_asked_for_where_credentials_come_from_the_chain(
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     lacking(monkeypatch, "boto3")
     if needs:
-        with pytest.raises(EnvironmentFaultError, match="module boto3"):
+        with pytest.raises(EnvironmentFaultError, match="package boto3"):
             asked(Session(), access, root)
     else:
         asked(Session(), access, root)
@@ -119,7 +130,7 @@ def test_keys_in_the_environment_of_an_executor_need_no_boto3(
 
 def test_a_task_that_cannot_even_begin_is_the_same_sentence() -> None:
     text = "x\n  File y\nModuleNotFoundError: No module named 'firnline.spark'\n\tat org.apache"
-    with pytest.raises(EnvironmentFaultError, match=r"lack the Python module firnline; leave"):
+    with pytest.raises(EnvironmentFaultError, match=r"lack the Python package firnline; leave"):
         asked(Session(error=RuntimeError(text)))
     with pytest.raises(RuntimeError, match="the cluster is gone"):
         asked(Session(error=RuntimeError("the cluster is gone")))
@@ -135,20 +146,56 @@ def test_a_local_master_with_this_very_python_is_not_asked(monkeypatch: pytest.M
     assert session.jobs == [2]
 
 
-def test_asking_needs_none_of_the_modules_that_it_asks_for() -> None:
+def test_work_that_needs_another_package_asks_once_more() -> None:
+    session = Session()
+    asked(session)
+    for _ in range(2):
+        check(session, "s3://b/t", KEYS, 2, ["numpy"])  # type: ignore[arg-type] # a fake
+    asked(session)
+    assert session.jobs == [2, 2]
+
+
+def test_a_version_that_firnline_does_not_work_with_is_named_beside_the_one_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    having(monkeypatch, {"duckdb": "1.4.2", "msgspec": "0.19.0"})
+    with pytest.raises(EnvironmentFaultError) as caught:
+        asked(Session())
+    said = str(caught.value)
+    assert "have duckdb 1.4.2 and msgspec 0.19.0, and firnline needs duckdb" in said
+    assert "`firnline spark pack`" in said
+
+
+def test_a_version_that_nobody_states_or_declares_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    having(monkeypatch, {"duckdb": "", "obstore": "0.12.99"})
+    asked(Session())
+
+
+def test_of_a_package_that_lacks_another_one_that_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_there.py").write_text("import nothing_of_this_name.inner\n")
+    (tmp_path / "broken_there.py").write_text("raise ImportError('no library')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = Ask(("half_there", "broken_there", "msgspec"), boto3_unless_keys=False).found()
+    assert {name for name, number in found.items() if number is None} == {
+        "nothing_of_this_name",
+        "broken_there",
+    }
+    assert found["msgspec"]
+
+
+def test_asking_needs_none_of_the_packages_that_it_asks_for() -> None:
     code = "import sys, firnline.spark.preflight; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {*preflight.MODULES, "boto3", "pyspark"}
-    assert Ask(("sys", "nothing_of_this_name"), boto3_unless_keys=False).missing() == [
-        "nothing_of_this_name"
-    ]
+    assert not set(done.stdout.split()) & {*ALWAYS, "boto3", "pyspark", "packaging"}
 
 
 def test_a_module_that_a_later_executor_lacks_ends_the_run_and_blames_no_part() -> None:
     future: Future[list[KernelResult]] = Future()
     future.set_exception(RuntimeError("a\nModuleNotFoundError: No module named 'boto3'\n"))
     for tries in (0, 1):
-        with pytest.raises(EnvironmentFaultError, match="lack the Python module boto3"):
+        with pytest.raises(EnvironmentFaultError, match="lack the Python package boto3"):
             _outcome(future, Batch(tuple(tasks(10, 10)), tries))
     broken = missing_module("ImportError: libduck.so: cannot open shared object file\n")
     assert "libduck.so" in str(broken)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from firnline.errors import EnvironmentFaultError
-from firnline.spark.session import check_java
+from firnline.spark.session import _of_driver, check_java
 
 
 def java(home: Path, release: str | None = None, output: str = "") -> dict[str, str]:
@@ -43,3 +44,32 @@ def test_no_java_is_one_sentence(tmp_path: Path) -> None:
 def test_a_java_that_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFaultError, match="does not say which Java it is"):
         check_java(java(tmp_path, None, "what?"))
+
+
+def test_the_python_of_the_executors_is_that_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another")
+    _of_driver({"spark.pyspark.python": "./environment/bin/python"}, "spark://host:7077")
+    assert os.environ["PYSPARK_PYTHON"] == "./environment/bin/python"
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another")
+    _of_driver({}, "spark://host:7077")
+    assert os.environ["PYSPARK_PYTHON"] == "/another"
+
+
+@pytest.mark.parametrize(
+    ("master", "wanted", "taken"),
+    [
+        ("local[2]", "4", "2"),
+        ("local[2,3]", "4", "2"),
+        ("local", "4", "1"),
+        ("local[8]", "4", "4"),
+        ("spark://host:7077", "4", "4"),
+        ("local-cluster[2,1,1024]", "4", "4"),
+    ],
+)
+def test_a_task_takes_no_more_cores_than_a_local_master_has(
+    master: str, wanted: str, taken: str
+) -> None:
+    conf = _of_driver({"spark.task.cpus": wanted}, master)
+    assert (conf["spark.task.cpus"], conf["spark.master"]) == (taken, master)

@@ -69,11 +69,15 @@ _COMPARE: dict[type[spark.Filter], str] = {
 
 def spark_schema(columns: Mapping[str, str]) -> types.StructType:
     """Return the columns of a table as Spark types; all are nullable."""
-    fields = []
-    for name, kind in columns.items():
-        parsed = parse_sql_type(kind)
-        fields.append(types.StructField(name, _spark(parsed) if parsed else types.StringType()))
-    return types.StructType(fields)
+    return types.StructType(
+        [types.StructField(name, spark_type(kind)) for name, kind in columns.items()]
+    )
+
+
+def spark_type(kind: str) -> types.DataType:
+    """Return the Spark type for the values of a SQL type."""
+    parsed = parse_sql_type(kind)
+    return _spark(parsed) if parsed else types.StringType()
 
 
 def _spark(kind: SqlType) -> types.DataType:

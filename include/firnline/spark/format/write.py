@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from firnline.append.append import Appender, check_partition, scratch_folder
 from firnline.append.columns import KnownColumns
 from firnline.append.run import AppendRun, Origin
-from firnline.append.source import CAST, gather, tables_of
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError, UsageError
@@ -27,6 +26,7 @@ from firnline.operations.replace.rows import NewParts, NewRows
 from firnline.operations.replace.run import run_replace
 from firnline.parquet.part import WrittenPart
 from firnline.properties.record import Properties
+from firnline.rows.source import CAST, gather, tables_of
 from firnline.spark.format.options import Opened, object_option, scratch
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
@@ -123,7 +123,7 @@ class PartWriter:
         where = check_partition(table, self.partition)
         run = AppendRun(table, begun.origin(table), known, where, folder, {})
         with run.new:
-            for rows in gather(tables, run.buffer.chunk_bytes):
+            for rows in gather(tables, run.chunk_bytes):
                 run.add(rows)
             run.flush()
         return NewRows(tuple(run.parts), dict(run.columns))
@@ -233,7 +233,7 @@ def publish(
         lines = {tuple(m.columns.items()): m.columns for m in messages}
         KnownColumns(table).refuse(lines.values(), begun.q, newest)
         columns = dict(gathered(messages).columns)
-        run.columns, run.parts, run.records = columns, list(parts), records
+        run.writer.columns, run.writer.parts, run.records = columns, list(parts), records
         return run.publish(table.clock.now_ms())
 
 

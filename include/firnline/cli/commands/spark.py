@@ -1,0 +1,77 @@
+"""``firnline spark pack``: the archive of Python packages for Spark's executors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.options import JsonOption, command
+
+commands = typer.Typer()
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(group, name="spark", help="What Spark's executors need.")
+
+_FILE = Path("firnline-executors.tar.gz")
+
+
+@command(
+    group,
+    "pack",
+    [
+        "firnline spark pack",
+        "firnline spark pack /srv/envs/firnline-executors.tar.gz --without-aws",
+    ],
+)
+def pack(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Archive to write.")] = _FILE,
+    without_aws: Annotated[
+        bool,
+        typer.Option(
+            "--without-aws",
+            help="Leave out boto3, which gets credentials from the usual AWS chain; without it "
+            "only keys in the table's connection or the executors' environment work on S3.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Pack the Python packages that executors need into an archive for spark.archives.
+
+    It holds what is installed here, for executors with the same Python version, system and
+    processor: the packages that firnline imports there, and no more. Neither Python nor firnline
+    is in it; firnline itself is sent with each application.
+    """
+    from firnline.spark.pack import pack as make
+
+    made = make(file, aws=not without_aws)
+    data: dict[str, Any] = {
+        "file": str(made.path),
+        "bytes": made.bytes,
+        "python": made.python,
+        "platform": made.platform,
+        "packages": made.packages,
+        "conf": {
+            "spark.archives": f"{made.path.resolve().as_uri()}#firnline",
+            "spark.executorEnv.PYTHONPATH": "./firnline",
+        },
+    }
+    output.show(data, as_json, _render)
+
+
+def _render(data: dict[str, Any]) -> None:
+    from firnline.units import about_size
+
+    packages = ", ".join(f"{name} {number}" for name, number in data["packages"].items())
+    output.pairs(
+        [
+            ("archive", f"{data['file']}, {about_size(data['bytes'])}"),
+            ("for", f"Python {data['python']} on {data['platform']}"),
+            ("packages", packages),
+        ]
+    )
+    output.line()
+    output.line("Put it where the driver can read it, and into spark.conf of the table:")
+    for name, value in data["conf"].items():
+        output.line(f"    {name}: {value}")

@@ -1,0 +1,44 @@
+"""Combine groups into batches, each of which becomes one Spark job of one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from firnline.kernel.task import KernelTask
+
+_BATCH_BYTES = 32 * 2**20
+_BATCH_GROUPS = 16
+"""A job costs about 0.1 s beyond its work: small groups share one, large ones are alone."""
+_ROUNDS = 4
+"""Minimum number of jobs per slot, so that no slot waits long for another's last job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Groups that one Spark task merges, one after another."""
+
+    tasks: tuple[KernelTask, ...]
+    tries: int = 0
+
+
+def batches(tasks: Sequence[KernelTask], slots: int) -> list[Batch]:
+    """Combine neighbouring groups into batches, more of them if they are small, within limits.
+
+    Args:
+        tasks: in the order of execution.
+        slots: number of concurrent tasks.
+    """
+    sizes = [sum(source.bytes for source in task.inputs) for task in tasks]
+    most_bytes = min(_BATCH_BYTES, sum(sizes) // (slots * _ROUNDS))
+    most_groups = min(_BATCH_GROUPS, -(-len(tasks) // (slots * _ROUNDS)))
+    found: list[Batch] = []
+    gathered: list[KernelTask] = []
+    total = 0
+    for task, size in zip(tasks, sizes, strict=True):
+        if gathered and (total + size > most_bytes or len(gathered) >= most_groups):
+            found.append(Batch(tuple(gathered)))
+            gathered, total = [], 0
+        gathered.append(task)
+        total += size
+    return [*found, Batch(tuple(gathered))] if gathered else found
