@@ -1,27 +1,28 @@
-"""Reads of a table against plain reads of the same files, by DuckDB and by Spark.
+"""Reads of a table against plain reads of the same files, by DuckDB, pyarrow and Spark.
 
     python -m benchmarks.read [files] [rows] [rounds]      as a table, without writing docs
 
 The parts of one table on local disk, 100,000 rows each; the plain reads are given their paths. All
-in one process and one Spark session on two cores, one round before those that count. Nothing is
-deleted or updated: a plain read could not give the right rows then.
+in one process and one Spark session on two cores, the ways in turn, one round before those that
+count. Nothing is deleted or updated: a plain read could not give the right rows then.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 import firnline
 from benchmarks import data
-from benchmarks.measure import Figures, Usage
+from benchmarks.measure import Figures, watched
 from firnline.append.append import Appender
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import read_snapshot
@@ -36,44 +37,52 @@ _HOUR = "ts >= TIMESTAMPTZ '2026-01-01 02:00:00+00' AND ts < TIMESTAMPTZ '2026-0
 _SPARK_HOUR = _HOUR.replace("TIMESTAMPTZ", "TIMESTAMP")
 _SUM = "SELECT event, count(*), sum(value) FROM rows GROUP BY event"
 _SOME = "SELECT count(*), sum(value) FROM rows WHERE "
-Pair = tuple[str, Callable[[], object], Callable[[], object]]
-"""Name, firnline's way, the plain way."""
+_EVERYTHING = "SELECT count(*), max(ts), max(event), max(user_id), max(props), sum(value) FROM rows"
+_SETTINGS = {
+    "spark.log.level": "OFF",
+    # What users of Spark have; firnline's own jobs switch both off for their tiny queries.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+Ways = tuple[str, dict[str, Callable[[], object]]]
+"""A question, and the ways to ask it; the last one is the plain one."""
 
 
 def compare(work: Path, rounds: int, files: int = FILES, rows: int = ROWS) -> list[Figures]:
-    """firnline and its peer in turn, question by question."""
+    """firnline and its peers in turn, question by question."""
     table = _filled(work / "read", files, rows)
     folder = (work / "read").absolute()
     paths = [str(folder / key) for key in read_snapshot(table.store, table.paths).live]
     spark = _session()
     try:
         found: list[Figures] = []
-        for name, ours, plain in [*_duckdb(table, paths), *_spark(spark, table, paths)]:
-            found += _pair(name, ours, plain, rounds)
+        for name, ways in [*_duckdb(table, paths), *_spark(spark, table, paths)]:
+            found += _in_turn(name, ways, rounds)
     finally:
         spark.stop()
     shutil.rmtree(work / "read")
     return found
 
 
-def _pair(
-    name: str, ours: Callable[[], object], plain: Callable[[], object], rounds: int
-) -> list[Figures]:
-    pair = [Figures(f"firnline, {name}", ""), Figures(f"plain, {name}", "")]
+def _in_turn(name: str, ways: dict[str, Callable[[], object]], rounds: int) -> list[Figures]:
+    every = [Figures(f"{way}, {name}", "") for way in ways]
     for number in range(rounds + 1):
-        for figures, act in zip(pair, (ours, plain), strict=True):
-            began = time.perf_counter()
-            act()
-            seconds = time.perf_counter() - began
+        for figures, act in zip(every, ways.values(), strict=True):
+            with watched(os.getpid()) as usage:
+                act()
             if number:
-                figures.rounds.append(Usage(seconds, 0.0, 0))
-    for figures in pair:
-        figures.notes["x plain"] = f"{figures.median / pair[1].median:.2f}"
-        print(f"  read      {figures.name:44s} {figures.median:6.2f} s {figures.notes}")
-    return pair
+                figures.rounds.append(usage)
+    for figures in every:
+        figures.notes["x plain"] = f"{figures.median / every[-1].median:.2f}"
+        cpu = sum(usage.cpu_seconds for usage in figures.rounds)
+        plain = sum(usage.cpu_seconds for usage in every[-1].rounds)
+        figures.notes["CPU x plain"] = f"{cpu / plain:.2f}" if plain else ""
+        print(f"  read      {figures.name:48s} {figures.median:6.2f} s {figures.notes}")
+    return every
 
 
-def _duckdb(table: Table, paths: list[str]) -> list[Pair]:
+def _duckdb(table: Table, paths: list[str]) -> list[Ways]:
     def ask(make: Callable[[], duckdb.DuckDBPyRelation], query: str) -> Callable[[], object]:
         def act() -> object:
             rows = make().query("rows", query)
@@ -89,39 +98,70 @@ def _duckdb(table: Table, paths: list[str]) -> list[Pair]:
         return lambda: firnline.scan(table, where=where).duckdb()
 
     hour = _HOUR.replace("TIMESTAMPTZ ", "")
+
+    def batches(rows: Iterable[pa.RecordBatch]) -> int:
+        return sum(len(batch) for batch in rows)
+
     return [
-        ("DuckDB, sums by event", ask(ours(), _SUM), ask(plain, _SUM)),
-        ("DuckDB, 20 minutes", ask(ours(hour), _SOME + "true"), ask(plain, _SOME + _HOUR)),
+        ("DuckDB, sums by event", {"firnline": ask(ours(), _SUM), "plain": ask(plain, _SUM)}),
+        (
+            "DuckDB, 20 minutes",
+            {
+                "firnline": ask(ours(hour), _SOME + "true"),
+                "plain": ask(plain, _SOME + _HOUR),
+            },
+        ),
         (
             "all rows as Arrow batches (plain: pyarrow)",
-            lambda: sum(len(b) for b in firnline.scan(table).arrow_reader()),
-            lambda: sum(len(b) for b in ds.dataset(paths).to_batches()),
+            {
+                "firnline": lambda: batches(firnline.scan(table).arrow_reader()),
+                "firnline's dataset": lambda: batches(
+                    firnline.scan(table).arrow_dataset().to_batches()
+                ),
+                "plain": lambda: batches(ds.dataset(paths).to_batches()),
+            },
         ),
     ]
 
 
-def _spark(spark: SparkSession, table: Table, paths: list[str]) -> list[Pair]:
-    def ask(make: Callable[[], DataFrame], query: str) -> Callable[[], object]:
-        return lambda: spark.sql(query, rows=make()).collect()
+def _spark(spark: SparkSession, table: Table, paths: list[str]) -> list[Ways]:
+    from firnline.spark.frame import frame
 
-    def ours(**options: str) -> Callable[[], DataFrame]:
+    def ask(make: Callable[[], DataFrame], query: str) -> Callable[[], object]:
+        text = query.replace("FROM rows", "FROM {rows}")
+        return lambda: spark.sql(text, rows=make()).collect()
+
+    def source(**options: str) -> Callable[[], DataFrame]:
         read = spark.read.format("firnline").options(**options)
         return lambda: read.load(table.settings.root)
+
+    def framed(where: str | None) -> Callable[[], DataFrame]:
+        return lambda: frame(spark, table, where=where)
 
     def plain() -> DataFrame:
         return spark.read.parquet(*paths)
 
-    hour, named = _HOUR.replace("TIMESTAMPTZ ", ""), {"columns": "event,value"}
-    sums = _SUM.replace("FROM rows", "FROM {rows}")
-    some = _SOME.replace("FROM rows", "FROM {rows}")
+    hour = _HOUR.replace("TIMESTAMPTZ ", "")
     return [
-        ("Spark, sums by event", ask(ours(**named), sums), ask(plain, sums)),
-        ("Spark, sums by event, no columns named", ask(ours(), sums), ask(plain, sums)),
         (
-            "Spark, 20 minutes",
-            ask(ours(where=hour, columns="value"), some + "true"),
-            ask(plain, some + _SPARK_HOUR),
-        ),
+            f"Spark, {name}",
+            {
+                "firnline's frame": ask(framed(where), ours),
+                "firnline's data source": ask(source(**options), ours),
+                "plain": ask(plain, theirs),
+            },
+        )
+        for name, where, options, ours, theirs in (
+            ("sums by event", None, {"columns": "event,value"}, _SUM, _SUM),
+            ("every value of every row", None, {}, _EVERYTHING, _EVERYTHING),
+            (
+                "20 minutes",
+                hour,
+                {"where": hour, "columns": "value"},
+                _SOME + "true",
+                _SOME + _SPARK_HOUR,
+            ),
+        )
     ]
 
 
@@ -129,7 +169,7 @@ def _session() -> SparkSession:
     from firnline.spark.session import open_session
     from firnline.spark.source import register
 
-    session = open_session("read", {"spark.log.level": "OFF"}, "local[2]")
+    session = open_session("read", _SETTINGS, "local[2]")
     register(session)
     return session
 
@@ -151,4 +191,4 @@ if __name__ == "__main__":
     given = [int(text) for text in sys.argv[1:4]]
     sizes = given[:2] or [FILES, ROWS]
     place = Path(__file__).parents[1] / ".cache" / "bench" / "work"
-    compare(place, given[2] if len(given) > 2 else 3, *sizes)
+    compare(place, given[2] if len(given) > 2 else 5, *sizes)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,13 @@ FILES = [90_000] * 10 + [100] * 1_000
 """Parts in each log file: ten that merged many, and a thousand appends; 1 M in all."""
 
 
-def make_log(folder: Path) -> Path:
-    """The table folder ``t`` under ``folder``; written once."""
+def make_log(folder: Path, files: Sequence[int] = FILES) -> Path:
+    """The table folder ``t`` under ``folder``; written once.
+
+    Args:
+        folder: where it is made.
+        files: parts in each log file.
+    """
     table = folder / "t"
     logs = table / "_log"
     done = folder / "complete"
@@ -48,7 +54,7 @@ def make_log(folder: Path) -> Path:
         return _with_checkpoint(table)
     logs.mkdir(parents=True, exist_ok=True)
     paths, number = TablePaths("t"), 0
-    for index, count in enumerate(FILES):
+    for index, count in enumerate(files):
         t = START_MS + index * 1000
         markers = [_marker(paths, number + i, t, merged=count > 100) for i in range(count)]
         number += count

@@ -18,8 +18,8 @@ from tests.support.visible import by_every_path
 from tools.s3server import StoreRoot
 
 
-def test_n_small_parts_are_n_gets_and_no_more_than_the_wanted_ones(store_root: StoreRoot) -> None:
-    table = filled(opened(store_root, partition_by=[]), 20)
+def test_n_small_parts_are_n_gets_and_no_more_than_the_wanted_ones(s3_root: StoreRoot) -> None:
+    table = filled(opened(s3_root, partition_by=[]), 20)
     scan = firnline.scan(table)
     before = table.store.counters.as_dict()
     assert sorted(scan.to_arrow()["id"].to_pylist()) == list(range(80))
@@ -33,9 +33,9 @@ def test_n_small_parts_are_n_gets_and_no_more_than_the_wanted_ones(store_root: S
 
 
 def test_of_a_large_part_only_footer_columns_and_row_groups_are_fetched(
-    store_root: StoreRoot,
+    s3_root: StoreRoot,
 ) -> None:
-    table = opened(store_root, partition_by=[], merge={"row_group_rows": 10_000})
+    table = opened(s3_root, partition_by=[], merge={"row_group_rows": 10_000})
     rng = np.random.default_rng(3)
     rows = {"id": np.arange(100_000), **{f"c{n}": rng.random(100_000) for n in range(8)}}
     Appender(table).append(pa.table(rows))
@@ -77,13 +77,13 @@ def test_lazy_deletes_are_applied_before_and_after_their_merge(
 
 
 def test_bloom_filters_spare_row_groups_whose_bounds_do_not_exclude_a_value(
-    store_root: StoreRoot, tmp_path: Path
+    s3_root: StoreRoot, tmp_path: Path
 ) -> None:
     users = np.random.default_rng(3).permutation(80_000) * 2
     read: dict[str, int] = {}
     for name, filters in {"without": False, "with": {"max_distinct": 10_000}}.items():
         policy = {"min_inputs": 2, "row_group_rows": 10_000, "bloom_filters": filters}
-        table = opened(store_root, name, partition_by=[], sort_by=[], merge=policy)
+        table = opened(s3_root, name, partition_by=[], sort_by=[], merge=policy)
         for some in np.split(users, 2):
             rng = np.random.default_rng(int(some[0]))
             noise = {f"c{n}": rng.integers(0, 2**40, len(some)) for n in range(8)}

@@ -18,9 +18,9 @@ from firnline.errors import FirnlineError, KernelError, PartUnreadableError, Usa
 from firnline.kernel.duckdb import quote_text
 from firnline.kernel.faults import first_line, scratch_full
 from firnline.kernel.inputs import sql_type
-from firnline.read.files import PartFiles
+from firnline.read.files import PartFiles, is_gone
 from firnline.read.sql import RESERVED, read_query
-from firnline.read.task import ReadTask
+from firnline.read.task import ReadPart, ReadTask
 from firnline.store.base import Store
 from firnline.types.sql import fold_name, quote_name
 
@@ -28,6 +28,7 @@ Connection = duckdb.DuckDBPyConnection
 Relation = duckdb.DuckDBPyRelation
 BATCH_ROWS = 65_536
 """Maximum rows of an Arrow batch."""
+_MISSING = re.compile(r"No such file or directory|No files found that match the pattern")
 _FORMATS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 _files: WeakKeyDictionary[Connection, PartFiles] = WeakKeyDictionary()
 _unfinished: WeakSet[Generator[pa.RecordBatch]] = WeakSet()
@@ -57,14 +58,26 @@ def relation(task: ReadTask, store: Store, connection: Connection | None = None)
     if connection is None:
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
+    return _rows(task, store, connection, filtered=True)
+
+
+def _rows(
+    task: ReadTask, store: Store, connection: Connection, *, filtered: bool = False
+) -> Relation:
+    """Return the rows as a relation; ``filtered`` as for ``read_query``. Raises as ``relation``."""
     files = _files.get(connection)
     if files is None:
         # The failure of a query on a caller's connection is not observed here.
         files = _register(connection, PartFiles(keep_failure=False))
     checked = _checked(task, connection)
     number = files.add(store)
-    query = read_query(checked, lambda part: files.url(number, part), files.partition_of)
-    return connection.sql(query)
+
+    def url(part: ReadPart) -> str:
+        # With a primary key the name of a part also says which of two rows was inserted last.
+        by_path = None if checked.primary_key else files.path(store, part)
+        return by_path or files.url(number, part)
+
+    return connection.sql(read_query(checked, url, files.partition_of, filtered=filtered))
 
 
 def open_connection(limits: Limits) -> Connection:
@@ -103,7 +116,7 @@ def stream(task: ReadTask, store: Store, limits: Limits) -> pa.RecordBatchReader
     connection = open_connection(limits)
     try:
         with faults(connection, limits):
-            source = relation(task, store, connection).to_arrow_reader(BATCH_ROWS)
+            source = _rows(task, store, connection).to_arrow_reader(BATCH_ROWS)
     except BaseException:
         connection.close()
         raise
@@ -145,7 +158,7 @@ def texts(
     shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name, _ in task.columns)
     try:
         with faults(connection, limits):
-            rows = _limited(relation(task, store, connection), limit).sql_query()
+            rows = _limited(_rows(task, store, connection), limit).sql_query()
             found = connection.execute(f"SELECT {shown} FROM ({rows})")  # noqa: S608 -- our own
             while batch := found.fetchmany(1_000):
                 yield from batch
@@ -169,7 +182,7 @@ def write_file(task: ReadTask, store: Store, limits: Limits, path: Path, limit: 
     connection = open_connection(limits)
     try:
         with faults(connection, limits):
-            rows = _limited(relation(task, store, connection), limit)
+            rows = _limited(_rows(task, store, connection), limit)
             copy = f"COPY ({rows.sql_query()}) TO {quote_text(str(path))} ({options})"
             return int(connection.execute(copy).fetchall()[0][0])
     finally:
@@ -199,13 +212,13 @@ def _translated(error: Exception, files: PartFiles | None, limits: Limits) -> Fi
     full = scratch_full(limits.spill, error)
     if full is not None:
         return full
-    text = str(error)
-    start = -1 if files is None else text.find(f"{files.protocol}://")
-    if files is not None and start >= 0:
-        url = re.split("[\"' ]", text[start:], maxsplit=1)[0].rstrip(".:")
-        key = files.locate(url)[1]
+    named = None if files is None else files.named_in(str(error))
+    if named is not None:
+        name, key = named
+        if _MISSING.search(str(error)):
+            return is_gone(key)
         return PartUnreadableError(
-            f"part {key} is not readable: {first_line(error).replace(url, key)}",
+            f"part {key} is not readable: {first_line(error).replace(name, key)}",
             next_step="inspect it with `firnline verify --deep`; restore the object from a backup "
             "or drop the part",
         )

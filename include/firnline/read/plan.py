@@ -10,10 +10,10 @@ import msgspec
 
 from firnline.commit.keys import check_deleted
 from firnline.errors import UsageError
-from firnline.log.records import Delete, Marker
+from firnline.log.records import Marker
 from firnline.parquet.partition import span_of
 from firnline.predicate.pruning import Pruner
-from firnline.predicate.tree import And, Predicate, bind, columns_of, parse_json, to_sql
+from firnline.predicate.tree import And, Or, Predicate, bind, columns_of, parse_json, to_sql
 from firnline.properties.in_force import current, in_force
 from firnline.read.task import ReadPart, ReadTask, Sources
 from firnline.settings.load import TableSettings
@@ -48,6 +48,12 @@ class ReadPlan:
     """The whole read."""
     where: Predicate | None
     """The bound form of ``task.where``."""
+    where_early: Predicate | None = None
+    """The bound form of ``task.where_early``."""
+    hidden: tuple[Predicate, ...] = ()
+    """The conditions of ``task.hidden``, unbound: true for rows hidden by deletes."""
+    schema: Mapping[str, str]
+    """The table's columns that ``where`` and ``hidden`` are about: column -> SQL type."""
     partitions: tuple[str, ...]
     """Names of the partitions that are read; ``ReadPart.partition`` is an index into it."""
     passed_over: Mapping[str, int]
@@ -96,10 +102,10 @@ class ReadPlan:
 def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> ReadPlan:
     """Choose the parts to read.
 
-    A part is skipped if its partition is not selected, or if its statistics or its partition's
-    name prove that no row matches. With one row per key only the conditions of ``where`` on the
-    key's columns count for that: the newest row of a key may be in a part that the rest of
-    ``where`` rules out, and without that part an older row would come back.
+    A part is skipped if its partition is not selected, or if its statistics, its hash ranges or its
+    partition's name prove that no row matches. With one row per key only the conditions of
+    ``where`` on the key's columns count for that: the newest row of a key may be in a part that the
+    rest of ``where`` rules out, and without that part an older row would come back.
 
     Raises:
         UsageError: a column that the table does not have, a glob that matches no partition, dedup
@@ -115,14 +121,12 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     chosen = choose(snapshot, options.partitions)
     wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
     kept, ruled_out = _kept(chosen[0], wanted)
-    passed = {"is in another partition": chosen[1], "no row can match": len(ruled_out)}
     names = tuple(dict.fromkeys(partition for partition, _ in kept))
-    parts, deletes = _parts(snapshot, kept, names)
+    parts, hidden = _parts(snapshot, kept, names)
     columns = _columns(schema, options.columns)
-    version = settings.version if key else None
-    deleted = settings.deleted if key else None
+    version, deleted = (settings.version, settings.deleted) if key else (None, None)
     key_columns = (*key, *(name for name in (version, deleted) if name))
-    needed = _needed(snapshot, columns, where, [d for each in deletes for d in each], key_columns)
+    needed = _needed(snapshot, columns, where, hidden, key_columns)
     parts, sources = _with_sources(snapshot, kept, parts, [name for name, _ in needed])
     task = ReadTask(
         parts=parts,
@@ -130,7 +134,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         needed=needed,
         where=None if where is None else to_sql(where, schema),
         where_early=None if early is None else to_sql(early, schema),
-        hidden=tuple(_condition(each, schema) for each in deletes),
+        hidden=tuple(to_sql(tree, schema) for tree in hidden),
         sources=sources,
         primary_key=key,
         version=version,
@@ -141,8 +145,11 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
         as_of=snapshot.as_of,
         task=task,
         where=where,
+        where_early=early,
+        hidden=hidden,
+        schema=schema,
         partitions=names,
-        passed_over={reason: parts for reason, parts in passed.items() if parts},
+        passed_over=_passed_over(chosen[1], len(ruled_out)),
         bytes_passed_over=chosen[2] + sum(marker.b for marker in ruled_out),
     )
 
@@ -160,6 +167,11 @@ def _kept(
             else:
                 ruled_out.append(marker)
     return kept, ruled_out
+
+
+def _passed_over(elsewhere: int, ruled_out: int) -> dict[str, int]:
+    counts = {"is in another partition": elsewhere, "no row can match": ruled_out}
+    return {reason: parts for reason, parts in counts.items() if parts}
 
 
 def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> tuple[str, ...]:
@@ -197,11 +209,11 @@ def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
 
 def _parts(
     snapshot: Snapshot, kept: Sequence[tuple[str, Marker]], names: Sequence[str]
-) -> tuple[tuple[ReadPart, ...], list[list[Delete]]]:
-    """Return the parts, and the deletes for each value of ``ReadPart.hidden``."""
+) -> tuple[tuple[ReadPart, ...], tuple[Predicate, ...]]:
+    """Return the parts, and what is true for hidden rows for each value of ``ReadPart.hidden``."""
     numbers = {name: number for number, name in enumerate(names)}
     sets: dict[tuple[str, ...], int] = {}
-    deletes: list[list[Delete]] = []
+    trees: list[Predicate] = []
     parts: list[ReadPart] = []
     for place, (partition, marker) in enumerate(kept):
         pending = snapshot.pending_deletes(marker, partition)
@@ -209,8 +221,8 @@ def _parts(
         if pending:
             ids = tuple(d.id for d in pending)
             hidden = sets.setdefault(ids, len(sets))
-            if hidden == len(deletes):
-                deletes.append(pending)
+            if hidden == len(trees):
+                trees.append(Or(tuple(parse_json(delete.where) for delete in pending)))
         parts.append(
             ReadPart(
                 key=marker.p,
@@ -220,7 +232,7 @@ def _parts(
                 hidden=hidden,
             )
         )
-    return tuple(parts), deletes
+    return tuple(parts), tuple(trees)
 
 
 def _with_sources(
@@ -239,10 +251,6 @@ def _with_sources(
         number = numbers.setdefault(sources, len(numbers) - 1)
         found.append(msgspec.structs.replace(part, sources=number))
     return tuple(found), tuple(sources for sources in numbers if sources)
-
-
-def _condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str:
-    return " OR ".join(f"({to_sql(parse_json(d.where), schema)})" for d in deletes)
 
 
 def _columns(
@@ -265,14 +273,14 @@ def _needed(
     snapshot: Snapshot,
     columns: Iterable[tuple[str, str]],
     where: Predicate | None,
-    deletes: Iterable[Delete],
+    hidden: Iterable[Predicate],
     key: Iterable[str],
 ) -> tuple[tuple[str, str], ...]:
     """Return the columns to read, in the table's order; at least one, which DuckDB requires."""
     used: list[str] = [name for name, _ in columns]
     used += columns_of(where) if where is not None else ()
-    for delete in {d.id: d for d in deletes}.values():
-        used += columns_of(parse_json(delete.where))
+    for tree in hidden:
+        used += columns_of(tree)
     used += key
     names = {fold_name(name) for name in used}
     found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
@@ -329,8 +337,8 @@ class Wanted:
             return True
         if partition not in self._named:
             self._named[partition] = _by_name(partition, self._settings, self._snapshot.schema)
-        stats = self._snapshot.stats_of(marker)
-        return not self._pruner.matches_nothing({**self._named[partition], **stats})
+        stats = {**self._named[partition], **self._snapshot.stats_of(marker)}
+        return not self._pruner.matches_nothing(stats, self._snapshot.hashes_of(marker))
 
 
 def _by_name(partition: str, settings: TableSettings, schema: Mapping[str, str]) -> Stats:
