@@ -17,6 +17,7 @@ from benchmarks import (
     lazy,
     memory,
     merge,
+    policy,
     read,
     replace,
     small,
@@ -121,6 +122,7 @@ SECTIONS: dict[str, Callable[[Path, int], list[Figures]]] = {
     "read": read.compare,
     "erase": lambda _work, rounds: erase.compare("spread", 100, rounds, erase.KEYS),
     "replace": lambda _work, rounds: replace.compare(replace.ROWS, min(rounds, 3)),
+    "policy": lambda _work, _rounds: policy.compare(),
     "erase few": lambda _work, rounds: erase.compare("few", 100, rounds, erase.KEYS),
 }
 

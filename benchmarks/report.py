@@ -105,8 +105,10 @@ _NOTES = {
 """What a figure may tell besides -> its heading."""
 _OF_ALL = ("name", "what", "median_s", "min_s", "max_s", "cpu_s", "peak_mib", "rounds_s")
 """What every figure tells."""
-_OWN_NOTES = ("cluster", "bloom", "read")
+_OWN_NOTES = ("cluster", "bloom", "read", "policy")
 """Sections whose figures have headings of their own."""
+_UNTIMED = ("policy",)
+"""Sections without a time."""
 
 
 def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
@@ -120,12 +122,13 @@ def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
     extra += [k for k in found[0] if k not in _OF_ALL] if name in _OWN_NOTES else []
     alone = name in ("memory", "drop", "appender", "lazy", *_OWN_NOTES)  # no peers to compare with
     if alone:
-        head = head[:-1]
+        head = head[:1] if name in _UNTIMED else head[:-1]
     rows = []
     for one in found:
         row = [f"**{one['name']}**" + (f": {one['what']}" if one["what"] else "")]
-        row += [f"{one[key]:.2f}" for key in ("median_s", "min_s", "max_s")]
-        row += [f"{one['cpu_s']:.1f}", f"{one['peak_mib']}"]
+        if name not in _UNTIMED:
+            row += [f"{one[key]:.2f}" for key in ("median_s", "min_s", "max_s")]
+            row += [f"{one['cpu_s']:.1f}", f"{one['peak_mib']}"]
         row += [] if alone else [f"{one['median_s'] / first:.2f}"]
         row += [_shown(key, one.get(key)) for key in extra]
         rows.append(row)

@@ -81,7 +81,7 @@ as fast as it can, is killed after some seconds.
         """
 3 M rows in 30 parts on local disk; the same question to firnline and, plain, to the same files by
 their paths (DuckDB's read_parquet, pyarrow's dataset, spark.read.parquet). One process, one Spark
-session on two cores, warm.
+session on two cores with Spark's own settings for code generation, warm.
 """,
     ),
     "erase": (
@@ -103,6 +103,36 @@ The same with keys that stand in ten of the parts, and no statistics that say wh
 A day of 100 M rows in 100 parts on local disk, up to two minutes late; one hour is replaced by as
 many new rows. Whole cold processes, two threads each; DuckDB does not commit, and a rewrite with an
 append is two commits.
+""",
+    ),
+    "policy": (
+        "Rules of compaction over a year",
+        """
+Simulated without I/O (`python -m benchmarks.policy`): for a year one append an hour into
+partitions by day. Each cell has the parts of a closed partition (a week after its day, mean at the
+end of the year), the bytes rewritten for each byte that arrived, and the parts of a partition of
+the last seven days (mean). *On time*: half of the first append of a day is of the day before. *Late
+tail*: every second append has 1 % of its bytes for an earlier day, Pareto distributed (1.2). *Late
+batches*: once a day rows for each of the last seven days. *Trickle*: every fifth append has a few
+rows of any day of the last 90. firnline's rows are decided by its own planner, every hour. The
+others follow their documentation, with its defaults; a merged file has the size of its inputs.
+
+* Delta ([OPTIMIZE](https://docs.delta.io/latest/optimizations-oss.html), [auto
+  compaction](https://learn.microsoft.com/en-us/fabric/data-engineering/tune-file-size)): OPTIMIZE,
+  here once a night, packs the files of a partition that are below 1 GiB into bins of 1 GiB and
+  rewrites each bin of two or more. Auto compaction looks after a write at the partitions that it
+  wrote to: 50 files below half of 128 MiB are packed into files of up to 128 MiB.
+* Iceberg ([rewrite_data_files](https://iceberg.apache.org/docs/latest/spark-procedures/)), here
+  once a night: files outside of 75 % to 180 % of 512 MiB are rewritten if there are at least 5 of
+  them in the partition, or if they have more than 512 MiB together.
+* Hudi ([file sizing](https://hudi.apache.org/docs/file_sizing),
+  [clustering](https://hudi.apache.org/docs/clustering)): an insert fills files below 100 MiB up to
+  120 MiB, and so writes them again. Clustering, which has to be switched on, plans after every
+  fourth commit: files below 300 MiB in at most 30 groups of at most 2 GiB become files of up to
+  1 GiB; groups of one file are left out here.
+
+Targets differ (firnline and Iceberg 512 MiB, Delta and Hudi's clustering 1 GiB), so for 3 GB a day
+the fewest parts are 6 or 3.
 """,
     ),
 }

@@ -23,10 +23,12 @@ from firnline.kernel.convert import check_values
 from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
 from firnline.kernel.inputs import attribute_error, check_keys, read_footers
+from firnline.kernel.intake import TakeIn
 from firnline.kernel.outputs import Produced, Producer, Written
 from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.parquet.part import WrittenPart
+from firnline.paths import TablePaths
 from firnline.store.base import Store
 from firnline.types.sql import fold_name
 
@@ -45,7 +47,8 @@ def merge_group(
     """Merge the parts of one group into one new part (or several clustered ones), or none.
 
     The inputs are read with one GET each and stay; the output is uploaded under a new name, so
-    that two attempts at one task never write one object. Nothing is left on disk.
+    that two attempts at one task never write one object. Nothing is left on disk. A task with an
+    ``intake`` is done by ``firnline.kernel.intake``.
 
     Args:
         task: the group; see KernelTask.
@@ -65,7 +68,8 @@ def merge_group(
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
         with scratch_folder(scratch, ids, clock) as folder:
-            result = _Merge(task, store, folder, ids, clock, should_stop or never).run()
+            work = _Merge if task.intake is None else TakeIn
+            result = work(task, store, folder, ids, clock, should_stop or never).run()
     except InputError as error:
         result = _failed(task, error.error, error.key)
     except FirnlineError as error:
@@ -113,14 +117,19 @@ class _Merge:
         self._stop_if_asked()
         named = self.task.named_ms
         now = self.clock.now_ms() if named is None else named
-        key = f"{self.task.data_prefix}{self.ids.uuid7(now)}.parquet"
+        prefix, partition = self.task.data_prefix, self.task.partition
+        if self.task.layout is not None and output.partition is not None:
+            partition = output.partition
+            prefix = TablePaths(self.task.layout.prefix).partition_dir(partition)
+        key = f"{prefix}{self.ids.uuid7(now)}.parquet"
         self.store.put_file(key, output.path)
         return WrittenPart(
             key=key,
-            partition=self.task.partition,
+            partition=partition,
             bytes=output.bytes,
             rows=output.rows,
             stats=output.stats,
+            hashes=output.hashes,
         )
 
     @contextmanager
@@ -157,6 +166,8 @@ def _result(
         rows_deduplicated=produced.deduplicated,
         rows_removed=produced.removed,
     )
+    if produced.in_place:
+        return msgspec.structs.replace(result, unchanged=tuple(keys.values()))
     if not task.only_touched:
         return result
     unchanged = tuple(source.key for source in task.inputs if source.key not in hidden)
@@ -175,11 +186,12 @@ def _check_task(task: KernelTask) -> None:
     named += [name for name in (task.version, task.deleted) if name]
     named += task.keys.columns if task.keys else ()
     named += task.cluster.columns if task.cluster else ()
+    named += [level.column for level in task.layout.levels] if task.layout else []
     for column in named:
         if fold_name(column) not in known:
             raise PartSchemaError(
-                f"column {column!r} of sort_by, cluster_by, primary_key, version or keys is not in "
-                f"the table of {_name(task)}",
+                f"column {column!r} of partition_by, sort_by, cluster_by, primary_key, version or "
+                f"keys is not in the table of {_name(task)}",
                 next_step="correct the column in tables.yaml or in the call",
             )
     if task.primary_key and known.intersection(_RESERVED):

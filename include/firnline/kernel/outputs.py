@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +16,20 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from firnline.errors import KernelError
+from firnline.kernel.copies import copies_of, others
 from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
+from firnline.kernel.pieces import sort_in_pieces
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.ranges import Range, Spreader
 from firnline.kernel.sql import copy_to, in_order, statements
 from firnline.kernel.task import KernelTask
+from firnline.parquet.join import Footer, join, read_footer, state_order
 from firnline.parquet.part import read_pairs
 from firnline.parquet.stats import from_footer, from_table
+from firnline.types.hashes import Hashes
 from firnline.types.sql import quote_name
 from firnline.types.values import Stats
 
@@ -40,6 +45,9 @@ class Written:
     rows: int
     """From its own footer, not from the number of rows to write."""
     stats: Stats
+    hashes: Hashes = ()
+    partition: str | None = None
+    """Partition that it belongs to; None for that of the task."""
 
 
 def describe(
@@ -88,6 +96,8 @@ class Produced:
     """Empty if no row is left; more than one only for a clustered group."""
     hidden: dict[Path, int]
     """With ``only_touched``: rows hidden in or removed from each rewritten file."""
+    in_place: bool = False
+    """With ``layout``: all rows are of the task's own partition, and nothing is rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +137,77 @@ class Producer:
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
-        outputs = tuple(self._outputs(rows, count, metadata, paths)) if count else ()
+        taken = [path for path in paths if path in inputs.rows_of]
+        if copies := copies_of(self.task, inputs):
+            rest = others(inputs, copies)
+            rows = statements(self.task, rest, types, keys).rows if rest.rows else ""
+            copied = self._with_copies(copies, rows, count, metadata)
+            return Produced(inputs.rows, deleted, 0, 0, (copied,), hidden)
+        outputs = self._outputs(rows, count, metadata, taken) if count else ()
+        if outputs is None:
+            return Produced(0, 0, 0, 0, (), {}, in_place=True)
         return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden)
 
     def _outputs(
         self, rows: str, count: int, metadata: dict[str, str], staged: Sequence[Path]
-    ) -> Iterator[Written]:
-        if self.task.cluster is None:
-            found = [Range(in_order(self.task, rows), count)]
+    ) -> tuple[Written, ...] | None:
+        """Write the outputs; None if a layout has nothing to move."""
+        task, stop = self.task, self.stop_if_asked
+        common = self.connection, self.folder, stop
+        if task.layout is not None:
+            found = self._by_partition(rows, count, staged)
+        elif task.cluster is not None:
+            found = Spreader(task, task.cluster, *common).run(rows, count, staged)
+        elif (sort := sort_in_pieces(task, *common, staged)) is not None:
+            return (self._of_pieces(sort.run(rows, count, staged), count, metadata),)
         else:
-            spreader = Spreader(
-                self.task, self.task.cluster, self.connection, self.folder, self.stop_if_asked
-            )
-            found = spreader.run(rows, count, staged)
+            found = [Range(in_order(task, rows), count)]
+        return None if found is None else tuple(self._each(found, metadata))
+
+    def _by_partition(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range] | None:
+        # It needs numpy, which executors have only where they split.
+        from firnline.kernel.partitions import Partitioner
+
+        task, copy = self.task, lambda path, query: self._copy(path, query, None)
+        assert task.layout is not None
+        common = self.connection, self.folder, self.stop_if_asked
+        return Partitioner(task, task.layout, *common, copy).run(rows, count, staged)
+
+    def _each(self, found: Sequence[Range], metadata: dict[str, str]) -> Iterator[Written]:
         for number, each in enumerate(found):
             self.stop_if_asked()
             yield self._output(number, each, metadata)
+
+    def _of_pieces(self, pieces: Sequence[Range], count: int, metadata: dict[str, str]) -> Written:
+        """Sort the pieces one by one, each in memory, and join them."""
+        paths: list[Path] = []
+        for number, piece in enumerate(pieces):
+            self.stop_if_asked()
+            paths.append(self.folder / f"piece{number}.parquet")
+            self._copy(paths[-1], piece.rows, {"firnline.piece": str(number)})
+            for path in piece.files:
+                path.unlink()  # room for the next ones
+        path = self.folder / "output0.parquet"
+        pairs = {**metadata, "firnline.rows": str(count)}
+        join([read_footer(each) for each in paths], path, pairs, self._order(), used_up=paths)
+        return self._described(path, count)
+
+    def _with_copies(
+        self, copies: Sequence[Footer], rows: str, count: int, metadata: dict[str, str]
+    ) -> Written:
+        """Join files as they are with one that is written from the other rows."""
+        path, parts = self.folder / "output0.parquet", list(copies)
+        if rows:
+            rest = self.folder / "rest.parquet"
+            self._copy(rest, in_order(self.task, rows), {"firnline.piece": "0"})
+            parts.append(read_footer(rest))
+        self.stop_if_asked()
+        used_up = [footer.path for footer in parts]
+        join(parts, path, {**metadata, "firnline.rows": str(count)}, used_up=used_up)
+        return self._described(path, count)
+
+    def _order(self) -> list[tuple[str, bool]]:
+        return [(key.column, key.descending) for key in self.task.sort_by]
 
     def _losing(self, query: str | None) -> tuple[int, int]:
         """Count winning rows that are removed: key tombstones, and rows that ``keep`` removes."""
@@ -228,18 +293,37 @@ class Producer:
             raise failed(query, error) from error
 
     def _output(self, number: int, rows: Range, metadata: dict[str, str]) -> Written:
-        path, count = self.folder / f"output{number}.parquet", rows.count
-        self._copy(path, rows.rows, {**metadata, "firnline.rows": str(count)})
+        path, count = self.folder / f"output{number}.parquet", rows.count or 0
+        own = {} if rows.partition is None else {"firnline.partition": rows.partition}
+        self._copy(path, rows.rows, {**metadata, **own, "firnline.rows": str(count)})
+        if self.task.sort_by:
+            state_order(path, self._order())
+        written = self._described(path, count, rows.hashes)
+        return dataclasses.replace(written, partition=rows.partition)
+
+    def _described(self, path: Path, count: int, hashes: Hashes = ()) -> Written:
         known = {name for name, _ in self.task.columns}
         wanted = [name for name in self.task.stats_columns if name in known]
         written = describe(self.connection, path, wanted)
-        checked = self.task.query is not None or self.task.cluster is not None
-        if checked and written.rows != count:
+        if written.rows != count:
             raise KernelError(
                 f"{count} rows were to be written, and {written.rows} were written",
                 next_step="nothing was changed; report this with the log of the run",
             )
-        return written
+        return dataclasses.replace(written, hashes=self._hashes(path, hashes))
+
+    def _hashes(self, path: Path, own: Hashes) -> Hashes:
+        """Return the hash ranges of inputs and of these rows, and buckets that neither states."""
+        task = self.task
+        known = () if task.query is not None else task.hashes
+        counted: Hashes = ()
+        if task.buckets:
+            # It needs numpy, which executors have only where they split.
+            from firnline.kernel.hashes import buckets_in
+
+            counted = buckets_in(path, task.buckets, task.columns, known)
+        found = {each.about: each for each in (*known, *counted, *own)}
+        return tuple(found[about] for about in sorted(found))
 
     def _copy(self, path: Path, rows: str, metadata: dict[str, str] | None) -> int:
         """Write rows to a file, with less memory if it did not suffice; return their number."""

@@ -1,4 +1,4 @@
-"""Split the rows of a group into key ranges, one output each (``cluster_by``).
+"""Split the rows of a group into key ranges: one output each, or pieces of a sort.
 
 Cut points are quantiles of a sample of the keys. Every row is in exactly one range whatever the
 cut points are: a range is the number of the first cut point that the row is below, nulls being
@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
+from msgspec import structs
 
 from firnline.errors import KernelError
-from firnline.kernel.duckdb import quote_text, tries
+from firnline.kernel.duckdb import quote_list, quote_text, tries
 from firnline.kernel.inputs import scan
+from firnline.kernel.sql import with_nulls
 from firnline.kernel.task import Cluster, KernelTask
+from firnline.types.hashes import LARGEST, Hashes, HashRange
 from firnline.types.sql import free_name, quote_name
 
 # ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
@@ -31,7 +35,16 @@ class Range:
 
     rows: str
     """Query for the columns of the table, in the order in which they are written."""
-    count: int
+    count: int | None
+    """None: not counted; who writes all ranges has to compare the sum."""
+    files: tuple[Path, ...] = ()
+    """Files that hold these rows and no others."""
+    hashes: Hashes = ()
+    """Hash range of these rows, where they were spread by hash."""
+    number: int = 0
+    """Place of the range among all, empty ones included."""
+    partition: str | None = None
+    """Partition of the output; None for that of the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,11 @@ class Spreader:
     connection: duckdb.DuckDBPyConnection
     folder: Path
     stop_if_asked: Callable[[], None]
+    descending: tuple[bool, ...] = ()
+    """With the method ``range``: the order of each column; empty: all ascending."""
+    pieces: bool = False
+    """The ranges are pieces of one file: they are not counted where that would be a pass of its
+    own."""
 
     def run(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range]:
         """Return the ranges of a query's rows, in the order of their keys; none without rows.
@@ -61,24 +79,50 @@ class Spreader:
         if self.cluster.outputs == 1:
             return [Range(self._ordered(keys, with_keys), count)]
         sample = keys.rows(f"SELECT * FROM {SAMPLE}")
-        cuts = self._cuts(keys.names, sample, self.cluster.outputs)
+        cuts = self._cuts(keys, sample, self.cluster.outputs)
         if not cuts:
             return [Range(self._ordered(keys, with_keys), count)]
-        number = range_number(keys, cuts)
-        try:
-            found = self._by_files(keys, with_keys, number, len(cuts) + 1)
-            for path in staged:
-                path.unlink(missing_ok=True)  # room for the sorts
-        except duckdb.OutOfMemoryException:
-            self.stop_if_asked()
-            found = self._by_passes(keys, with_keys, number, len(cuts) + 1)
-        if sum(each.count for each in found) != count:
+        found = self._split(keys, with_keys, cuts, staged)
+        counts = [each.count for each in found if each.count is not None]
+        if len(counts) == len(found) and sum(counts) != count:
             raise KernelError(
-                f"{count} rows were to be split into ranges, and these have "
-                f"{sum(each.count for each in found)}",
+                f"{count} rows were to be split into ranges, and these have {sum(counts)}",
                 next_step="nothing was changed; report this with the log of the run",
             )
-        return [each for each in found if each.count]
+        return [
+            replace(each, hashes=keys.hashes(cuts, each.number))
+            for each in found
+            if each.count != 0
+        ]
+
+    def _split(
+        self, keys: Keys, rows: str, cuts: Sequence[Cut], staged: Sequence[Path]
+    ) -> list[Range]:
+        if self._are_bands_cheap(keys, cuts, staged):
+            return self._by_passes(keys, rows, bands(keys, cuts))
+        number = range_number(keys, cuts)
+        try:
+            found = self._by_files(keys, rows, number, len(cuts) + 1)
+        except duckdb.OutOfMemoryException:
+            self.stop_if_asked()
+            passes = [f"{number} = {index}" for index in range(len(cuts) + 1)]
+            return self._by_passes(keys, rows, passes)
+        for path in staged:
+            path.unlink(missing_ok=True)  # room for the sorts
+        return found
+
+    def _are_bands_cheap(self, keys: Keys, cuts: Sequence[Cut], staged: Sequence[Path]) -> bool:
+        """Return True if a pass per range reads little more than its rows, by the statistics.
+
+        So it is with inputs that are sorted or lie apart; a row group is read by every pass whose
+        range it overlaps, and writing the rows to files of their ranges reads and writes them once
+        more.
+        """
+        if keys.made is not None or self.task.primary_key or self.task.query is not None:
+            return False  # no bounds of them, or a pass is more than a scan
+        overlaps = row_group_overlaps(keys, cuts[::-1] if keys.is_descending(0) else cuts, staged)
+        passes: float | None = self.connection.execute(overlaps).fetchall()[0][0]
+        return passes is not None and passes <= _MOST_PASSES
 
     def _keys(self) -> Keys:
         cluster = self.cluster
@@ -86,57 +130,58 @@ class Spreader:
         types = [str(row[1]) for row in described]
         columns = list(zip(cluster.columns, types, strict=True))
         if cluster.method == "range":
-            return Keys(tuple(cluster.columns), tuple(kind for _, kind in columns))
+            kinds = tuple(kind for _, kind in columns)
+            return Keys(tuple(cluster.columns), kinds, descending=self.descending)
         name = free_name("cluster_key", dict(self.task.columns))
         if cluster.method == "hash":
+            # It needs numpy, which executors have only where they hash.
+            from firnline.kernel.hashes import forms_of, hash_expression
+
+            forms = forms_of(types)
+            if forms is not None:
+                made = hash_expression(self.connection, cluster.columns, forms)
+                hashed = HashRange(cluster.columns, forms, 0, 0, 0)
+                return Keys((name,), ("UINTEGER",), made, hashed=hashed)
             listed = ", ".join(map(quote_name, cluster.columns))
             return Keys((name,), ("UBIGINT",), f"hash({listed})")
         ranks = 1 << RANK_BITS
-        cuts = [self._cuts([column], f"SELECT * FROM {SAMPLE}", ranks) for column, _ in columns]
+        cuts = [
+            self._cuts(Keys((column,), ()), f"SELECT * FROM {SAMPLE}", ranks)
+            for column, _ in columns
+        ]
         return Keys((name,), ("BIGINT",), z_order(columns, cuts))
 
-    def _cuts(self, names: Sequence[str], rows: str, count: int) -> list[Cut]:
-        return distinct(self._fetch(cut_points(names, rows, count)))
+    def _cuts(self, keys: Keys, rows: str, count: int) -> list[Cut]:
+        return distinct(self._fetch(cut_points(keys, rows, count)))
 
     def _by_files(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
         """Split the rows in one pass, which writes each range to a folder of its own."""
         place, name = self.folder / "ranges", free_name("range_number", dict(self.task.columns))
-        first, last = tries(self.task.memory, self.task.threads)
         query = f"SELECT *, {number} AS {quote_name(name)} FROM ({rows})"
-        try:
-            self._partition(query, place, name, first.row_group_bytes)
-        except duckdb.OutOfMemoryException:
-            self.stop_if_asked()
-            shutil.rmtree(place, ignore_errors=True)
-            self.connection.execute(f"SET threads = {last.threads}")
-            try:
-                self._partition(query, place, name, last.row_group_bytes)
-            except duckdb.OutOfMemoryException:
-                shutil.rmtree(place, ignore_errors=True)
-                raise
+        split(self.connection, self.task, query, place, name, self.stop_if_asked)
         found: list[Range] = []
         for index in range(count):
             files = sorted((place / f"{name}={index}").glob("*.parquet"))
             if files:
                 source = scan(files)
                 total = self._fetch(f"SELECT count(*) FROM {source}")[0][0]
-                found.append(Range(self._ordered(keys, f"SELECT * FROM {source}"), int(total)))
+                ordered = self._ordered(keys, f"SELECT * FROM {source}")
+                found.append(Range(ordered, int(total), tuple(files), number=index))
         return found
 
-    def _partition(self, query: str, place: Path, name: str, row_group_bytes: int) -> None:
-        self.connection.execute(
-            f"COPY ({query}) TO {quote_text(str(place))} (FORMAT parquet, COMPRESSION snappy,"
-            f" PARTITION_BY ({quote_name(name)}), ROW_GROUP_SIZE 20480,"
-            f" ROW_GROUP_SIZE_BYTES {row_group_bytes})"
-        )
+    def _by_passes(self, keys: Keys, rows: str, conditions: Sequence[str]) -> list[Range]:
+        """Split the rows in one pass per range.
 
-    def _by_passes(self, keys: Keys, rows: str, number: str, count: int) -> list[Range]:
-        """Split the rows in one pass per range: for rows too wide to keep the ranges in memory."""
+        For inputs of which a pass reads a share, and for rows too wide to keep the ranges in
+        memory.
+        """
         found: list[Range] = []
-        for index in range(count):
-            one = f"SELECT * FROM ({rows}) WHERE {number} = {index}"
-            total = int(self._fetch(f"SELECT count(*) FROM ({one})")[0][0])
-            found.append(Range(self._ordered(keys, one), total))
+        for index, condition in enumerate(conditions):
+            one = f"SELECT * FROM ({rows}) WHERE {condition}"
+            total = (
+                int(self._fetch(f"SELECT count(*) FROM ({one})")[0][0]) if not self.pieces else None
+            )
+            found.append(Range(self._ordered(keys, one), total, number=index))
         return found
 
     def _ordered(self, keys: Keys, rows: str) -> str:
@@ -150,10 +195,63 @@ class Spreader:
                 f"{quote_name(key.column)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
                 for key in self.task.sort_by
             )
+        made = "" if keys.made is None else f", {quote_name(keys.names[0])}"
+        rows = with_nulls(
+            f"SELECT {columns}{made} FROM ({rows})", len(self.task.columns) + bool(made)
+        )
         return f"SELECT {columns} FROM ({rows}) ORDER BY {order}"
 
     def _fetch(self, query: str) -> list[tuple[str, ...]]:
         return self.connection.execute(query).fetchall()
+
+
+_MOST_PASSES = 8.0
+"""Mean number of passes that read a row, up to which passes are cheaper than files. Measured in
+docs/rfcs/0007."""
+
+
+def split(
+    connection: duckdb.DuckDBPyConnection,
+    task: KernelTask,
+    query: str,
+    place: Path,
+    name: str,
+    stop_if_asked: Callable[[], None],
+) -> None:
+    """Write rows in one pass to folders ``{place}/{name}={number}``, without the number.
+
+    Args:
+        connection: database of the task.
+        task: its memory and threads bound the pass.
+        query: the rows, with a column ``name`` of numbers.
+        place: folder, which is made; nothing is left of it after an error.
+        name: of the column.
+        stop_if_asked: called before a second attempt with less memory.
+
+    Raises duckdb.OutOfMemoryException: the rows are too wide to keep those of all numbers.
+    """
+    first, last = tries(task.memory, task.threads)
+    try:
+        _write(connection, query, place, name, first.row_group_bytes)
+    except duckdb.OutOfMemoryException:
+        stop_if_asked()
+        shutil.rmtree(place, ignore_errors=True)
+        connection.execute(f"SET threads = {last.threads}")
+        try:
+            _write(connection, query, place, name, last.row_group_bytes)
+        except duckdb.OutOfMemoryException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+
+
+def _write(
+    connection: duckdb.DuckDBPyConnection, query: str, place: Path, name: str, group_bytes: int
+) -> None:
+    connection.execute(
+        f"COPY ({query}) TO {quote_text(str(place))} (FORMAT parquet, COMPRESSION snappy,"
+        f" PARTITION_BY ({quote_name(name)}), ROW_GROUP_SIZE 20480,"
+        f" ROW_GROUP_SIZE_BYTES {group_bytes})"
+    )
 
 
 SAMPLE_ROWS = 20_000
@@ -177,6 +275,22 @@ class Keys:
     types: tuple[str, ...]
     made: str | None = None
     """Expression of the single key column; None: they are columns of the table."""
+    descending: tuple[bool, ...] = ()
+    """Order of each column; empty: all ascending. Nulls are last in both."""
+    hashed: HashRange | None = None
+    """Columns and forms of the hash that the key is; None unless it is ``types.murmur3``'s."""
+
+    def hashes(self, cuts: Sequence[Cut], number: int) -> Hashes:
+        """Return what the rows of a range (``range_number``) have in common."""
+        if self.hashed is None:
+            return ()
+        ends = [0, *(int(str(cut[0])) for cut in cuts), LARGEST + 1]
+        low, high = ends[number], ends[number + 1] - 1
+        return (structs.replace(self.hashed, low=low, high=high),)
+
+    def is_descending(self, place: int) -> bool:
+        """Return True if a column is sorted from its greatest value down."""
+        return bool(self.descending) and self.descending[place]
 
     def rows(self, rows: str) -> str:
         """Return rows with their key columns."""
@@ -187,7 +301,10 @@ class Keys:
     @property
     def order(self) -> str:
         """The expressions for ORDER BY."""
-        return ", ".join(f"{quote_name(name)} ASC NULLS LAST" for name in self.names)
+        return ", ".join(
+            f"{quote_name(name)} {'DESC' if self.is_descending(place) else 'ASC'} NULLS LAST"
+            for place, name in enumerate(self.names)
+        )
 
 
 def take_sample(columns: Sequence[str], rows: str) -> str:
@@ -199,20 +316,19 @@ def take_sample(columns: Sequence[str], rows: str) -> str:
     )
 
 
-def cut_points(names: Sequence[str], rows: str, count: int) -> str:
+def cut_points(keys: Keys, rows: str, count: int) -> str:
     """Return the query for the ``count - 1`` cut points of ``count`` equal shares of a sample.
 
     Args:
-        names: key columns.
+        keys: key columns.
         rows: the sample, with these columns.
         count: number of ranges.
     """
-    keys = ", ".join(map(quote_name, names))
-    order = ", ".join(f"{quote_name(name)} ASC NULLS LAST" for name in names)
-    texts = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name in names)
+    names, order = ", ".join(map(quote_name, keys.names)), keys.order
+    texts = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name in keys.names)
     share = f"number * {count} // total"
     return (
-        f"WITH ranked AS (SELECT {keys}, row_number() OVER (ORDER BY {order}) - 1 AS number,"
+        f"WITH ranked AS (SELECT {names}, row_number() OVER (ORDER BY {order}) - 1 AS number,"
         f" count(*) OVER () AS total FROM ({rows}))"
         f" SELECT {texts} FROM ranked"
         f" WHERE number > 0 AND {share} > (number - 1) * {count} // total ORDER BY number"
@@ -227,8 +343,7 @@ def distinct(cuts: Sequence[Cut]) -> list[Cut]:
 def range_number(keys: Keys, cuts: Sequence[Cut]) -> str:
     """Return the expression for the range of a row, 0 to ``len(cuts)``."""
     cases = " ".join(
-        f"WHEN NOT {_at_or_above(keys.names, keys.types, cut)} THEN {number}"
-        for number, cut in enumerate(cuts)
+        f"WHEN NOT {_at_or_after(keys, cut)} THEN {number}" for number, cut in enumerate(cuts)
     )
     return f"CASE {cases} ELSE {len(cuts)} END" if cuts else "0"
 
@@ -270,15 +385,82 @@ def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> 
     return f"CASE WHEN {quote_name(name)} IS NULL THEN {nulls} ELSE {search(0, len(cuts))} END"
 
 
-def _at_or_above(names: Sequence[str], types: Sequence[str], cut: Cut) -> str:
-    """Return a condition that a row's key is at or above a cut point; true or false, never null."""
-    if not names:
-        return "true"
-    column, rest = quote_name(names[0]), _at_or_above(names[1:], types[1:], cut[1:])
+def bands(keys: Keys, cuts: Sequence[Cut]) -> list[str]:
+    """Return a condition for each range; bounds of the first column let scans skip row groups."""
+    ends: list[Cut | None] = [None, *cuts, None]
+    return [_band(keys, low, high) for low, high in pairwise(ends)]
+
+
+def _band(keys: Keys, low: Cut | None, high: Cut | None) -> str:
+    conditions: list[str] = []
+    if low is not None:
+        nulls = high is None or high[0] is None
+        conditions += [_no_earlier(keys, low, nulls=nulls), _at_or_after(keys, low)]
+    if high is not None:
+        conditions += [_no_later(keys, high), f"NOT {_at_or_after(keys, high)}"]
+    return " AND ".join(each for each in conditions if each) or "true"
+
+
+def _no_later(keys: Keys, cut: Cut) -> str:
+    """Return a condition on the first column alone that rows before a cut point fulfil."""
     if cut[0] is None:
+        return ""
+    sign = ">=" if keys.is_descending(0) else "<="
+    return f"{quote_name(keys.names[0])} {sign} {literal(cut[0], keys.types[0])}"
+
+
+def _no_earlier(keys: Keys, cut: Cut, *, nulls: bool) -> str:
+    """Return a condition on the first column alone that rows at or after a cut point fulfil.
+
+    Without ``nulls``, those that have a value: the form that lets a scan skip row groups.
+    """
+    column = quote_name(keys.names[0])
+    if cut[0] is None:
+        return f"{column} IS NULL"
+    sign = "<=" if keys.is_descending(0) else ">="
+    bound = f"{column} {sign} {literal(cut[0], keys.types[0])}"
+    return f"({bound} OR {column} IS NULL)" if nulls else bound
+
+
+def row_group_overlaps(keys: Keys, ascending: Sequence[Cut], paths: Sequence[Path]) -> str:
+    """Return the query for the mean number of ranges that a row of these files is read for.
+
+    Null where a row group has no bounds of the first column: then nothing can be skipped.
+
+    Args:
+        keys: the keys.
+        ascending: cut points, the smallest first.
+        paths: the files.
+    """
+    name, kind = keys.names[0], keys.types[0]
+    known = [cut[0] for cut in ascending if cut[0] is not None]
+    low, high = (f"TRY_CAST(stats_{end}_value AS {kind})" for end in ("min", "max"))
+    # The ranges between which a row group lies: those that begin after its least value and not
+    # after its greatest are read besides the one with its least value.
+    crossed = "".join(
+        f" + CASE WHEN low <= {one} AND {one} <= high THEN 1 ELSE 0 END"
+        for one in (literal(cut, kind) for cut in known)
+    )
+    chunks = (
+        f"SELECT row_group_num_rows AS rows, {low} AS low, {high} AS high"
+        f" FROM parquet_metadata({quote_list(list(paths))})"
+        f" WHERE lower(path_in_schema) = {quote_text(name.lower())}"
+    )
+    unknown = "count(*) = 0 OR count(low) < count(*) OR count(high) < count(*)"
+    mean = f"sum(rows * (1{crossed})) / sum(rows)"
+    return f"SELECT CASE WHEN {unknown} THEN NULL ELSE {mean} END FROM ({chunks})"
+
+
+def _at_or_after(keys: Keys, cut: Cut, place: int = 0) -> str:
+    """Return a condition that a row is at or after a cut point; true or false, never null."""
+    if place == len(keys.names):
+        return "true"
+    column, rest = quote_name(keys.names[place]), _at_or_after(keys, cut, place + 1)
+    text = cut[place]
+    if text is None:
         return f"({column} IS NULL AND {rest})"
-    value = literal(cut[0], types[0])
-    return f"({column} IS NULL OR {column} > {value} OR ({column} = {value} AND {rest}))"
+    value, sign = literal(text, keys.types[place]), "<" if keys.is_descending(place) else ">"
+    return f"({column} IS NULL OR {column} {sign} {value} OR ({column} = {value} AND {rest}))"
 
 
 def literal(text: str, kind: str) -> str:

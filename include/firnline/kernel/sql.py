@@ -201,8 +201,20 @@ def _keys(task: KernelTask) -> str:
     return ", ".join(map(quote_name, task.primary_key))
 
 
+def with_nulls(rows: str, columns: int) -> str:
+    """Return rows of so many columns in a form in which DuckDB expects nulls in each.
+
+    It writes a column in which it expects none as required. All parts of a table have one Parquet
+    schema instead, and can be joined.
+    """
+    nulls = ", ".join(["NULL"] * columns)
+    never = "(SELECT random() AS number) WHERE number > 2"  # which the optimizer does not know
+    return f"SELECT * FROM ({rows} UNION ALL SELECT {nulls} FROM {never})"
+
+
 def in_order(task: KernelTask, rows: str) -> str:
     """Sort rows by the table's sort order."""
+    rows = with_nulls(rows, len(task.columns))
     if not task.sort_by:
         return rows
     return f"{rows} ORDER BY " + ", ".join(

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from firnline.parquet.part import WrittenPart
+from firnline.types.hashes import Hashes
 
 
 class SortKey(msgspec.Struct, frozen=True):
@@ -65,6 +66,13 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of outputs; fewer if there are too few distinct values to separate them."""
 
 
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """A field ``bucket(count, column)`` of the table's partitions."""
+
+    column: str
+    count: int
+
+
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
     """A Parquet object in the table's bucket with the keys of rows to hide, one per row."""
 
@@ -84,8 +92,63 @@ class BloomFilters(msgspec.Struct, frozen=True, kw_only=True):
     allows; None: a fifth of the row group's rows."""
 
 
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """One level of the partition directory: a ``PartitionField`` of the settings as plain data."""
+
+    column: str
+    transform: str
+    buckets: int | None = None
+    label: str
+    """The part of the directory name before ``=``, unquoted."""
+    text: str
+    """As the settings say it, such as ``month(ts)``."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition that all new rows have to fulfil."""
+
+    columns: tuple[str, ...]
+    condition: str
+    """DuckDB condition over these columns; a row for which it is not true is refused."""
+    text: str
+    """The same in words, for the error."""
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """New rows for a table: its inputs are Parquet files that hold them, and no parts."""
+
+    table: str
+    """Name of the table, for errors."""
+    prefix: str
+    """Key prefix of the table: parts go into any of its partitions."""
+    place: str
+    """URL that the keys of the inputs are below, for errors."""
+    partition_by: tuple[Level, ...] = ()
+    """Empty: all rows go into the task's partition."""
+    limits: Limits
+    part_bytes: int
+    """Size of a Parquet file at which a part is closed."""
+    buffer_bytes: int
+    """Bytes of rows kept in memory, in Arrow's size."""
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Distribution of the rows over partitions: each output belongs to one of them."""
+
+    prefix: str
+    """Key prefix of the table."""
+    levels: tuple[Level, ...]
+    """Outermost first."""
+
+
 class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One group: several parts of one partition become one (or, over target, a few)."""
+    """One group: several parts of one partition become one (or, over target, a few).
+
+    With ``intake``: several files with new rows become parts.
+    """
 
     group: int
     partition: str
@@ -95,6 +158,10 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     """The table's schema, (name, SQL type) in the order to write."""
     sort_by: tuple[SortKey, ...]
     stats_columns: tuple[str, ...]
+    hashes: Hashes = ()
+    """Hash ranges of all inputs together; with a ``query`` they do not hold for the output."""
+    buckets: tuple[Bucket, ...] = ()
+    """Buckets of which the outputs state a range: that of ``hashes``, or one that is counted."""
     primary_key: tuple[str, ...] = ()
     version: str | None = None
     deleted: str | None = None
@@ -130,6 +197,10 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     SQL: a null is equal to nothing."""
     cluster: Cluster | None = None
     """None: one output with all rows."""
+    layout: Layout | None = None
+    """Write an output for each partition that has rows by this layout, instead of one in
+    ``partition``. If all rows are of ``partition`` already, all inputs stay unchanged. Not
+    together with ``primary_key``, ``cluster``, ``query`` or ``only_touched``."""
     conversions: tuple[Conversion, ...] = ()
     """Conversions of columns whose type or name in the inputs differs from ``columns``."""
     dropped: tuple[str, ...] = ()
@@ -137,6 +208,9 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     only_touched: bool = False
     """Leave out inputs of which no row is hidden or removed: they stay unchanged. With a primary
     key either all or none stay: any of them may hold an older row of a removed key."""
+    intake: Intake | None = None
+    """The inputs hold new rows. Of the other fields these count: ``partition``, ``columns``,
+    ``sort_by``, ``stats_columns``, the key, ``metadata``, ``memory`` and the form of the parts."""
 
 
 class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,11 +226,14 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     rows_removed: int = 0
     """Visible rows that ``keep`` removed, and visible rows minus rows that ``query`` returned."""
     unchanged: tuple[str, ...] = ()
-    """Keys of inputs that ``only_touched`` left out; their rows are not counted."""
+    """Keys of inputs that ``only_touched`` or ``layout`` left as they are; their rows are not
+    counted."""
     left_out: tuple[str, ...] = ()
     """Columns that inputs hold because their path has them; the table does not have them."""
     rows_hidden: dict[str, int] = {}
     """Rows hidden in or removed from each rewritten input, with ``only_touched``."""
+    columns: dict[str, str] = {}
+    """With ``intake``: SQL type by column of the new rows."""
     requests: dict[str, int] = {}
     seconds: float = 0.0
     error: str | None = None

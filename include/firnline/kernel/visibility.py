@@ -6,7 +6,7 @@ Merges and reads say it with these texts, so that a merge cannot change what a r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from firnline.types.sql import quote_name
 
@@ -42,11 +42,26 @@ def winners(
         within: SQL of what tells partitions apart; None where all rows are of one.
         deleted: column of key tombstones; a winner that is one is left out. None: it is not.
     """
-    of = ", ".join([*([within] if within else []), *map(quote_name, key)])
-    by = [*([version] if version else []), *place]
-    last = ", ".join(f"{quote_name(name)} DESC NULLS LAST" for name in by)
     alive = f" AND {stays(quote_name(deleted))}" if deleted else ""
-    return (
-        f"SELECT * FROM ({rows}) QUALIFY row_number() OVER "
-        f"(PARTITION BY {of} ORDER BY {last}) = 1{alive}"
-    )
+    rank = rank_in_key(key, version, place, within=within)
+    return f"SELECT * FROM ({rows}) QUALIFY {rank} = 1{alive}"
+
+
+def rank_in_key(
+    key: Sequence[str],
+    version: str | None,
+    place: Sequence[str],
+    *,
+    within: str | None = None,
+    quote: Callable[[str], str] = quote_name,
+) -> str:
+    """Return the SQL of a row's rank among those of its key; the winner has 1.
+
+    Args:
+        key, version, place, within: as for ``winners``.
+        quote: quotes a name in the engine's SQL; the rest of the text is the same in every engine.
+    """
+    of = ", ".join([*([within] if within else []), *map(quote, key)])
+    by = [*([version] if version else []), *place]
+    last = ", ".join(f"{quote(name)} DESC NULLS LAST" for name in by)
+    return f"row_number() OVER (PARTITION BY {of} ORDER BY {last})"

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.commit import keys
 from firnline.commit.transaction import Change
 from firnline.kernel.task import (
     BloomFilters,
+    Bucket,
     Cluster,
     KernelInput,
     KernelResult,
     KernelTask,
     KeyFile,
+    Layout,
+    Level,
     SortKey,
     Source,
 )
-from firnline.log.records import Delete, Marker, stats_json
+from firnline.log.records import Delete, Marker, hashes_json, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.parquet.part import PartMetadata, WrittenPart
@@ -26,6 +29,7 @@ from firnline.predicate.tree import parse_json, to_sql
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.types.hashes import around
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,6 +53,7 @@ class Work:
     keys: KeyFile | None = None
     only_touched: bool = False
     keep_winners: bool = False
+    layout: Layout | None = None
     """The rest as in ``KernelTask``."""
 
 
@@ -75,10 +80,7 @@ def kernel_task(
     settings, policy = table.settings, table.settings.merge
     work = work or merge_work(settings)
     schema = snapshot.schema
-    old = frozenset[str]()
-    if not work.only_touched or work.keep_winners:
-        now = table.clock.now_ms()
-        old = keys.forgettable(snapshot, settings, group.partition, group.parts, now)
+    old = _forgettable(table, snapshot, group, work)
     return KernelTask(
         group=number,
         partition=group.partition,
@@ -86,17 +88,12 @@ def kernel_task(
         columns=tuple(schema.items()),
         sort_by=tuple(SortKey(f.column, f.descending) for f in settings.sort_by),
         stats_columns=tuple(c for c in settings.statistics_columns if c in schema),
+        hashes=around(snapshot.hashes_of(m) for m in group.parts),
+        buckets=buckets(settings, schema),
         primary_key=settings.primary_key,
         version=settings.version,
         deleted=settings.deleted,
-        metadata=PartMetadata(
-            table=table.paths.prefix,
-            partition=group.partition,
-            writer=work.op,
-            q=snapshot.seq,
-            o=_insertion_order(group.parts),
-            replaces=tuple(table.paths.parse_part(m.p).name for m in group.parts),
-        ).to_pairs(),
+        metadata=_metadata(table, snapshot, group, work),
         data_prefix=table.paths.partition_dir(group.partition),
         memory=policy.kernel_memory,
         threads=policy.kernel_threads,
@@ -111,7 +108,58 @@ def kernel_task(
         only_touched=work.only_touched,
         keep_winners=work.keep_winners,
         cluster=_cluster(settings, group),
+        layout=work.layout,
     )
+
+
+def _forgettable(
+    table: Table, snapshot: Snapshot, group: PlannedGroup, work: Work
+) -> frozenset[str]:
+    if work.only_touched and not work.keep_winners:
+        return frozenset()
+    now = table.clock.now_ms()
+    return keys.forgettable(snapshot, table.settings, group.partition, group.parts, now)
+
+
+def levels(settings: TableSettings) -> tuple[Level, ...]:
+    """Return the levels of a table's partitions, for kernels."""
+    return tuple(
+        Level(
+            column=field.column,
+            transform=field.transform,
+            buckets=field.buckets,
+            label=field.label,
+            text=str(field),
+        )
+        for field in settings.partition_by
+    )
+
+
+def buckets(settings: TableSettings, columns: Collection[str]) -> tuple[Bucket, ...]:
+    """Return the buckets of a table's partitions of which the parts state their range."""
+    return tuple(
+        Bucket(column=field.column, count=field.buckets)
+        for field in settings.partition_by
+        if field.buckets is not None and field.column in columns
+    )
+
+
+def _metadata(table: Table, snapshot: Snapshot, group: PlannedGroup, work: Work) -> dict[str, str]:
+    return PartMetadata(
+        table=table.paths.prefix,
+        partition=group.partition,
+        writer=work.op,
+        q=snapshot.seq,
+        o=_insertion_order(group.parts),
+        replaces=tuple(_input_name(table, m, work) for m in group.parts),
+    ).to_pairs()
+
+
+def _input_name(table: Table, marker: Marker, work: Work) -> str:
+    """Return the name of an input for the footer; with its folder where the output has another."""
+    if work.layout is None:
+        return table.paths.parse_part(marker.p).name
+    return "/" + marker.p.removeprefix(table.paths.data_dir)
 
 
 def bloom_filters(policy: MergeSettings) -> BloomFilters | None:
@@ -269,4 +317,5 @@ def _marker(
         o=order,
         s=stats_json(part.stats),
         c=run,
+        h=hashes_json(part.hashes),
     )

@@ -65,6 +65,20 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     gone: bool = False
     """True if there is no object."""
 
+    @property
+    def inputs(self) -> list[str]:
+        """Keys of the parts that it was made from, by its metadata.
+
+        They lay in its folder; a name that begins with ``/`` is a path under ``_data/`` instead.
+        """
+        if self.part is None:
+            return []
+        own = self.part.partition
+        folder = self.key.rpartition("/")[0]
+        root = folder.removesuffix(f"/{own}") if own else folder
+        names = self.part.replaces
+        return [f"{root}{n}" if n.startswith("/") else f"{folder}/{n}" for n in names]
+
 
 def read_facts(store: Store, task: FooterTask, wanted: FooterWanted) -> FooterFacts:
     """Read one footer. Requests: one ranged GET, two for a very wide table.

@@ -37,6 +37,16 @@ class SortColumn(Protocol):
     def descending(self) -> bool: ...
 
 
+def _sorting(rows: pa.Table, sort_by: Sequence[SortColumn]) -> list[pq.SortingColumn] | None:
+    """Return the order for the footer; None unless it is that of plain columns."""
+    names = rows.column_names
+    flat = not any(pa.types.is_nested(kind) for kind in rows.schema.types)
+    if not sort_by or not flat or any(key.column not in names for key in sort_by):
+        return None
+    # The number of a leaf is that of its column only where nothing is nested.
+    return [pq.SortingColumn(names.index(key.column), key.descending) for key in sort_by]
+
+
 def sort_rows(table: pa.Table, sort_by: Sequence[SortColumn]) -> pa.Table:
     """Sort rows in the table's order, nulls last; missing columns are ignored.
 
@@ -100,6 +110,7 @@ def write_part(
             compression_level=compression_level,
             write_page_index=rows.num_rows >= _PAGE_INDEX_ROWS,
             write_statistics=_with_bounds(rows),
+            sorting_columns=_sorting(rows, sort_by),
             # Arrow's own copy of the schema would be most of a small part.
             store_schema=False,
         ) as writer:

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from firnline.errors import PartUnreadableError
+from firnline.types.hashes import Hashes
 from firnline.types.values import Stats
+
+
+class PartitionLevel(Protocol):
+    """One level of the partition directory, of the settings or of a kernel task.
+
+    As text it is what the settings say, such as ``month(ts)``.
+    """
+
+    @property
+    def column(self) -> str: ...
+
+    @property
+    def transform(self) -> str: ...
+
+    @property
+    def buckets(self) -> int | None: ...
+
+    @property
+    def label(self) -> str:
+        """The part of the directory name before ``=``, unquoted."""
+        ...
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +42,7 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     rows: int
     stats: Stats
+    hashes: Hashes = ()
 
 
 _PREFIX = "firnline."

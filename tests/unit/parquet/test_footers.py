@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from firnline.errors import StoreUnavailableError
-from firnline.parquet.footers import FooterTask, FooterWanted, many_facts, read_facts
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts, read_facts
 from firnline.parquet.part import PartMetadata
 from tests.support.histories import parquet_bytes
 from tests.support.world import MemoryStore, SetClock
@@ -67,3 +68,15 @@ def test_a_store_that_does_not_answer_is_no_fault_of_a_file(
     monkeypatch.setattr(store, "get_range", down)
     with pytest.raises(StoreUnavailableError):
         read_facts(store, task, FooterWanted())
+
+
+def test_a_part_names_what_it_was_made_of_by_its_own_folder_or_by_a_path() -> None:
+    part = PartMetadata(table="t", partition="m=1", writer="w", replaces=("a.parquet", "/d=2/b"))
+    own = FooterFacts(key="x/t/_data/m=1/n.parquet", bytes=1, part=part)
+    assert own.inputs == ["x/t/_data/m=1/a.parquet", "x/t/_data/d=2/b"]
+    flat = msgspec.structs.replace(part, partition="", replaces=("/d=2/b", "/c"))
+    assert FooterFacts(key="t/_data/n.parquet", bytes=1, part=flat).inputs == [
+        "t/_data/d=2/b",
+        "t/_data/c",
+    ]
+    assert FooterFacts(key="t/_data/n.parquet", bytes=1).inputs == []

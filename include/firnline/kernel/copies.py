@@ -1,0 +1,77 @@
+"""Choose inputs whose row groups go into the output as they are, as bytes (``parquet.join``).
+
+Where nothing is sorted and no row goes, decoding and encoding would only make the same row groups
+again. Parts of former merges have the form of the output and row groups of its size.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from firnline.kernel.duckdb import tries
+from firnline.kernel.inputs import Inputs
+from firnline.kernel.task import KernelTask
+from firnline.parquet.join import ZSTD, Footer, read_footer
+
+_SHARE = 4
+"""A row group is large enough with this fraction of the rows, or bytes, of one that is full."""
+
+
+def copies_of(task: KernelTask, inputs: Inputs) -> list[Footer]:
+    """Return the footers of the files to copy, all of one schema, in insertion order.
+
+    Args:
+        task: the group.
+        inputs: its checked inputs.
+    """
+    if not _is_plain(task):
+        return []
+    found: dict[bytes, list[Footer]] = defaultdict(list)
+    for group in inputs.staged:
+        if group.where_hidden is None and not group.converted:
+            for path in group.paths:
+                if not _is_large(task, path, inputs.rows_of[path]):
+                    continue  # of thousands of small parts no footer is read here
+                footer = read_footer(path)
+                if _fits(task, footer):
+                    found[footer.schema].append(footer)
+    if not found:
+        return []
+    # The schema that saves most work.
+    best = max(found.values(), key=lambda footers: sum(f.path.stat().st_size for f in footers))
+    return sorted(best, key=lambda footer: footer.path)
+
+
+def _is_plain(task: KernelTask) -> bool:
+    """Return True if every row of the inputs is a row of the only output, in any order."""
+    changes = (task.query, task.keep, task.keys, task.cluster, task.layout, task.intake)
+    plain = all(each is None for each in changes)
+    return plain and not (task.sort_by or task.primary_key or task.only_touched)
+
+
+def _is_large(task: KernelTask, path: Path, rows: int) -> bool:
+    """Return True if the file could have a row group that is large enough."""
+    full = tries(task.memory, task.threads)[0].row_group_bytes
+    return rows * _SHARE >= task.row_group_rows or path.stat().st_size * _SHARE >= full
+
+
+def _fits(task: KernelTask, footer: Footer) -> bool:
+    """Return True if the file is what the task would write: columns, codec, size of row groups."""
+    groups = footer.row_groups
+    if not groups or footer.columns != [name for name, _ in task.columns]:
+        return False
+    if any(group.codecs != {ZSTD} for group in groups):
+        return False
+    if task.bloom_filters is not None and not any(group.has_bloom_filter for group in groups):
+        return False
+    full = tries(task.memory, task.threads)[0].row_group_bytes
+    rows, size = sum(group.rows for group in groups), sum(group.bytes for group in groups)
+    return rows * _SHARE >= task.row_group_rows * len(groups) or size * _SHARE >= full * len(groups)
+
+
+def others(inputs: Inputs, copies: Sequence[Footer]) -> Inputs:
+    """Return the inputs that are not copied."""
+    taken: set[Path] = {footer.path for footer in copies}
+    return inputs.only([path for path in inputs.rows_of if path not in taken])

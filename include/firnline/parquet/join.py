@@ -1,0 +1,354 @@
+"""Join Parquet files of one schema into one: row groups are copied as bytes, nothing is decoded.
+
+Row groups keep their pages, statistics, Bloom filters and page indexes; only positions change. The
+layout is that of Parquet's ``parquet.thrift``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from firnline.errors import KernelError, PartUnreadableError
+from firnline.parquet.thrift import (
+    BINARY,
+    FALSE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    TRUE,
+    Items,
+    Struct,
+    ThriftError,
+    decode,
+    encode,
+)
+
+_MAGIC = b"PAR1"
+_COPIED_AT_ONCE = 4 * 2**20
+_MOST_ORDINAL = 2**15 - 1
+
+# Fields of parquet.thrift.
+_VERSION, _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _PAIRS, _CREATED_BY, _ORDERS, _ENCRYPTION = range(1, 9)
+_ELEMENT_NAME, _CHILDREN = 4, 5
+_COLUMNS, _BYTES, _ROWS, _SORTING, _GROUP_START, _ORDINAL = 1, 2, 3, 4, 5, 7
+_PATH, _CHUNK_START, _META = 1, 2, 3
+_OFFSET_INDEX: Final = (4, 5)
+_COLUMN_INDEX: Final = (6, 7)
+_CRYPTO: Final = (8, 9)
+_LEAF, _CODEC, _COMPRESSED, _DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE = 3, 4, 7, 9, 10, 11
+_BLOOM: Final = (14, 15)
+_PAGES, _PAGE_START = 1, 1
+ZSTD = 6
+"""``CompressionCodec.ZSTD``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The footer of a file."""
+
+    path: Path
+    plain: Struct
+
+    @property
+    def schema(self) -> bytes:
+        """Return the schema and the order of its columns, in a form to compare."""
+        named = {n: self.plain.fields[n] for n in (_SCHEMA, _ORDERS) if n in self.plain.fields}
+        return encode(Struct(named))
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns at the top of the schema, in their order."""
+        elements = self.plain.structs(_SCHEMA)
+        names: list[str] = []
+        at = 1
+        while at < len(elements):
+            name = elements[at].get(_ELEMENT_NAME)
+            names.append(name.decode(errors="replace") if isinstance(name, bytes) else "")
+            at = _after(elements, at)
+        return names
+
+    @property
+    def row_groups(self) -> list[RowGroup]:
+        """Return the row groups."""
+        return [RowGroup(each) for each in self.plain.structs(_ROW_GROUPS)]
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a footer."""
+
+    plain: Struct
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return self.plain.integer(_ROWS) or 0
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of its values, uncompressed."""
+        return self.plain.integer(_BYTES) or 0
+
+    @property
+    def codecs(self) -> frozenset[int | None]:
+        """Return the codecs of the column chunks."""
+        return frozenset(each.struct(_META).integer(_CODEC) for each in self.chunks())
+
+    @property
+    def has_bloom_filter(self) -> bool:
+        """Return True if a column chunk has a Bloom filter."""
+        return any(each.struct(_META).get(_BLOOM[0]) is not None for each in self.chunks())
+
+    def chunks(self) -> list[Struct]:
+        """Return the column chunks."""
+        return self.plain.structs(_COLUMNS)
+
+
+def _after(elements: Sequence[Struct], at: int) -> int:
+    """Return the position behind an element of the schema and all that is in it."""
+    if at >= len(elements):
+        raise ThriftError("the schema ends early")
+    inside = elements[at].integer(_CHILDREN) or 0
+    at += 1
+    for _ in range(inside):
+        at = _after(elements, at)
+    return at
+
+
+def read_footer(path: Path) -> Footer:
+    """Return the footer of a file.
+
+    Raises:
+        PartUnreadableError: the file is not Parquet, is encrypted, or its data is in other files.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 8))
+        tail = file.read()
+        length = int.from_bytes(tail[:4], "little")
+        if size < length + 12 or tail[4:] != _MAGIC:
+            raise _unreadable(path, "it does not end with a Parquet footer")
+        file.seek(size - 8 - length)
+        data = file.read(length)
+    try:
+        footer = Footer(path, decode(data))
+        _check(footer)
+    except ThriftError as error:
+        raise _unreadable(path, str(error)) from None
+    return footer
+
+
+def _check(footer: Footer) -> None:
+    encrypted = _ENCRYPTION in footer.plain.fields
+    _ = footer.columns
+    for group in footer.row_groups:
+        for chunk in group.chunks():
+            encrypted |= any(number in chunk.fields for number in _CRYPTO)
+            if chunk.get(_PATH) is not None:
+                raise _unreadable(footer.path, "a column chunk is in another file")
+            _start(chunk)
+    if encrypted:
+        raise _unreadable(footer.path, "it is encrypted")
+
+
+def _unreadable(path: Path, why: str) -> PartUnreadableError:
+    return PartUnreadableError(
+        f"the footer of {path.name} cannot be read: {why}",
+        next_step="restore the part from a backup or rewrite it",
+    )
+
+
+def join(
+    footers: Sequence[Footer],
+    target: Path,
+    metadata: Mapping[str, str],
+    sorted_by: Sequence[tuple[str, bool]] = (),
+    *,
+    used_up: Collection[Path] = (),
+) -> int:
+    """Write one file with the row groups of all files, in their order; return its rows.
+
+    Args:
+        footers: of at least one file, all of one schema.
+        target: new local file.
+        metadata: key-value pairs of its footer, in place of those of the files.
+        sorted_by: (column, descending) by which the rows are sorted, nulls last.
+        used_up: files to delete once they are copied, so that the disk holds little more than one
+            copy.
+
+    Raises:
+        KernelError: the files have different schemas.
+        OSError: the disk.
+    """
+    if len({footer.schema for footer in footers}) != 1:
+        raise KernelError(
+            f"{', '.join(f.path.name for f in footers[:5])} have different Parquet schemas",
+            next_step="nothing was changed; report this with the log of the run",
+        )
+    groups: list[Struct] = []
+    with target.open("xb") as out:
+        out.write(_MAGIC)
+        for footer in footers:
+            with footer.path.open("rb") as source:
+                groups += [_copy_group(source, out, each.plain) for each in footer.row_groups]
+            if footer.path in used_up:
+                footer.path.unlink()
+        rows = sum(group.integer(_ROWS) or 0 for group in groups)
+        _number(groups, _sorting(groups, sorted_by))
+        plain = Struct(
+            {n: footers[0].plain.fields[n] for n in (_VERSION, _SCHEMA, _CREATED_BY, _ORDERS)
+             if n in footers[0].plain.fields}
+        )  # fmt: skip
+        plain.put(_NUM_ROWS, I64, rows)
+        plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
+        plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
+        _write_footer(out, plain)
+    return rows
+
+
+def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
+    """State in a file's footer by what its rows are sorted; only the footer is written again.
+
+    Args:
+        path: a local file.
+        sorted_by: (column, descending), nulls last.
+
+    Raises:
+        PartUnreadableError: see ``read_footer``.
+        OSError: the disk.
+    """
+    plain = read_footer(path).plain
+    groups = plain.structs(_ROW_GROUPS)
+    sorting = _sorting(groups, sorted_by)
+    if sorting is None:
+        return
+    for group in groups:
+        group.put(_SORTING, LIST, sorting)
+    with path.open("r+b") as file:
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, 2)
+        _write_footer(file, plain)
+        file.truncate()
+
+
+def _write_footer(file: BinaryIO, plain: Struct) -> None:
+    data = encode(plain)
+    file.write(data + len(data).to_bytes(4, "little") + _MAGIC)
+
+
+def _pair(key: str, value: str) -> Struct:
+    return Struct({1: (BINARY, key.encode()), 2: (BINARY, value.encode())})
+
+
+def _sorting(groups: Sequence[Struct], sorted_by: Sequence[tuple[str, bool]]) -> Items | None:
+    """Return Parquet's ``sorting_columns``; None unless all of them are plain columns."""
+    chunks = groups[0].structs(_COLUMNS) if groups else []
+    leaves = [_only(chunk.struct(_META).get(_LEAF)) for chunk in chunks]
+    found: list[Struct] = []
+    for name, descending in sorted_by:
+        if name.encode() not in leaves:
+            return None
+        number = leaves.index(name.encode())
+        order = (TRUE, TRUE) if descending else (FALSE, FALSE)
+        nulls_first = (FALSE, FALSE)
+        found.append(Struct({1: (I32, number), 2: order, 3: nulls_first}))
+    return Items(STRUCT, list(found)) if found else None
+
+
+def _only(path: object) -> bytes:
+    """Return the name of a column at the top of the schema; empty for a nested one."""
+    one = path.values[0] if isinstance(path, Items) and len(path.values) == 1 else b""
+    return one if isinstance(one, bytes) else b""
+
+
+def _number(groups: Sequence[Struct], sorting: Items | None) -> None:
+    for number, group in enumerate(groups):
+        group.drop(_ORDINAL, _SORTING)
+        if len(groups) <= _MOST_ORDINAL:
+            group.put(_ORDINAL, I16, number)
+        if sorting is not None:
+            group.put(_SORTING, LIST, sorting)
+
+
+def _copy_group(source: BinaryIO, out: BinaryIO, group: Struct) -> Struct:
+    """Copy a row group with its filters and indexes; return its entry for the new footer."""
+    chunks = group.structs(_COLUMNS)
+    starts = [_start(chunk) for chunk in chunks]
+    moved = [
+        _copy_chunk(source, out, chunk, start) for chunk, start in zip(chunks, starts, strict=True)
+    ]
+    for chunk, delta in zip(chunks, moved, strict=True):
+        _copy_filter(source, out, chunk.struct(_META))
+        _copy_indexes(source, out, chunk, delta)
+    if group.get(_GROUP_START) is not None and chunks:
+        group.put(_GROUP_START, I64, _start(chunks[0]))
+    return group
+
+
+def _start(chunk: Struct) -> int:
+    """Return the position of a chunk's first page. Raises ThriftError without a data page."""
+    meta = chunk.struct(_META)
+    data = meta.integer(_DATA_PAGE)
+    if data is None or meta.integer(_COMPRESSED) is None:
+        raise ThriftError("a column chunk has no pages")
+    others = [meta.integer(number) for number in (_INDEX_PAGE, _DICTIONARY_PAGE)]
+    # Some writers state position 0 for a page that is not there.
+    return min(data, *(each for each in others if each), data)
+
+
+def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> int:
+    meta = chunk.struct(_META)
+    delta = out.tell() - start
+    _copy(source, out, start, meta.integer(_COMPRESSED) or 0)
+    for number in (_DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
+        if old := meta.integer(number):
+            meta.put(number, I64, old + delta)
+    chunk.put(_CHUNK_START, I64, start + delta)
+    return delta
+
+
+def _copy_filter(source: BinaryIO, out: BinaryIO, meta: Struct) -> None:
+    start, length = (meta.integer(number) for number in _BLOOM)
+    if start is None:
+        return
+    if length is None:
+        # Its length is in front of it only; readers do without a filter.
+        meta.drop(*_BLOOM)
+        return
+    meta.put(_BLOOM[0], I64, out.tell())
+    _copy(source, out, start, length)
+
+
+def _copy_indexes(source: BinaryIO, out: BinaryIO, chunk: Struct, delta: int) -> None:
+    """Copy the page indexes; the positions of pages in the offset index change."""
+    offsets, columns = (
+        [chunk.integer(number) for number in pair] for pair in (_OFFSET_INDEX, _COLUMN_INDEX)
+    )
+    if columns[0] is not None and columns[1] is not None:
+        chunk.put(_COLUMN_INDEX[0], I64, out.tell())
+        _copy(source, out, columns[0], columns[1])
+    if offsets[0] is not None and offsets[1] is not None:
+        source.seek(offsets[0])
+        index = decode(source.read(offsets[1]))
+        for page in index.structs(_PAGES):
+            page.put(_PAGE_START, I64, (page.integer(_PAGE_START) or 0) + delta)
+        data = encode(index)
+        chunk.put(_OFFSET_INDEX[0], I64, out.tell())
+        chunk.put(_OFFSET_INDEX[1], I32, len(data))
+        out.write(data)
+
+
+def _copy(source: BinaryIO, out: BinaryIO, start: int, length: int) -> None:
+    source.seek(start)
+    while length:
+        data = source.read(min(length, _COPIED_AT_ONCE))
+        if not data:
+            raise ThriftError("the file ends within a column chunk")
+        out.write(data)
+        length -= len(data)

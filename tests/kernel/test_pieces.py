@@ -1,0 +1,147 @@
+"""A group that is larger than memory is sorted in pieces: the same rows in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firnline.kernel import pieces, ranges
+from firnline.kernel.task import KernelResult, SortKey
+from firnline.parquet.part import PartMetadata
+from firnline.types.arrow import from_arrow
+from firnline.types.schema import union
+from tests.kernel.conftest import Group
+from tests.kernel.test_ranges import bag, numbers, tables
+from tests.support.effort import examples
+
+WAYS = pytest.mark.parametrize("passes", [0.0, 1e9], ids=["files", "passes"])
+
+
+def sorted_in(group: Group, found: list[pa.Table], **changed: Any) -> tuple[KernelResult, Any]:
+    """The result, and the footer of its only output."""
+    schema = union((f"log {n}", from_arrow(table.schema)) for n, table in enumerate(found))
+    result = group.run(group.task(group.put(*found), schema, **changed))
+    assert result.error is None, result.error
+    (part,) = result.parts
+    return result, pq.ParquetFile(group.root / part.key)
+
+
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every group is many times too large."""
+    monkeypatch.setattr(pieces, "_SORT_FACTOR", 1e9)
+    monkeypatch.setattr(pieces, "_MOST_PIECES", 5)
+
+
+@WAYS
+@pytest.mark.usefixtures("in_pieces")
+@examples(25, 400)
+@given(parts=tables(), descending=st.tuples(st.booleans(), st.booleans()), data=st.data())
+def test_the_rows_are_those_of_one_sort_in_its_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    parts: list[pa.Table],
+    descending: tuple[bool, bool],
+    data: st.DataObject,
+    passes: float,
+) -> None:
+    monkeypatch.setattr(ranges, "_MOST_PASSES", passes)
+    folder = tmp_path_factory.mktemp("pieces")
+    group = Group(folder / "store", folder / "scratch")
+    wanted = pa.concat_tables(parts)
+    if not wanted.num_rows:
+        return
+    columns = data.draw(st.sampled_from([("a",), ("a", "b"), ("b", "a")]))
+    keys = tuple(SortKey(c, d) for c, d in zip(columns, descending, strict=False))
+    order = ", ".join(f"{k.column} {'DESC' if k.descending else 'ASC'} NULLS LAST" for k in keys)
+    result, file = sorted_in(group, parts, sort_by=keys)
+    rows = file.read()
+    assert bag(rows.to_pylist()) == bag(wanted.to_pylist())
+    asked = ", ".join(columns)
+    with duckdb.connect() as connection:
+        connection.register("wanted", wanted)
+        connection.register("rows", rows)
+        expected = connection.execute(f"SELECT {asked} FROM wanted ORDER BY {order}").fetchall()
+        assert repr(connection.execute(f"SELECT {asked} FROM rows").fetchall()) == repr(expected)
+    assert result.rows_in == wanted.num_rows
+
+
+@WAYS
+@pytest.mark.usefixtures("in_pieces")
+def test_the_output_is_one_part_in_the_form_of_the_table(
+    group: Group, monkeypatch: pytest.MonkeyPatch, passes: float
+) -> None:
+    monkeypatch.setattr(ranges, "_MOST_PASSES", passes)
+    metadata = PartMetadata(table="table", partition="d=1", writer="merge", q=3, o=(1, 2))
+    result, file = sorted_in(
+        group,
+        [numbers(9000), numbers(4000)],
+        sort=("a",),
+        stats_columns=("a",),
+        metadata=metadata.to_pairs(),
+    )
+    footer = file.metadata
+    assert footer.num_row_groups >= 5
+    assert footer.metadata[b"firnline.rows"] == b"13000"
+    assert footer.metadata[b"firnline.q"] == b"3"
+    assert b"firnline.piece" not in footer.metadata
+    assert result.parts[0].stats == {"a": (0, 8999, 0)}
+    assert footer.row_group(4).sorting_columns == (pq.SortingColumn(0),)
+    assert {footer.row_group(0).column(n).compression for n in range(2)} == {"ZSTD"}
+    assert result.parts[0].bytes == (group.root / result.parts[0].key).stat().st_size
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_rows_that_deletes_hide_are_in_no_piece(group: Group) -> None:
+    table = numbers(1000)
+    (key,) = group.put(table)
+    task = group.task([key], from_arrow(table.schema), sort=("a",), hidden={key: "b < 400"})
+    result = group.run(task)
+    assert (result.rows_in, result.rows_deleted, result.parts[0].rows) == (1000, 400, 600)
+    assert pq.read_table(group.root / result.parts[0].key)["b"].to_pylist() == [
+        row["b"] for row in table.sort_by("a").to_pylist() if row["b"] >= 400
+    ]
+
+
+def test_a_group_that_fits_into_memory_is_sorted_at_once(group: Group) -> None:
+    _, file = sorted_in(group, [numbers(1000), numbers(500)], sort=("a",))
+    assert file.metadata.num_row_groups == 1
+
+
+def test_passes_are_taken_where_each_reads_a_share(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs that are sorted, and inputs that lie apart; not those that overlap."""
+    monkeypatch.setattr(pieces, "_SORT_FACTOR", 1e9)
+    monkeypatch.setattr(pieces, "_MOST_PIECES", 40)
+    taken: list[int] = []
+    passes = ranges.Spreader._by_passes
+
+    def counted(self: ranges.Spreader, keys: ranges.Keys, rows: str, conditions: Any) -> Any:
+        taken.append(len(conditions))
+        return passes(self, keys, rows, conditions)
+
+    monkeypatch.setattr(ranges.Spreader, "_by_passes", counted)
+    apart = [pa.table({"a": list(range(n * 1000, n * 1000 + 1000))}) for n in range(20)]
+    sorted_in(group, apart, sort=("a",))
+    assert taken == [40]
+    across = [pa.table({"a": [i * 20 + n for i in range(1000)]}) for n in range(20)]
+    sorted_in(group, across, sort=("a",))
+    assert taken == [40]
+
+
+def test_what_a_sort_needs_is_bounded_by_pieces_of_memory(group: Group) -> None:
+    """Rows of 100 MiB with 128 MiB, of which DuckDB has 96."""
+    rng = range(400_000)
+    table = pa.table({"a": [i * 7919 % 400_000 for i in rng], "t": [f"{i:060d}" for i in rng]})
+    _, file = sorted_in(group, [table] * 4, sort=("a",), memory=128 * 2**20, row_group_rows=10**6)
+    assert file.metadata.num_row_groups > 1
+    found = file.read(["a"])["a"].to_pylist()
+    assert found == sorted(found)
+    assert len(found) == 1_600_000
