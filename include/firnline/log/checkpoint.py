@@ -196,8 +196,11 @@ def _columns(file: pq.ParquetFile, paths: TablePaths) -> PartColumns:
 
 
 def _rest(file: pq.ParquetFile, group: int) -> dict[str, Any]:
-    table = file.read_row_group(group, columns=list(LAZY))
-    return {name: table.column(name).combine_chunks() for name in LAZY}
+    has = [name for name in LAZY if name in file.schema_arrow.names]
+    table = file.read_row_group(group, columns=has)
+    columns = {name: table.column(name).combine_chunks() for name in has}
+    # A version that did not know hash ranges left them in "x".
+    return {"h": pa.nulls(len(table), pa.binary()), **columns}
 
 
 def _numbers(column: Any, kind: Any) -> Any:  # noqa: ANN401 - pyarrow and numpy types as values
@@ -238,6 +241,7 @@ _SCHEMA = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in ("o", "o_last")),
         pa.field("s", pa.binary(), nullable=False),
         pa.field("c", pa.string(), nullable=False),
+        pa.field("h", pa.binary(), nullable=False),
         pa.field("x", pa.binary(), nullable=False),
     ]
 )
@@ -256,7 +260,7 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
             sink,
             _SCHEMA,
             compression="zstd",
-            use_dictionary=["partition", *INTS, "o", "o_last", "d", "c", "x"],
+            use_dictionary=["partition", *INTS, "o", "o_last", "d", "c", "h", "x"],
             write_statistics=False,
             store_schema=False,
         ) as writer:
@@ -294,6 +298,7 @@ def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
         "o_last": [last for _, last in orders],
         "s": [bytes(m.s) for m in markers],
         "c": [m.c or "" for m in markers],
+        "h": [bytes(m.h) for m in markers],
         "x": [msgspec.json.encode(extra) if extra else b"" for extra in unknown],
     }
     return pa.table(columns, schema=_SCHEMA)

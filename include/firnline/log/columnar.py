@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 NONE = -1
 """Missing value in a column of integers. Sizes, times and numbers are never negative."""
-LAZY = ("d", "o", "o_last", "s", "c", "x")
+LAZY = ("d", "o", "o_last", "s", "c", "h", "x")
 """Columns that only a marker needs."""
 
 
@@ -157,9 +157,12 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
         order,
         msgspec.Raw(rest["s"][row]) if rest["s"][row] else NO_STATS,
         rest["c"][row] or None,
+        msgspec.Raw(rest["h"][row]) if rest["h"][row] else NO_STATS,
     )
-    extra = rest["x"][row]
-    return with_unknown(marker, _EXTRA.decode(extra)) if extra else marker
+    extra = _EXTRA.decode(rest["x"][row]) if rest["x"][row] else {}
+    if "h" in extra:
+        marker = msgspec.structs.replace(marker, h=extra.pop("h"))
+    return with_unknown(marker, extra) if extra else marker
 
 
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])

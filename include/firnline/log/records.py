@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from firnline.properties.record import PropertiesRecord
+from firnline.types.hashes import Hashes
 from firnline.types.values import Stats
 
 NO_STATS = msgspec.Raw(b"")
@@ -40,6 +41,8 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Statistics as JSON text, decoded lazily: most readers do not need them."""
     c: str | None = None
     """Id of the clustered run: its parts do not overlap in the order of ``cluster_by``."""
+    h: msgspec.Raw = NO_STATS
+    """Hash ranges as JSON text, decoded lazily like ``s``."""
 
     def stats(self) -> Stats:
         """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
@@ -50,6 +53,14 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
             return _STATS.decode(self.s) if self.s else {}
         except (msgspec.MsgspecError, RecursionError):
             return {}
+
+    def hashes(self) -> Hashes:
+        """Return the hash ranges; none if the writer gave none, or invalid ones."""
+        try:
+            found = _HASHES.decode(self.h) if self.h else ()
+        except (msgspec.MsgspecError, RecursionError):
+            return ()
+        return tuple(each for each in found if each.is_sound)
 
     def order(self) -> tuple[int, int]:
         """Return [first, last] of the insertion order, unix ms; without one the marker's ``t``."""
@@ -75,15 +86,21 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """Return the marker with keys that this version does not know."""
     m = marker
-    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, extra=extra)
+    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, extra=extra)
 
 
 _STATS = msgspec.json.Decoder(Stats)
+_HASHES = msgspec.json.Decoder(Hashes)
 
 
 def stats_json(stats: Stats) -> msgspec.Raw:
     """Return statistics in the form of a marker."""
     return msgspec.Raw(msgspec.json.encode(stats))
+
+
+def hashes_json(hashes: Hashes) -> msgspec.Raw:
+    """Return hash ranges in the form of a marker; nothing for none."""
+    return msgspec.Raw(msgspec.json.encode(hashes)) if hashes else NO_STATS
 
 
 class LogTombstone(msgspec.Struct, frozen=True, gc=False):

@@ -19,6 +19,7 @@ import msgspec
 from firnline.errors import LogCorruptError, UsageError
 from firnline.log.records import Delete
 from firnline.predicate.tree import columns_of, parse_json
+from firnline.types.hashes import Hashes, HashRange
 from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name
 from firnline.types.values import Stats, canonical
@@ -280,3 +281,19 @@ def stats_now(columns: PartColumns, stats: Stats, schema: Mapping[str, str]) -> 
             continue
         found[known[0]] = (first, last, nulls)
     return found
+
+
+def hashes_now(columns: PartColumns, hashes: Hashes, schema: Mapping[str, str]) -> Hashes:
+    """Return a part's hash ranges with the names of the table.
+
+    A range over a column with two names in the part, or with none, is left out. One over a column
+    of another type stays: it names the bytes that were hashed.
+    """
+    spelled = {fold_name(name): name for name in schema}
+    found: list[HashRange] = []
+    for each in hashes:
+        now = [columns.column(name) for name in each.columns]
+        names = [spelled[fold_name(n)] for n in now if n is not None and fold_name(n) in spelled]
+        if len(names) == len(now) and all(len(columns.names(name)) == 1 for name in names):
+            found.append(msgspec.structs.replace(each, columns=tuple(names)))
+    return tuple(found)

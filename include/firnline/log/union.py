@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from firnline.errors import LogCorruptError
-from firnline.log.records import NO_STATS, LogContent, Marker, with_unknown
+from firnline.log.records import LogContent, Marker, with_unknown
 
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
@@ -49,9 +50,10 @@ def is_live(marker: Marker, past: Past | None) -> bool:
 def combine(a: Marker, b: Marker) -> Marker:
     """Combine two markers of one part: dead wins over live, the earliest tombstone wins.
 
-    A value that only one of them states is kept (a v1 client's fold drops the extra keys). The
-    larger of two sequences wins: both were derived from the same ``t``, by readers that knew more
-    or fewer transactions.
+    A value that only one of them states is kept (a v1 client's fold drops the extra keys). So are
+    bounds of a column and hash ranges: a part never changes, so all of them are true. The larger of
+    two sequences wins: both were derived from the same ``t``, by readers that knew more or fewer
+    transactions.
 
     Raises LogCorruptError if they disagree on the object itself.
     """
@@ -71,11 +73,52 @@ def combine(a: Marker, b: Marker) -> Marker:
         q=max((x.q for x in (a, b) if x.q is not None), default=None),
         d=tuple(sorted({*(a.d or ()), *(b.d or ())})) or None,
         o=_order(a, b),
-        s=min((x.s for x in (a, b) if x.s), key=bytes, default=NO_STATS),
+        s=_stats(a.s, b.s),
         c=min((x.c for x in (a, b) if x.c is not None), default=None),
+        h=_hashes(a.h, b.h),
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged
+
+
+_COLUMNS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RANGES = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _stats(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
+    """Return the statistics of all columns that one of two markers has.
+
+    The result does not depend on the order: of two texts for a column the smaller one stays.
+    """
+    if a == b or not a or not b:
+        return a or b
+    known: dict[str, msgspec.Raw] = {}
+    readable = [x for x in (a, b) if _reads(_COLUMNS, x)]
+    if len(readable) < 2:
+        return readable[0] if readable else min(a, b, key=bytes)
+    for text in readable:
+        for column, bounds in _COLUMNS.decode(text).items():
+            known[column] = min(bounds, known.get(column, bounds), key=bytes)
+    return msgspec.Raw(msgspec.json.encode(known, order="deterministic"))
+
+
+def _hashes(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:
+    """Return all hash ranges that one of two markers has, in an order of their own."""
+    if a == b or not a or not b:
+        return a or b
+    readable = [x for x in (a, b) if _reads(_RANGES, x)]
+    if len(readable) < 2:
+        return readable[0] if readable else min(a, b, key=bytes)
+    ranges = {bytes(each) for text in readable for each in _RANGES.decode(text)}
+    return msgspec.Raw(b"[" + b",".join(sorted(ranges)) + b"]")
+
+
+def _reads(decoder: Any, text: msgspec.Raw) -> bool:  # noqa: ANN401 - a decoder of any type
+    try:
+        decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def _order(a: Marker, b: Marker) -> int | tuple[int, int] | None:

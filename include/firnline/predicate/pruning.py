@@ -1,12 +1,14 @@
-"""Evaluate a predicate for one row, or for all rows of a part from its statistics."""
+"""Evaluate a predicate for one row, or for all rows of a part from what its marker states."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from firnline.predicate.tree import And, Equal, In, IsNull, Not, Or, Predicate, bind
+from firnline.predicate.hashing import LiteralHashes
+from firnline.predicate.tree import And, Compare, Equal, In, IsNull, Not, Or, Predicate, bind
+from firnline.types.hashes import Hashes
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, bound_key, canonical
 
@@ -23,6 +25,7 @@ class Outcomes(NamedTuple):
 
 
 _ANY = Outcomes(true=True, false=True, unknown=True)
+_NOT_TRUE = Outcomes(true=False, false=True, unknown=True)
 
 
 class _Bounds(NamedTuple):
@@ -52,7 +55,7 @@ def evaluate(tree: Predicate, row: Mapping[str, object], columns: Mapping[str, s
 
 
 class Pruner:
-    """Tests a predicate against the statistics of many parts; binds and sorts it only once.
+    """Tests a predicate against statistics and hash ranges of parts; binds and sorts it only once.
 
     Raises UsageError as ``predicate.bind``.
     """
@@ -61,21 +64,41 @@ class Pruner:
         self._tree = bind(tree, columns)
         self._columns = columns
         self._lists: _Lists = {}
+        self._literals = LiteralHashes(self._tree, columns)
 
-    def outcomes(self, stats: PartStats) -> Outcomes:
-        """Return the possible results for the rows of a part; unreadable statistics are ignored."""
-        return _outcomes(self._tree, stats, self._columns, self._lists)
+    def outcomes(self, stats: PartStats, hashes: Hashes = ()) -> Outcomes:
+        """Return the possible results for the rows of a part; unreadable statistics are ignored.
 
-    def matches_nothing(self, stats: PartStats) -> bool:
-        """Return True if statistics prove that no row of a part satisfies the predicate."""
-        return not self.outcomes(stats).true
+        Args:
+            stats: of the part, by the table's names.
+            hashes: hash ranges of the part, likewise.
+        """
+        return self._outcomes(self._tree, stats, hashes)
 
-    def matches_all(self, stats: PartStats) -> bool:
-        """Return True if statistics prove that every row of a part satisfies the predicate."""
-        found = self.outcomes(stats)
+    def matches_nothing(self, stats: PartStats, hashes: Hashes = ()) -> bool:
+        """Return True if it is proven that no row of a part satisfies the predicate."""
+        return not self.outcomes(stats, hashes).true
+
+    def matches_all(self, stats: PartStats, hashes: Hashes = ()) -> bool:
+        """Return True if it is proven that every row of a part satisfies the predicate."""
+        found = self.outcomes(stats, hashes)
         return found.true and not found.false and not found.unknown
 
+    def _outcomes(self, tree: Predicate, stats: PartStats, hashes: Hashes) -> Outcomes:
+        excluded = bool(hashes) and self._literals.exclude(tree, hashes)
+        if isinstance(tree, And | Or):
+            if excluded:  # without a look at its arguments, of which there may be 100,000
+                return _NOT_TRUE
+            args = [self._outcomes(arg, stats, hashes) for arg in tree.args]
+            return _joined(args, conjunction=isinstance(tree, And))
+        if isinstance(tree, Not):
+            inner = self._outcomes(tree.arg, stats, hashes)
+            return Outcomes(true=inner.false, false=inner.true, unknown=inner.unknown)
+        found = _of_leaf(tree, stats, self._columns, self._lists)
+        return found._replace(true=False) if excluded else found
 
+
+Leaf = Compare | In | IsNull
 _Lists = dict[tuple[int, str], list[Any]]
 """(identity of an ``in`` node, type) -> its values as sorted keys."""
 
@@ -122,24 +145,19 @@ def _key(kind: str) -> Callable[[Any], Any]:
     return key
 
 
-def _outcomes(
-    tree: Predicate, stats: PartStats, columns: Mapping[str, str], lists: _Lists
-) -> Outcomes:
-    if isinstance(tree, And | Or):
-        args = [_outcomes(arg, stats, columns, lists) for arg in tree.args]
-        conjunction = isinstance(tree, And)
-        # An argument that is always false decides a conjunction, one always true a disjunction.
-        decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
-        if decisive in args:
-            return decisive
-        return Outcomes(
-            true=(all if conjunction else any)(arg.true for arg in args),
-            false=(any if conjunction else all)(arg.false for arg in args),
-            unknown=any(arg.unknown for arg in args),
-        )
-    if isinstance(tree, Not):
-        inner = _outcomes(tree.arg, stats, columns, lists)
-        return Outcomes(true=inner.false, false=inner.true, unknown=inner.unknown)
+def _joined(args: Sequence[Outcomes], *, conjunction: bool) -> Outcomes:
+    # An argument that is always false decides a conjunction, one always true a disjunction.
+    decisive = Outcomes(true=not conjunction, false=conjunction, unknown=False)
+    if decisive in args:
+        return decisive
+    return Outcomes(
+        true=(all if conjunction else any)(arg.true for arg in args),
+        false=(any if conjunction else all)(arg.false for arg in args),
+        unknown=any(arg.unknown for arg in args),
+    )
+
+
+def _of_leaf(tree: Leaf, stats: PartStats, columns: Mapping[str, str], lists: _Lists) -> Outcomes:
     known = stats.get(tree.column)
     if known is None:
         return _ANY._replace(unknown=not isinstance(tree, IsNull))
@@ -176,9 +194,8 @@ def _bounds(stats: PartStats, column: str, kind: str) -> _Bounds | None:
         return None
 
 
-def _compare(tree: Predicate, bounds: _Bounds) -> tuple[bool, bool]:
+def _compare(tree: Compare, bounds: _Bounds) -> tuple[bool, bool]:
     """Return whether a value within the bounds can make a leaf true, and whether one can false."""
-    assert not isinstance(tree, And | Or | Not | IsNull | In)  # leaves with one literal only
     literal = bounds.key(tree.value)
     below = bounds.low < literal
     not_above = bounds.low <= literal

@@ -9,7 +9,8 @@ form of ``firnline.types.values``. Logic is three-valued, as in SQL.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -171,27 +172,48 @@ def bind(tree: Predicate, columns: Mapping[str, str]) -> Predicate:
     return type(tree)(name, _literal(name, columns[name], tree.value))
 
 
-def to_sql(tree: Predicate, columns: Mapping[str, str]) -> str:
-    """Return the tree as a DuckDB condition: names quoted, literals typed, nothing executable.
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """An engine's SQL for the leaves of a tree; and, or, not and ``= != < <= > >=`` are common."""
+
+    name: Callable[[str], str]
+    """Quotes a column's name."""
+    literal: Callable[[str, Scalar], str]
+    """(canonical type, value in its JSON form) -> an expression of the column's type."""
+    opaque: Callable[[str], str]
+    """Expression -> one of the same value that no reader prunes by; see ``opaque``."""
+    among: Callable[[str, Sequence[str]], str]
+    """(expression, literals) -> a condition that is true if it equals one of them."""
+
+
+def to_sql(tree: Predicate, columns: Mapping[str, str], dialect: Dialect | None = None) -> str:
+    """Return the tree as a condition: names quoted, literals typed, nothing executable.
+
+    Args:
+        tree: any tree.
+        columns: the table's schema, column -> SQL type.
+        dialect: the engine's; None: DuckDB's.
 
     Raises UsageError as ``bind`` does.
     """
-    return _sql(bind(tree, columns), columns)
+    return _sql(bind(tree, columns), columns, dialect or _DUCKDB)
 
 
-def _sql(tree: Predicate, columns: Mapping[str, str]) -> str:
+def _sql(tree: Predicate, columns: Mapping[str, str], dialect: Dialect) -> str:
     if isinstance(tree, And | Or):
         word = " AND " if isinstance(tree, And) else " OR "
-        return "(" + word.join(_sql(arg, columns) for arg in tree.args) + ")"
+        return "(" + word.join(_sql(arg, columns, dialect) for arg in tree.args) + ")"
     if isinstance(tree, Not):
-        return f"(NOT {_sql(tree.arg, columns)})"
-    name = quote_name(tree.column)
+        return f"(NOT {_sql(tree.arg, columns, dialect)})"
+    name = dialect.name(tree.column)
     if isinstance(tree, IsNull):
         return f"({name} IS NULL)"
     kind = normalise(columns[tree.column])
     if kind in _FLOATS:
-        name = opaque(name)
-    return _in_sql(tree, name, kind) if isinstance(tree, In) else _compare_sql(tree, name, kind)
+        name = dialect.opaque(name)
+    if isinstance(tree, In):
+        return dialect.among(name, [dialect.literal(kind, value) for value in tree.values])
+    return f"({name} {tree.op} {dialect.literal(kind, tree.value)})"
 
 
 def opaque(name: str) -> str:
@@ -204,16 +226,15 @@ def opaque(name: str) -> str:
     return f"(CASE WHEN {name} IS NULL THEN NULL ELSE {name} END)"
 
 
-def _in_sql(tree: In, name: str, kind: str) -> str:
-    listed = ", ".join(literal_sql(kind, value) for value in tree.values)
-    if len(tree.values) > _LONG:
+def _among(name: str, literals: Sequence[str]) -> str:
+    listed = ", ".join(literals)
+    if len(literals) > _LONG:
         # DuckDB compares every row with every literal of a list; with a subquery it joins.
         return f"({name} IN (SELECT unnest([{listed}])))"
     return f"({name} IN ({listed}))"
 
 
-def _compare_sql(tree: Compare, name: str, kind: str) -> str:
-    return f"({name} {tree.op} {literal_sql(kind, tree.value)})"
+_DUCKDB = Dialect(quote_name, literal_sql, opaque, _among)
 
 
 def _resolve(name: str, columns: Mapping[str, str]) -> str:

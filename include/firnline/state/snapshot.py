@@ -35,6 +35,7 @@ from firnline.log.schema_changes import (
     AS_IT_IS,
     PartColumns,
     SchemaChange,
+    hashes_now,
     line_now,
     part_columns,
     pending,
@@ -57,6 +58,7 @@ from firnline.properties import record as log_properties
 from firnline.properties.record import PropertiesRecord
 from firnline.state.health import Watch
 from firnline.store.base import Store
+from firnline.types.hashes import Hashes
 from firnline.types.values import Stats
 
 if TYPE_CHECKING:
@@ -121,6 +123,13 @@ class StateColumns:
         if not self.changes:
             return marker.stats()
         return stats_now(self.columns_of(marker), marker.stats(), self.schema)
+
+    def hashes_of(self, marker: Marker) -> Hashes:
+        """Return the hash ranges of a part, with the column names of the table."""
+        hashes = marker.hashes()
+        if not hashes or not self.changes:
+            return hashes
+        return hashes_now(self.columns_of(marker), hashes, self.schema)
 
     def types_in_parts(self) -> dict[str, str]:
         """Return the types of columns by the table's names and by earlier names found in parts."""
@@ -252,15 +261,17 @@ class Snapshot(StateColumns):
         ]
         if self.conflict is not None:
             return found  # a predicate cannot be bound to columns with contradictory types
-        stats = self.stats_of(marker) if found else {}
-        return [d for d in found if not self._pruner(d).matches_nothing(stats)]
+        if not found:
+            return []
+        stats, hashes = self.stats_of(marker), self.hashes_of(marker)
+        return [d for d in found if not self._pruner(d).matches_nothing(stats, hashes)]
 
     def hidden_whole(self, marker: Marker, deletes: Iterable[Delete]) -> bool:
         """Return True if statistics prove that one pending delete hides all rows of the part."""
         if self.conflict is not None:
             return False
-        stats = self.stats_of(marker)
-        return any(self._pruner(delete).matches_all(stats) for delete in deletes)
+        stats, hashes = self.stats_of(marker), self.hashes_of(marker)
+        return any(self._pruner(delete).matches_all(stats, hashes) for delete in deletes)
 
     def is_settled(self, marker: Marker, partition: str) -> bool:
         """Return True if no delete and no schema change is pending for the part."""

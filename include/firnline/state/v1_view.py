@@ -48,7 +48,7 @@ def is_v1(content: LogContent) -> bool:
         and not content.deletes
         and not content.other
         and all(
-            (m.n, m.q, m.d, m.o, m.c) == (None,) * 5 and not m.s and not m.unknown()
+            (m.n, m.q, m.d, m.o, m.c) == (None,) * 5 and not (m.s or m.h or m.unknown())
             for m in content.markers
         )
     )

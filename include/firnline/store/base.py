@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from firnline.errors import StoreError
 
@@ -118,4 +118,17 @@ class Store(Protocol):
 
     def delete_many(self, keys: Iterable[str]) -> Iterator[Deleted]:
         """Delete in batches (of 1,000 keys where the store can); yields one result per key."""
+        ...
+
+
+@runtime_checkable
+class InFolder(Protocol):
+    """A store that may keep its objects as files, which other libraries can open by themselves."""
+
+    def file_of(self, key: str) -> str | None:
+        """Return the path of an object's file; None if the objects are not files.
+
+        Raises:
+            StoreAccessError: the path leads through a symbolic link below the table's folder.
+        """
         ...

@@ -194,6 +194,10 @@ class ObjectClient:
 
         return self._requests.run("GET", key, get)
 
+    def file_of(self, key: str) -> str | None:
+        """Return the path of a file in a local folder, None in other stores; no request."""
+        return self._requests.file_of(key)
+
     def _body(self, result: GetResult, expected: int) -> bytes:
         body = bytes(result.bytes())
         self._requests.count(bytes_in=len(body))

@@ -86,6 +86,13 @@ class Requests:
             refuse_links(self._bucket, keys)
         return self.backend.small
 
+    def file_of(self, key: str) -> str | None:
+        """Return the path of a local file; None for any other store. Raises StoreAccessError."""
+        if self.backend.scheme != "file":
+            return None
+        refuse_links(self._bucket, [key])
+        return f"{self._bucket.rstrip('/')}/{key}"
+
     def listable(self, prefix: str) -> ObjectStore:
         """Return the obstore object to list ``prefix`` in. Raises as ``readable``."""
         store = self.readable(prefix)

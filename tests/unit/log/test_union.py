@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firnline.errors import LogCorruptError
 from firnline.log.records import LogContent, Marker, with_unknown
@@ -112,3 +114,44 @@ def test_a_part_is_live_from_when_it_came_until_it_died(
     t: int, tmb: int | None, past: Past | None, live: bool
 ) -> None:
     assert is_live(marker(t=t, tmb=tmb), past) is live
+
+
+def marker_with(stats: str = "", hashes: str = "") -> Marker:
+    return Marker(p="t/_data/x.parquet", b=1, t=1, s=raw(stats), h=raw(hashes))
+
+
+def raw(text: str) -> msgspec.Raw:
+    return msgspec.Raw(text.encode())
+
+
+STATED = st.builds(
+    marker_with,
+    st.sampled_from(["", '{"a":[1,2,0]}', '{"b":[1,2,0]}', '{"a":[0,9,0],"c":[1,1,0]}', "broken"]),
+    st.sampled_from(["", '[[["a"],["long"],8,1,1]]', '[[["b"],["text"],0,1,9]]', "[1", '{"a":1}']),
+)
+
+
+@given(one=STATED, two=STATED, three=STATED)
+def test_what_markers_state_of_the_rows_is_united_in_any_order(
+    one: Marker, two: Marker, three: Marker
+) -> None:
+    assert combine(one, two) == combine(two, one)
+    assert combine(combine(one, two), three) == combine(one, combine(two, three))
+    assert combine(combine(one, two), two) == combine(one, two)
+
+
+def test_bounds_and_hash_ranges_that_only_one_marker_states_are_kept() -> None:
+    found = combine(
+        marker_with('{"b":[1,2,0],"a":[1,2,0]}', '[[["a"],["long"],8,1,1]]'),
+        marker_with('{"c":["x","y",3]}', '[[["b"],["text"],0,1,9]]'),
+    )
+    assert found.stats() == {"a": (1, 2, 0), "b": (1, 2, 0), "c": ("x", "y", 3)}
+    assert [each.about for each in found.hashes()] == [
+        (("a",), ("long",), 8),
+        (("b",), ("text",), 0),
+    ]
+
+
+def test_a_text_that_cannot_be_read_gives_way_to_one_that_can() -> None:
+    found = combine(marker_with("broken", "[1"), marker_with('{"a":[1,2,0]}', "[]"))
+    assert (bytes(found.s), bytes(found.h)) == (b'{"a":[1,2,0]}', b"[]")

@@ -22,7 +22,16 @@ from firnline.log import checkpoint as checkpoint_file
 from firnline.log import codec
 from firnline.log.parts_view import PartsView, dead, figures, totals
 from firnline.log.reader import LogRead
-from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json, with_unknown
+from firnline.log.records import (
+    NO_STATS,
+    Delete,
+    LogContent,
+    LogTombstone,
+    Marker,
+    hashes_json,
+    stats_json,
+    with_unknown,
+)
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.options import CleanupOptions, RebuildOptions, VerifyOptions
@@ -31,6 +40,7 @@ from firnline.operations.verify.run import run_verify
 from firnline.state.checkpoint import newest_usable
 from firnline.state.snapshot import Snapshot, build, read_snapshot
 from firnline.table import Table
+from firnline.types.hashes import HashRange
 from tests.support import histories
 from tests.support.beside import Beside
 from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
@@ -66,6 +76,9 @@ def drop(world: World, partition: str) -> None:
 def clean_up(world: World) -> Any:
     world.clock.advance(world.settings.cleanup.grace + 1)
     return run_cleanup(world.table, CleanupOptions(), RUN)
+
+
+RANGES = hashes_json((HashRange(("id",), ("long",), 64, 3, 3),))
 
 
 def write(world: World) -> str:
@@ -109,7 +122,7 @@ def test_every_key_of_a_marker_comes_back() -> None:
     stats = stats_json({"v": (-1, 9, 2), "ts": (None, None, 4)})
     path = "t/_data/d=é/"
     # A key that is added to markers has to get a column here.
-    assert set(Marker.__struct_fields__) == {*"pbtnqdosc", "tmb"}
+    assert set(Marker.__struct_fields__) == {*"pbtnqdosch", "tmb"}
     markers = [
         Marker(path + "1.parquet", 7, 9),
         Marker(path + "2.parquet", 0, 0, tmb=0, n=0, q=0, d=(), o=0),
@@ -117,9 +130,10 @@ def test_every_key_of_a_marker_comes_back() -> None:
         with_unknown(Marker("t/_data/no-uuid", 2**62, 9), {"zz": msgspec.Raw(b'{"a":[1]}')}),
         Marker("t/_data/a/b/c.parquet", 1, 2, n=3),
         Marker("t/_data/a-b/c.parquet", 1, 2, n=3),
+        Marker("t/_data/a-c/c.parquet", 1, 2, h=RANGES),
     ]
     data = checkpoint_encode.encode(
-        checkpoint_file.CheckpointHead(seq=0, parts=6, covered=[], schemas=[]), markers, paths
+        checkpoint_file.CheckpointHead(seq=0, parts=7, covered=[], schemas=[]), markers, paths
     )
     parts = checkpoint_file.decode("t/_ckpt/x", data, paths).with_newer([])
     assert dict(parts.items()) == {m.p: m for m in markers}
@@ -128,6 +142,25 @@ def test_every_key_of_a_marker_comes_back() -> None:
     assert "t/_data/d=é/4.parquet" not in parts
     assert all(p not in parts for p in ("t/_data/", "", "t/_data//no-uuid", "other", "t/_data/z"))
     assert world.store.objects == {}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_checkpoint_of_a_version_without_hash_ranges_is_read(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = make_world().table.paths
+    # That version had no column for them, and left those that it read with the unknown keys.
+    marker = Marker("t/_data/a/c.parquet", 1, 2, n=3)
+    left = with_unknown(marker, {"h": RANGES, "zz": msgspec.Raw(b"1")}) if known else marker
+    schema = checkpoint_file._SCHEMA
+    former = schema.remove(schema.get_field_index("h"))
+    monkeypatch.setattr(checkpoint_file, "_SCHEMA", former)
+    head = checkpoint_file.CheckpointHead(seq=0, parts=1, covered=[], schemas=[])
+    data = checkpoint_file.encode(head, [left], paths)
+    (found,) = checkpoint_file.decode("t/_ckpt/x", data, paths).with_newer([]).values()
+    assert found.h == (RANGES if known else NO_STATS)
+    assert found.unknown() == ({"zz": msgspec.Raw(b"1")} if known else {})
+    assert (found.p, found.n) == (marker.p, 3)
 
 
 def test_sums_need_no_marker_and_are_those_of_the_markers() -> None:

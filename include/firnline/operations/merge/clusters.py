@@ -14,6 +14,8 @@ nothing comes to lie across it.
 
 A second plan right after the first is empty: the group is one run more and no smaller, and where
 parts were spared no two runs overlap any more.
+
+In a finished partition runs are gathered up to ``run_size`` whatever their sizes and number.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from typing import Any
 
 from firnline.log.records import Delete, Marker
 from firnline.operations.merge import tiers
+from firnline.operations.merge.finishing import FEWEST, waits_for
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
-from firnline.settings.load import ClusterSettings, TableSettings
+from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key, canonical
@@ -43,10 +46,8 @@ _END: _Bound = (1, 0)
 class _Run:
     name: str
     parts: tuple[Marker, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(m.b for m in self.parts)
+    size: int
+    """Sum of ``tiers.size_of`` of the parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ def plan_clusters(
     cluster: ClusterSettings,
     partition: str,
     ready: Sequence[Marker],
+    *,
+    finish: bool = False,
 ) -> tuple[list[PlannedGroup], list[LeftAlone]]:
     """Return groups of overlapping runs of a partition, and the other parts with reasons.
 
@@ -74,6 +77,7 @@ def plan_clusters(
         cluster: of the table.
         partition: path.
         ready: parts that may be merged at all.
+        finish: bring the partition to the fewest runs.
     """
     policy, target = settings.merge, settings.merge.target_size
     tier = tiers.Tier(
@@ -81,22 +85,23 @@ def plan_clusters(
     )
     groups: list[list[Marker]] = []
     left: dict[str, str] = {}
-    runs = _runs(ready, cluster)
-    left |= {m.p: LARGE for run in runs if run.bytes >= tier.full for m in run.parts}
-    for found in _tiers([run for run in runs if run.bytes < tier.full], tier):
+    runs = _runs(ready, cluster, policy)
+    left |= {m.p: LARGE for run in runs if run.size >= tier.full for m in run.parts}
+    alone_because = FEWEST if finish else waits_for("runs", policy)
+    for found in _tiers([run for run in runs if run.size < tier.full], tier, finish=finish):
         parts = [m for run in found for m in run.parts]
-        if not tiers.worthwhile(len(found), sum(m.b for m in parts), tier):
-            reason = f"waits until {tier.min_inputs} runs of about its size are there"
-            left |= dict.fromkeys((m.p for m in parts), reason)
+        pays = tiers.shrinks if finish else tiers.worthwhile
+        if not pays(len(found), sum(run.size for run in found), tier):
+            left |= dict.fromkeys((m.p for m in parts), alone_because)
             continue
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
-        groups += _pieces(found, snapshot, cluster, target)
+        groups += _pieces(found, snapshot, cluster, policy)
     grouped = {m.p for group in groups for m in group}
     alone = [m for m in ready if m.p not in grouped and not snapshot.is_settled(m, partition)]
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}
     return (
-        [_group(snapshot, partition, parts, cluster, target) for parts in groups],
+        [_group(snapshot, partition, parts, cluster, policy) for parts in groups],
         [LeftAlone(m.p, partition, m.b, left[m.p]) for m in ready if m.p not in grouped],
     )
 
@@ -111,7 +116,7 @@ def _group(
     partition: str,
     parts: Sequence[Marker],
     cluster: ClusterSettings,
-    target: int,
+    policy: MergeSettings,
 ) -> PlannedGroup:
     deletes: dict[str, Delete] = {
         d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
@@ -119,28 +124,33 @@ def _group(
     ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
     # One part alone only loses its deleted rows, or gets the current columns: its run stays the
     # same.
-    outputs = 1 if len(parts) == 1 else outputs_of(sum(m.b for m in parts), target)
+    size = sum(map(tiers.sizer(policy), parts))
+    outputs = 1 if len(parts) == 1 else outputs_of(size, policy.target_size)
     return PlannedGroup(partition, ordered, tuple(deletes.values()), outputs, cluster.mark)
 
 
-def _runs(parts: Sequence[Marker], cluster: ClusterSettings) -> list[_Run]:
+def _runs(parts: Sequence[Marker], cluster: ClusterSettings, policy: MergeSettings) -> list[_Run]:
     """Return the runs, smallest first. A part clustered by other columns is not clustered."""
     found: dict[str, list[Marker]] = defaultdict(list)
     for marker in parts:
         ours = marker.c is not None and marker.c.startswith(f"{cluster.mark}-")
         found[marker.c if ours and marker.c is not None else marker.p].append(marker)
-    runs = [_Run(name, tuple(members)) for name, members in found.items()]
-    return sorted(runs, key=lambda run: (run.bytes, run.name))
+    size = tiers.sizer(policy)
+    runs = [_Run(name, tuple(members), sum(map(size, members))) for name, members in found.items()]
+    return sorted(runs, key=lambda run: (run.size, run.name))
 
 
-def _tiers(runs: Sequence[_Run], tier: tiers.Tier) -> Iterator[list[_Run]]:
-    """Yield groups as ``tiers.group_by_size``, with the bound on inputs in parts."""
+def _tiers(runs: Sequence[_Run], tier: tiers.Tier, *, finish: bool) -> Iterator[list[_Run]]:
+    """Yield groups as ``tiers.group_by_size``, with the bound on inputs in parts.
+
+    ``finish``: as ``tiers.group_in_order``.
+    """
     gathered: list[_Run] = []
     total = count = 0
     for run in runs:
-        size = run.bytes
+        size = run.size
         over = total + size > tier.target or count + len(run.parts) > tier.max_inputs
-        if gathered and (over or tiers.too_large(size, total, tier)):
+        if gathered and (over or (not finish and tiers.too_large(size, total, tier))):
             yield gathered
             gathered, total, count = [], 0, 0
         gathered.append(run)
@@ -151,16 +161,18 @@ def _tiers(runs: Sequence[_Run], tier: tiers.Tier) -> Iterator[list[_Run]]:
 
 
 def _pieces(
-    runs: Sequence[_Run], snapshot: Snapshot, cluster: ClusterSettings, target: int
+    runs: Sequence[_Run], snapshot: Snapshot, cluster: ClusterSettings, policy: MergeSettings
 ) -> list[list[Marker]]:
     """Return the parts to merge, cut where a part stays that is in order already."""
     placed = _placed(runs, snapshot, cluster.columns[0]) if cluster.method == "range" else None
     if placed is None:
         return [[m for run in runs for m in run.parts]]
+    size = tiers.sizer(policy)
     pieces: list[list[Marker]] = [[]]
     for overlapping in _overlapping(placed, points=len(cluster.columns) > 1):
         one_run = len({place.run for place in overlapping}) == 1
-        if one_run and all(place.part.b >= target // 2 for place in overlapping):
+        least = min(size(place.part) for place in overlapping)
+        if one_run and least >= policy.target_size // 2:
             pieces.append([])
         else:
             pieces[-1] += [place.part for place in overlapping]

@@ -42,7 +42,7 @@ class Model:
     def __post_init__(self) -> None:
         columns = ["v", "w"] if self.method == "zorder" else ["v"]
         cluster = {"columns": columns, "method": self.method}
-        merge = {"target_size": f"{self.target}MiB"}
+        merge = {"target_size": f"{self.target}MiB", "finish_after": None}
         self.world = make_world(partition_by=["d"], cluster_by=cluster, merge=merge)
         put_append(self.world, "d=1", schema={"v": "INTEGER", "w": "INTEGER", "d": "INTEGER"})
         self.state = snapshot(self.world)

@@ -1,0 +1,247 @@
+"""Fill in statistics of parts from their footers: no part is written, only markers are restated.
+
+A part never changes, so what its footer says of it is true for ever: a restated marker is united
+with the one that the log has by then, and with nothing if a rival has replaced the part meanwhile.
+Each transaction restates the markers of ``BATCH`` parts, so a run that is stopped has done what it
+has committed, and the next one reads the other footers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from firnline.commit.base import Base, take_base
+from firnline.commit.change import Change
+from firnline.commit.transaction import commit
+from firnline.errors import CommitConflictError, RunFailedError
+from firnline.log.records import Marker, stats_json
+from firnline.log.txn_file import Counts, RunIdentity
+from firnline.operations.analyze.plan import AnalyzePlan, Lacking, plan_analyze
+from firnline.operations.options import AnalyzeOptions
+from firnline.operations.runner import Failure, Report, Runner
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+
+OP = "analyze"
+BATCH = 5_000
+"""Parts of a transaction: its markers have about 2 MB."""
+_NAMED = 100
+"""Maximum failures that a report lists."""
+_TELL_EVERY = 100
+
+OnProgress = Callable[[int, int], None]
+"""Callback that takes the number of footers read and their total."""
+
+
+class AnalyzeReport(Report, frozen=True, kw_only=True):
+    """Report of an analyze."""
+
+    table: str
+    dry_run: bool
+    plan: dict[str, object]
+    transactions: tuple[int, ...]
+    parts: int
+    """Parts whose markers state more now."""
+    parts_without: int
+    """Parts whose footers state no bounds of these columns either."""
+    parts_gone: int
+    """Parts that a rival replaced meanwhile; what replaces them has its own statistics."""
+    failed: int
+    failures: tuple[Failure, ...]
+    """Parts whose footers could not be read, the first hundred."""
+    requests: dict[str, int]
+    seconds: float
+
+
+class AnalyzeFailedError(RunFailedError):
+    """Some footers could not be read; the others are done."""
+
+    def __init__(self, report: AnalyzeReport) -> None:
+        super().__init__(
+            f"{report.failed} of the parts of table {report.table} could not be analyzed, "
+            f"{report.parts} were; the first, {report.failures[0]}",
+            next_step="restore or drop the parts that the report names; `firnline verify --deep` "
+            "lists all of them",
+            causes=(failure.error for failure in report.failures),
+        )
+        self.report = report
+
+
+def preview(table: Table, options: AnalyzeOptions) -> AnalyzePlan:
+    """Plan as ``run_analyze`` would. Requests: those of ``take_base``; errors of the planner."""
+    return _plan(take_base(table), options)
+
+
+def run_analyze(
+    table: Table,
+    options: AnalyzeOptions,
+    run: RunIdentity,
+    on_progress: OnProgress | None = None,
+) -> AnalyzeReport:
+    """State the bounds of the columns ``statistics_columns`` where a footer has them.
+
+    Requests: those of ``take_base``; per part that lacks bounds one ranged GET, two if its footer
+    has more than 64 KiB; four for the probe of the store, and two PUT per ``BATCH`` parts.
+
+    Memory: that of a snapshot, and the footers of 64 parts.
+
+    Args:
+        table: the table.
+        options: which partitions.
+        run: who runs it, for the history.
+        on_progress: called every hundred footers.
+
+    Raises:
+        UsageError: a glob matches no partition.
+        AnalyzeFailedError: footers could not be read; all other parts are done.
+        CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
+    """
+    runner = Runner(table, run)
+    base = runner.take_base()
+    plan = _plan(base, options)
+    work = _Run(runner, base, on_progress or (lambda _done, _total: None))
+    if not options.dry_run and not plan.nothing_to_do:
+        runner.probe()
+        work.execute(plan)
+    report = AnalyzeReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        plan=plan.to_json(),
+        transactions=tuple(work.transactions),
+        parts=work.stated,
+        parts_without=work.without,
+        parts_gone=work.gone,
+        failed=work.failed,
+        failures=tuple(work.failures),
+        requests=runner.requests,
+        seconds=runner.seconds,
+    )
+    if work.failed:
+        raise AnalyzeFailedError(report)
+    return report
+
+
+def _plan(base: Base, options: AnalyzeOptions) -> AnalyzePlan:
+    table = base.table
+    return plan_analyze(
+        base.snapshot, table.settings, stated=table.wanted, partitions=options.partitions
+    )
+
+
+@dataclass
+class _Run:
+    """The state of one run."""
+
+    runner: Runner
+    base: Base
+    tell: OnProgress
+    transactions: list[int] = field(default_factory=list)
+    stated: int = 0
+    without: int = 0
+    gone: int = 0
+    failed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+    def execute(self, plan: AnalyzePlan) -> None:
+        done = 0
+        for start in range(0, len(plan.lacking), BATCH):
+            batch = plan.lacking[start : start + BATCH]
+            found: list[tuple[str, Marker]] = []
+            for part, facts in self._footers(batch):
+                marker = self._restated(part, facts)
+                if marker is not None:
+                    found.append((part.partition, marker))
+                done += 1
+                if done % _TELL_EVERY == 0 or done == len(plan.lacking):
+                    self.tell(done, len(plan.lacking))
+            self._commit(found, plan.columns)
+
+    def _footers(self, batch: Sequence[Lacking]) -> Iterator[tuple[Lacking, FooterFacts]]:
+        table = self.base.table
+        names = sorted({name for part in batch for name in part.columns.values()})
+        wanted = FooterWanted(columns=self.base.snapshot.types_in_parts(), stats=tuple(names))
+        tasks = [FooterTask(part.marker.p, part.marker.b) for part in batch]
+        yield from zip(batch, many_facts(table.store, tasks, wanted), strict=True)
+
+    def _restated(self, part: Lacking, facts: FooterFacts) -> Marker | None:
+        """Return the marker with what the footer states; None if that is nothing."""
+        marker = part.marker
+        if facts.error is not None:
+            self._fail(part, facts.error, facts.next_step)
+            return None
+        if marker.n is not None and facts.rows != marker.n:
+            self._fail(
+                part,
+                f"{marker.p} has {facts.rows} rows, and the log says {marker.n}",
+                "restore the part from a backup, or drop it",
+            )
+            return None
+        stats = part.stats_from(facts)
+        if not stats:
+            self.without += 1
+            return None
+        return Marker(p=marker.p, b=marker.b, t=marker.t, n=facts.rows, s=stats_json(stats))
+
+    def _fail(self, part: Lacking, message: str, next_step: str) -> None:
+        self.failed += 1
+        if len(self.failures) < _NAMED:
+            failure = Failure(
+                partition=part.partition,
+                error="PartUnreadableError",
+                message=f"{message}; {next_step}",
+                key=part.marker.p,
+            )
+            self.failures.append(failure)
+
+    def _commit(self, found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> None:
+        """Restate the markers of the parts that are still live, in one transaction."""
+        while found:
+            self._renew_base()
+            live = [(name, m) for name, m in found if m.p in self.base.snapshot.live]
+            self.gone += len(found) - len(live)
+            found = live
+            if not found:
+                return
+            try:
+                committed = commit(
+                    self.base.table, self.base, _change(found, columns), self.runner.identity
+                )
+            except CommitConflictError as conflict:
+                self.runner.plan_again(conflict)
+                self.base = self.runner.take_base()
+                continue
+            self.transactions.append(committed.header.seq)
+            self.base = committed.base or self.runner.take_base()
+            stated = sum(marker.p in self.base.snapshot.live for _, marker in found)
+            self.stated, self.gone = self.stated + stated, self.gone + len(found) - stated
+            return
+
+    def _renew_base(self) -> None:
+        """Take a new base where the old one would soon be too old to commit on."""
+        table = self.base.table
+        if table.clock.elapsed_ms() - self.base.began_ms > table.settings.commit_ttl // 2:
+            self.base = self.runner.take_base()
+
+
+def _change(found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> Change:
+    wanted: Mapping[str, Marker] = {marker.p: marker for _, marker in found}
+
+    def refuse(snapshot: Snapshot) -> None:
+        if not any(path in snapshot.live for path in wanted):
+            raise CommitConflictError(
+                "rivals replaced all parts that this analyze has read",
+                next_step="nothing is to be done: what replaces them has its own statistics",
+            )
+
+    return Change(
+        op=OP,
+        replaces=(),
+        adds=(),
+        counts=Counts(),
+        partitions=tuple(sorted({partition for partition, _ in found})),
+        states=tuple(wanted.values()),
+        refuse=refuse,
+        why=f"statistics of {', '.join(columns)} for {len(wanted)} parts",
+    )

@@ -1,0 +1,63 @@
+"""``firnline analyze`` on a folder: what it prints, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from firnline.append.append import Appender
+from firnline.settings.load import settings_for_root
+from firnline.table import open_table
+from tests.support.cli import Outcome, settings_file
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """A table that kept bounds of nothing, and settings that name a column since."""
+    root = f"file://{tmp_path}/events"
+    for number in range(3):
+        rows = {"x": [number, number + 1], "f": [0.5, 1.5]}
+        Appender(open_table(settings_for_root(root))).append(pa.table(rows))
+    return settings_file(tmp_path, f"tables: {{events: {{root: '{root}', statistics: [x, f]}}}}")
+
+
+def test_a_column_that_only_the_settings_name_is_told(firnline: Firnline, settings: Path) -> None:
+    told = firnline("analyze", "events", "--settings", settings).out
+    assert "`firnline properties apply events` makes the table keep their bounds" in told
+    assert "The log has the statistics of events that footers can have." in told
+
+
+def test_the_plan_counts_the_footers_and_the_report_what_was_stated(
+    firnline: Firnline, settings: Path
+) -> None:
+    asked = ("--settings", settings)
+    assert firnline("properties", "apply", "events", "--yes", *asked).code == 0
+    plan = firnline("analyze", "events", "--dry-run", *asked).out
+    assert "No footer has bounds of f" in plan
+    assert "The footers of 3 parts of events would be read, with about 3 requests." in plan
+    data = firnline("analyze", "events", "--dry-run", "--json", *asked).data
+    assert (data["parts"], data["lacking"]) == (3, {"x": 3})
+    done = firnline("analyze", "events", *asked).out
+    lines = {line.split("  ")[0]: line.split()[-1] for line in done.splitlines() if "  " in line}
+    assert lines["parts that state more"] == "3"
+    assert lines["transactions"] == "2"
+    again = firnline("analyze", "events", "--json", *asked).data
+    assert (again["parts"], again["plan"]["parts_complete"]) == (0, 3)
+
+
+def test_a_part_that_cannot_be_read_is_an_error_after_the_others(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    firnline("properties", "apply", "events", "--yes", *asked)
+    part = next((tmp_path / "events/_data").rglob("*.parquet"))
+    part.write_bytes(b"x" * part.stat().st_size)
+    ended = firnline("analyze", "events", *asked)
+    assert ended.code == 1
+    assert part.name in ended.out
+    assert "1 of the parts of table events could not be analyzed, 2 were" in ended.err

@@ -1,0 +1,314 @@
+"""Parts that a condition on a bucket or a hash cluster excludes, over the life of a table."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import firnline
+from firnline.append.append import Appender
+from firnline.clock import SystemClock
+from firnline.kernel.local import LocalEngine
+from firnline.log import codec
+from firnline.log.records import NO_STATS, Marker
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.delete.run import preview as preview_delete
+from firnline.operations.delete.run import run_delete
+from firnline.operations.erase.certificate import list_certificates
+from firnline.operations.erase.completion import complete_certificate
+from firnline.operations.erase.run import preview as preview_erase
+from firnline.operations.erase.run import run_erase
+from firnline.operations.evolve.run import run_lazily
+from firnline.operations.merge.run import run_merge
+from firnline.operations.options import (
+    DeleteOptions,
+    EraseOptions,
+    Evolution,
+    LazyOptions,
+    MergeOptions,
+    RewriteOptions,
+    SchemaFixOptions,
+)
+from firnline.operations.properties.run import run_apply
+from firnline.operations.rewrite.run import preview as preview_rewrite
+from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.predicate.sql import parse_sql
+from firnline.read.plan import ReadOptions, plan_read
+from firnline.settings.load import TableSettings
+from tests.support.log_tables import snapshot
+from tests.support.v1_client import V1Client
+from tests.support.world import World, make_world
+
+RUN = RunIdentity(run_id="r")
+BUCKETS = {"partition_by": ["bucket(8, id)"], "merge": {"min_inputs": 2}}
+PARTS = 9
+"""Of an append of ``bucketed``: one for each bucket, and one for the null."""
+
+
+def append(world: World, **columns: Any) -> None:
+    world.clock.advance(10)
+    Appender(world.table).append(pa.table(columns))
+
+
+def bucketed(appends: int = 1, **more: Any) -> World:
+    """Appends of 640 ids each, and a null."""
+    world = make_world(**{**BUCKETS, **more})
+    for number in range(appends):
+        ids = pa.array([*range(number * 640, number * 640 + 640), None], pa.int32())
+        append(world, id=ids, x=[number] * 641)
+    return world
+
+
+def engine(world: World, scratch: Path) -> LocalEngine:
+    return LocalEngine(lambda: world.table.store, scratch, world.ids, SystemClock())
+
+
+def merge(world: World, scratch: Path) -> None:
+    report = run_merge(world.table, lambda: engine(world, scratch), MergeOptions(), RUN)
+    assert not report.failures
+
+
+def live(world: World) -> list[Marker]:
+    return sorted(snapshot(world).live.values(), key=lambda m: m.p)
+
+
+def planned(world: World, where: str) -> int:
+    """Number of parts that a read with the condition fetches."""
+    state = snapshot(world)
+    tree = parse_sql(where, state.schema)
+    return len(plan_read(state, world.settings, ReadOptions(where=tree)).task.parts)
+
+
+def found(world: World, where: str) -> list[Any]:
+    """Ids that a read with the condition returns."""
+    rows = firnline.scan(world.table, where=where).arrow_reader().read_all().to_pylist()
+    return sorted(row["id"] for row in rows)
+
+
+def without_ranges(world: World) -> None:
+    """Make the log what an older version would have written."""
+    for key in [key for key in world.store.objects if key.startswith("t/_log/")]:
+        data, modified = world.store.objects[key]
+        content = codec.decode(key, data, world.table.paths)
+        markers = [msgspec.structs.replace(m, h=NO_STATS) for m in content.markers]
+        bare = codec.encode(msgspec.structs.replace(content, markers=markers))
+        world.store.objects[key] = (bare, modified)
+
+
+def test_a_value_is_read_from_the_part_of_its_bucket_alone() -> None:
+    world = bucketed(partition_by=["bucket(64, id)"])
+    assert len(live(world)) == 65
+    for value in range(0, 640, 40):
+        assert planned(world, f"id = {value}") == 1
+        assert found(world, f"id = {value}") == [value]
+    assert planned(world, "id in (1, 2, 3)") == 3
+    assert planned(world, "(id = 1 or id = 2) and x = 0") == 2
+    assert planned(world, "id = 1 or x = 0") == 65
+    assert planned(world, "id is null") == 1  # by statistics
+
+
+def test_a_merge_keeps_the_bucket_of_its_inputs(tmp_path: Path) -> None:
+    world = bucketed(2)
+    assert planned(world, "id = 7") == 1
+    merge(world, tmp_path)
+    assert len(live(world)) == PARTS
+    for value in (0, 639, 640, 1279):
+        assert planned(world, f"id = {value}") == 1
+        assert found(world, f"id = {value}") == [value]
+
+
+def test_a_part_that_states_no_bucket_is_read_until_a_merge_has_counted(tmp_path: Path) -> None:
+    world = bucketed(2)
+    without_ranges(world)
+    assert planned(world, "id = 320") == 8
+    merge(world, tmp_path)
+    assert planned(world, "id = 320") == 1
+    assert found(world, "id = 320") == [320]
+
+
+def test_a_row_that_another_client_put_into_a_wrong_bucket_is_found(tmp_path: Path) -> None:
+    world = bucketed(1)
+    wrong = next(p for p in snapshot(world).partitions if found_in(world, p, 7))
+    rows = pa.table({"id": pa.array([7], pa.int32()), "x": [1]})
+    V1Client(world).append_rows(wrong, rows, {"id": "INTEGER", "x": "BIGINT"})
+    assert found(world, "id = 7") == [7, 7]
+    assert planned(world, "id = 7") == 2
+    merge(world, tmp_path)  # the hash of the rows is counted, not the name of the directory
+    assert found(world, "id = 7") == [7, 7]
+    assert planned(world, "id = 7") == 2
+
+
+def found_in(world: World, partition: str, other: int) -> bool:
+    """Return True for the bucket of another value."""
+    (marker,) = snapshot(world).partitions[partition]
+    low, high, _ = marker.stats()["id"]
+    return low is not None and not low <= other <= high  # type: ignore[operator]
+
+
+def test_a_query_of_merges_that_changes_the_column_moves_no_row_out_of_sight(
+    tmp_path: Path,
+) -> None:
+    world = bucketed(2, merge={"min_inputs": 2, "sql": "SELECT id + 1 AS id, x FROM source_files"})
+    merge(world, tmp_path)
+    for value in (1, 7, 640, 1280):
+        assert found(world, f"id = {value}") == [value]
+
+
+def test_parts_of_a_former_number_of_buckets_are_told_by_their_own(tmp_path: Path) -> None:
+    world = bucketed(1, partition_by=["bucket(4, id)"])
+    changed = {**BUCKETS, "name": "t", "root": "memory://bucket/t"}
+    settings = TableSettings.model_validate(changed)
+    world.table = replace(world.table, settings=settings)
+    world.settings = settings
+    run_apply(world.table, RUN, dry_run=False)
+    append(world, id=pa.array(range(640), pa.int32()), x=[1] * 640)
+    assert len(snapshot(world).partitions) == PARTS  # directories 0 to 3 hold parts of both
+    for value in range(0, 640, 40):
+        assert planned(world, f"id = {value}") == 2
+        assert found(world, f"id = {value}") == [value, value]
+    merge(world, tmp_path)
+    for value in range(0, 640, 40):
+        assert found(world, f"id = {value}") == [value, value]
+
+
+def test_a_delete_an_erase_and_a_rewrite_look_into_one_bucket(tmp_path: Path) -> None:
+    world = bucketed()
+    plan = preview_delete(world.table, DeleteOptions(where="id = 320"))
+    assert (plan.parts_in, plan.excluded) == (1, PARTS - 1)
+    erase = preview_erase(world.table, EraseOptions(columns=("id",), keys=((320,), (321,))))
+    buckets = planned(world, "id in (320, 321)")
+    assert (erase.parts_in, erase.excluded) == (buckets, PARTS - buckets)
+    keep = RewriteOptions(where="id is null or not (id = 320)", partitions=("*",))
+    assert len(preview_rewrite(world.table, keep).to_json()["partitions"]) == 1
+    report = run_delete(
+        world.table, lambda: engine(world, tmp_path), DeleteOptions(where="id = 320"), RUN
+    )
+    assert (report.parts_read, report.parts_rewritten, report.parts_excluded) == (1, 1, PARTS - 1)
+    assert found(world, "id = 320") == []
+    assert planned(world, "id = 320") == 1  # what was rewritten states its bucket again
+
+
+def test_an_erase_reads_the_buckets_of_its_keys_and_certifies_the_others(tmp_path: Path) -> None:
+    world = bucketed()
+    asked = EraseOptions(columns=("id",), keys=((320,),))
+    report = run_erase(world.table, lambda: engine(world, tmp_path), asked, RUN)
+    assert (report.parts_read, report.parts_excluded) == (1, PARTS - 1)
+    assert found(world, "id = 320") == []
+    assert len(found(world, "id in (319, 321)")) == 2
+    (certificate,) = list_certificates(world.table)
+    done = complete_certificate(world.table, certificate.id, RUN)
+    assert {left.kind: left.count for left in done.remaining}.get("unread part", 0) == 0
+    assert "older part" not in {left.kind for left in done.remaining}
+    without_ranges(world)
+    done = complete_certificate(world.table, certificate.id, RUN)
+    assert {left.kind for left in done.remaining} >= {"late part"}  # nothing excludes the keys now
+
+
+def test_a_lazy_delete_is_pending_in_one_bucket() -> None:
+    world = bucketed()
+    where = DeleteOptions(where="id = 7", mode="lazy")
+    run_delete(world.table, lambda: pytest.fail("no part is read"), where, RUN)
+    state = snapshot(world)
+    pending = [
+        len(state.pending_deletes(marker, name))
+        for name, markers in state.partitions.items()
+        for marker in markers
+    ]
+    assert Counter(pending) == {1: 1, 0: PARTS - 1}
+
+
+def test_a_widened_whole_number_keeps_its_bucket(tmp_path: Path) -> None:
+    world = bucketed(2)
+    run_lazily(world.table, LazyOptions(evolution=Evolution(widen={"id": "BIGINT"})), RUN)
+    assert planned(world, "id = 320") == 1
+    merge(world, tmp_path)
+    assert planned(world, "id = 320") == 1
+    assert found(world, "id = 320") == [320]
+
+
+def test_a_column_of_a_hash_cluster_that_gets_other_hashes_excludes_nothing_until_a_merge(
+    tmp_path: Path,
+) -> None:
+    world = make_world(
+        cluster_by={"columns": ["d"], "method": "hash"},
+        merge={"target_size": "1MiB", "min_inputs": 2},
+    )
+    for number in range(8):
+        days = pa.array([(n * 7919) % 300 for n in range(300)], pa.date32())
+        append(world, id=[number] * 300, d=days, noise=noise(number))
+    merge(world, tmp_path)
+    assert planned(world, "d = '1970-05-05'") == 1
+    widened = Evolution(widen={"d": "TIMESTAMP"})
+    run_lazily(world.table, LazyOptions(evolution=widened), RUN)
+    assert planned(world, "d = '1970-05-05'") == len(live(world)) > 1
+    assert len(found(world, "d = '1970-05-05'")) == 8
+
+
+def test_a_renamed_column_takes_its_hash_ranges_with_it() -> None:
+    world = bucketed()
+    state = snapshot(world)
+    changed = Evolution(rename={"x": "y"})
+    run_lazily(world.table, LazyOptions(evolution=changed), RUN)
+    assert planned(world, "id = 7") == 1
+    after = snapshot(world)
+    assert {m.p: state.hashes_of(m) for m in state.live.values()} == {
+        m.p: after.hashes_of(m) for m in after.live.values()
+    }
+
+
+def test_a_change_at_once_counts_the_buckets_of_its_new_parts(tmp_path: Path) -> None:
+    world = bucketed()
+    asked = SchemaFixOptions(evolution=Evolution(widen={"id": "BIGINT"}))
+    run_schema_fix(world.table, lambda: engine(world, tmp_path), asked, RUN)
+    assert snapshot(world).schema["id"] == "BIGINT"
+    assert planned(world, "id = 7") == 1
+
+
+def clustered(appends: int = 8, **more: Any) -> World:
+    """Noise of 300 KiB per append; a target of 1 MiB."""
+    world = make_world(
+        cluster_by={"columns": ["id"], "method": "hash"},
+        merge={"target_size": "1MiB", "min_inputs": 2},
+        **more,
+    )
+    for number in range(appends):
+        append(world, id=[f"u-{n}-{number}" for n in range(300)], noise=noise(number))
+    return world
+
+
+def noise(number: int) -> list[bytes]:
+    """300 KiB that no codec makes smaller."""
+    chance = random.Random(number)
+    return [chance.randbytes(1_000) for _ in range(300)]
+
+
+def test_an_output_of_a_hash_cluster_is_read_only_for_its_range(tmp_path: Path) -> None:
+    world = clustered()
+    assert planned(world, "id = 'u-3-7'") == 8
+    merge(world, tmp_path)
+    parts = live(world)
+    assert len(parts) > 1
+    ranges = sorted((each.low, each.high) for m in parts for each in m.hashes())
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == 2**32 - 1
+    for number in range(8):
+        assert planned(world, f"id = 'u-7-{number}'") == 1
+        assert found(world, f"id = 'u-7-{number}'") == [f"u-7-{number}"]
+
+
+def test_what_a_delete_leaves_of_an_output_keeps_its_range(tmp_path: Path) -> None:
+    world = clustered()
+    merge(world, tmp_path)
+    before = Counter(m.hashes() for m in live(world))
+    run_delete(
+        world.table, lambda: engine(world, tmp_path), DeleteOptions(where="id = 'u-3-7'"), RUN
+    )
+    assert Counter(m.hashes() for m in live(world)) == before
+    assert planned(world, "id = 'u-3-8'") == 1
