@@ -12,8 +12,8 @@ asset reports new data, and by hand.
 3. `report` reads from the table's history what this run committed, also when `merge` failed
    half-way, and hands it on: as XCom, and in the `extra` of the event on the table's asset.
 
-**By hand:** `partitions` are globs, `max_bytes` bounds what the run reads
-(`10GiB`), `dry_run` stops after the plan.
+**By hand:** `partitions` are globs, `max_bytes` bounds what the run reads (`10GiB`), `dry_run`
+stops after the plan.
 
 **When it fails,** the end of the task's log says what failed and what to do next. Transient errors
 (the store cannot be reached, a commit conflict) are retried three times, all others fail at once.

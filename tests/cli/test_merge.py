@@ -80,12 +80,18 @@ def test_partitions_and_bytes_bound_a_plan(firnline: Firnline, root: str) -> Non
         [],
         {
             "does not fit into max_bytes of this run": PARTS,
-            "waits until 4 parts of about its size are there": 1,
+            "waits until 4 parts of about its size are there, or no append for 2d": 1,
         },
     )
     shown = firnline("plan", "merge", root, "--max-bytes", "10 apples")
     assert shown.code == 2
     assert "'10 apples'" in shown.sentence
+
+
+def test_a_full_plan_does_not_wait_for_more_parts(firnline: Firnline, root: str) -> None:
+    full = firnline("plan", "merge", root, "--full", "--json").data
+    assert [group["parts"] for group in full["groups"]] == [PARTS]
+    assert full["left_alone"] == {"is one of the fewest parts that its partition can have": 1}
 
 
 def test_a_merge_reports_and_a_second_finds_nothing_to_do(firnline: Firnline, root: str) -> None:

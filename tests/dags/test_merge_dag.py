@@ -90,6 +90,7 @@ def test_params_are_typed(parsed: Any) -> None:
     assert {name: value for name, (value, _) in params.items()} == {
         "partitions": None,
         "max_bytes": None,
+        "full": False,
         "dry_run": False,
     }
     schemas = {name: schema for name, (_, schema) in params.items()}

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from firnline.cli.commands import (
+    analyze,
     append,
     certificate,
     cleanup,
@@ -31,12 +32,14 @@ from firnline.cli.commands import (
     read,
     rebuild,
     relocate,
+    repartition,
     replace,
     restore,
     rewrite,
     schema,
     settings,
     snapshot,
+    spark,
     sweep,
     timeline,
     ttl,
@@ -113,8 +116,10 @@ _GROUPS = (
     certificate,
     replace,
     rewrite,
+    repartition,
     drop,
     ttl,
+    analyze,
     cleanup,
     sweep,
     verify,
@@ -130,6 +135,7 @@ _GROUPS = (
     schema,
     properties,
     settings,
+    spark,
 )
 for group in _GROUPS:
     app.add_typer(group.commands)

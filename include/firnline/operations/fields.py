@@ -31,7 +31,7 @@ Kind = Literal["flag", "number", "text", "texts", "choice", "scalar", "pairs"]
 Unit = Literal["", "size", "duration", "time"]
 """Unit of a number that people write as text: bytes, milliseconds, unix milliseconds in UTC."""
 Example = Literal["", "glob", "condition", "query"]
-"""What an example in the words of an option shows: partitions, a condition on rows, a query."""
+"""Kinds of examples in the description of an option: partitions, a condition on rows, a query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,21 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
             least=1,
         ),
     ] = None
+    full: Annotated[
+        bool,
+        Option(
+            "Full",
+            "Bring the partitions to the fewest parts now, without waiting for "
+            "`merge.min_inputs`, `merge.settle` or `merge.finish_after`.",
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+
+class AnalyzeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an analyze."""
+
+    partitions: Partitions = ()
     dry_run: DryRun = False
 
 
@@ -172,6 +187,22 @@ class RewriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+class RepartitionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a repartition."""
+
+    partitions: Partitions = ()
+    every: Annotated[
+        bool,
+        Option(
+            "All",
+            "Also read partitions whose names are of the layout, and move rows that belong "
+            "elsewhere: after a change of the number of buckets.",
+            flag="--all",
+        ),
+    ] = False
+    dry_run: DryRun = False
+
+
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a delete."""
 
@@ -254,6 +285,7 @@ class ReplaceOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             "Equal",
             "Only rows that have these values, such as `client=1234`.",
+            in_form='As JSON: `{"client": 1234}`.',
             metavar="COLUMN=VALUE",
             flag="--where-equal",
         ),
@@ -300,6 +332,18 @@ class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         _partitions("the whole table", in_form="They are needed, `*` is all.", flag="--partition"),
     ] = ()
     exact: Annotated[bool, Option("Exact", "Also remove what was appended since.")] = False
+    newest: Annotated[
+        int | None,
+        Option(
+            "Newest transaction to undo",
+            "The newest transaction that the dry run had seen: if a later one has changed these "
+            "partitions, nothing is restored.",
+            absent="every later transaction is undone",
+            metavar="SEQ",
+            least=0,
+            most=999_999_999,
+        ),
+    ] = None
     dry_run: DryRun = False
 
 

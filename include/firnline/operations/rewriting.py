@@ -33,7 +33,7 @@ from firnline.commit.transaction import Change, Committed, commit
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Delete, Marker
-from firnline.log.txn_file import RunIdentity
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done, outputs_of
 from firnline.operations.kernel_tasks import Work, change_of, kernel_task, rewritten_parts
 from firnline.operations.merge.groups import PlannedGroup
@@ -131,6 +131,49 @@ def change(
         partitions=tuple(sorted({*made.partitions, *(p for p, _ in selected.dropped)})),
         clean=tuple(found.unchanged),
     )
+
+
+@dataclass
+class RunTotals:
+    """The groups that a run over several partitions has read, and the transactions it has made."""
+
+    tell: Callable[[Progress], None]
+    groups: int = 0
+    groups_done: int = 0
+    parts_in: int = 0
+    parts_read: int = 0
+    counts: list[Counts] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+
+    def planned(self, groups: int, parts: int) -> None:
+        """Count what a plan adds to what is done; every further plan of the run replaces it."""
+        self.groups = self.groups_done + groups
+        self.parts_in = self.parts_read + parts
+
+    def read(self, group: PlannedGroup, result: KernelResult) -> None:
+        """Count a group that was read, and report."""
+        if result.error is None:
+            self.groups_done += 1
+            self.parts_read += len(group.parts)
+        self.report()
+
+    def committed(self, seq: int, counts: Counts) -> None:
+        """Count a transaction."""
+        self.transactions.append(seq)
+        self.counts.append(counts)
+
+    def report(self) -> None:
+        """Tell the progress."""
+        self.tell(
+            Progress(
+                groups=self.groups,
+                groups_done=self.groups_done,
+                parts_in=self.parts_in,
+                parts_merged=self.parts_read,
+                parts_done=sum(c.parts_in for c in self.counts),
+                transactions=len(self.transactions),
+            )
+        )
 
 
 @dataclass

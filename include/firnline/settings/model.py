@@ -79,7 +79,7 @@ class TableSettings(Section):
     partition_by: tuple[PartitionField, ...] = Field(
         default=(),
         description="Levels of the partition path: `column`, `year(ts)`, `month(ts)`, `day(ts)`, "
-        "`hour(ts)` or `bucket(16, column)`.",
+        "`hour(ts)` or `bucket(16, column)`. A condition `column = value` reads one bucket.",
     )
     partition: str | None = Field(
         default=None,
@@ -145,7 +145,8 @@ class TableSettings(Section):
     statistics: tuple[Column, ...] = Field(
         default=(),
         description="Further columns whose bounds are kept in the log, beside those of "
-        "partition, order, key and `ttl`: parts that a condition on them excludes are not read.",
+        "partition, order, key and `ttl`: parts that a condition on them excludes are not read. "
+        "`firnline analyze` fills them in for parts that are there already.",
     )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()

@@ -264,6 +264,21 @@ class MergeSettings(Section):
         description="Size up to which parts are merged. Parts below 3/4 of it count as small; "
         "256MiB to 1GiB suits most readers.",
     )
+    target_rows: int | None = Field(
+        default=None,
+        ge=2_048,
+        le=2**40,
+        description="Rows up to which parts are merged, beside `merge.target_size`: a part is full "
+        "by whichever it reaches first. For readers whose memory or parallelism goes by rows. "
+        "null: only bytes count.",
+    )
+    finish_after: Annotated[Duration, duration_between("1h", "365d")] | None = Field(
+        default=172_800_000,
+        description="Time without an append after which a partition is brought to the fewest "
+        "parts, whatever `merge.min_inputs` says. Rows that arrive after that make it wait for "
+        "as long as it was old by then. Set it above the time by which most rows of a partition "
+        "have arrived. null: a group that is too small waits for ever.",
+    )
     max_bytes_per_run: Annotated[Size, size_between("1MiB")] | None = Field(
         default=None,
         description="Maximum bytes that one run reads, at least `merge.target_size`; the rest "
@@ -295,8 +310,8 @@ class MergeSettings(Section):
     )
     kernel_memory: Annotated[Size, size_between("128MiB")] = Field(
         default=2 * 2**30,
-        description="Memory of one task of a merge, delete or rewrite; larger groups spill "
-        "to local disk. The kernel cannot sort in less than 128MiB.",
+        description="Memory of one task of a merge, delete, rewrite or replace; larger groups "
+        "spill to local disk. The kernel cannot sort in less than 128MiB.",
     )
     kernel_threads: int = Field(
         default=1,

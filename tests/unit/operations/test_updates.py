@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firnline.append import run as append_buffer
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
@@ -38,6 +37,7 @@ from firnline.operations.replace.plan import Span, plan_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.ttl.run import run_ttl
+from firnline.rows import parts as part_rows
 from tests.support.histories import drop
 from tests.support.log_tables import do_merge, merge_change, snapshot
 from tests.support.updates import stored, visible
@@ -142,13 +142,13 @@ def test_parts_of_one_append_stay_in_order_whatever_replaces_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only their names tell which came later, and what replaces a part has a newer name."""
-    filled = append_buffer.PartBuffer.add
+    filled = part_rows.PartBuffer.add
 
-    def each_alone(self: append_buffer.PartBuffer, rows: pa.Table) -> Any:
+    def each_alone(self: part_rows.PartBuffer, rows: pa.Table) -> Any:
         yield from filled(self, rows)
         yield from self.drain()
 
-    monkeypatch.setattr(append_buffer.PartBuffer, "add", each_alone)
+    monkeypatch.setattr(part_rows.PartBuffer, "add", each_alone)
     monkeypatch.setattr("firnline.append.append.gather", lambda tables, _: tables)
     world = world_of(merge={"min_inputs": 2, "max_parts_per_group": 2})
     put(world, up(0, "q"))

@@ -44,6 +44,7 @@ commands.add_typer(group, name="plan", help="What an operation would do; nothing
     [
         "firnline merge flights --dry-run",
         "firnline merge flights --partitions 'sched_dep_month=2013-12' --max-bytes 10GiB",
+        "firnline merge flights --partitions 'sched_dep_month=2013-11' --full",
         "firnline merge flights --engine spark --master spark://host:7077",
     ],
 )

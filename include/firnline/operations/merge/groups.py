@@ -60,6 +60,9 @@ class MergePlan:
     left_alone: tuple[LeftAlone, ...]
     hidden: tuple[PlannedGroup, ...] = ()
     """Per partition, the parts dropped unread: deletes hide every row of each."""
+    next_due: int | None = None
+    """Time, unix ms, at which the plan may change although nothing is written: the first of the
+    parts that wait settles, or its partition is finished; None if none does."""
 
     @property
     def nothing_to_do(self) -> bool:
@@ -120,4 +123,5 @@ class MergePlan:
                 for g in self.groups
             ],
             "left_alone": self.reasons,
+            "next_due": self.next_due,
         }

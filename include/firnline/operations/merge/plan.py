@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
 from firnline.operations.merge import tiers
 from firnline.operations.merge.clusters import plan_clusters
+from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.partitions import choose
@@ -26,6 +28,7 @@ def plan_merge(
     *,
     partitions: Sequence[str] = (),
     max_bytes: int | None = None,
+    full: bool = False,
     excluded: frozenset[str] = frozenset(),
 ) -> MergePlan:
     """Decide what to merge.
@@ -33,37 +36,113 @@ def plan_merge(
     Args:
         snapshot: the state to plan on.
         settings: of the table.
-        now_ms: wall clock, for ``settle``.
+        now_ms: wall clock, for ``settle`` and ``finish_after``.
         partitions: globs over partition paths; empty for all.
         max_bytes: bytes to read at most; None for the table's ``max_bytes_per_run``.
+        full: bring every partition to the fewest parts, as if it were finished and settled.
         excluded: parts that could not be read earlier in this run.
 
     Raises:
         UsageError: a glob matches no partition, or a sort or key column that no part has.
     """
     _check_columns(snapshot, settings)
-    chosen = choose(snapshot.partitions, partitions)
-    groups: list[PlannedGroup] = []
-    left: list[LeftAlone] = []
-    hidden: list[PlannedGroup] = []
-    for partition in chosen:
-        whole, parts = _hidden(snapshot, settings, partition, excluded)
-        hidden += whole
-        waiting, ready = _candidates(snapshot, settings, partition, parts, now_ms, excluded)
-        left += waiting
-        if settings.cluster_by is not None:
-            found, rest = plan_clusters(snapshot, settings, settings.cluster_by, partition, ready)
-        else:
-            found, rest = _group(snapshot, settings, partition, ready)
-        groups += found
-        left += rest
-    groups.sort(key=lambda group: _urgency(settings.merge, group))
+    planner = _Planner(snapshot, settings, now_ms, full=full, excluded=excluded)
+    for partition in choose(snapshot.partitions, partitions):
+        planner.add(partition)
+    groups = sorted(planner.groups, key=lambda group: _urgency(settings.merge, group))
     bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
     kept, over = _bounded(groups, bound)
-    left += over
     return MergePlan(
-        seq=snapshot.seq, groups=tuple(kept), left_alone=tuple(left), hidden=tuple(hidden)
+        seq=snapshot.seq,
+        groups=tuple(kept),
+        left_alone=(*planner.left, *over),
+        hidden=tuple(planner.hidden),
+        next_due=planner.due,
     )
+
+
+@dataclass
+class _Planner:
+    """Plans one partition after the other, and collects the groups."""
+
+    snapshot: Snapshot
+    settings: TableSettings
+    now_ms: int
+    full: bool
+    excluded: frozenset[str]
+    groups: list[PlannedGroup] = field(default_factory=list)
+    left: list[LeftAlone] = field(default_factory=list)
+    hidden: list[PlannedGroup] = field(default_factory=list)
+    due: int | None = None
+    """Time at which the first of what waits may go on, unix ms."""
+    size: Callable[[Marker], int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = tiers.sizer(self.settings.merge)
+
+    def add(self, partition: str) -> None:
+        snapshot, settings = self.snapshot, self.settings
+        whole, parts = _hidden(snapshot, settings, partition, self.excluded)
+        self.hidden += whole
+        finish = self._finishes(partition, parts)
+        ready = self._ready(partition, parts, finish=finish)
+        if settings.cluster_by is not None:
+            found, rest = plan_clusters(
+                snapshot, settings, settings.cluster_by, partition, ready, finish=finish
+            )
+        else:
+            found, rest = _group(snapshot, settings, partition, ready, finish=finish)
+        self.groups += found
+        self.left += rest
+
+    def _finishes(self, partition: str, parts: Sequence[Marker]) -> bool:
+        """Return True if a partition is to be brought to the fewest parts."""
+        if self.full:
+            return True
+        at = finished_at(self.snapshot, self.settings.merge, partition, self.now_ms)
+        if at is None or at <= self.now_ms:
+            return at is not None
+        if (self.due is None or at < self.due) and may_shrink(self.settings, parts):
+            self._wait_until(at)
+        return False
+
+    def _ready(self, partition: str, parts: Sequence[Marker], *, finish: bool) -> list[Marker]:
+        """Return the parts to group; the others are left alone at once."""
+        policy = self.settings.merge
+        unsettled = self._unsettled(parts)
+        # Of clustered tables, runs are large enough or not, not parts.
+        sized = self.settings.cluster_by is None and not finish
+        full = policy.target_size * 3 // 4 if sized else None
+        ready: list[Marker] = []
+        for marker in parts:
+            if marker.p in self.excluded:
+                reason = "could not be read earlier in this run"
+            elif full is not None and self._is_full(marker, partition, full):
+                reason = "is large enough (3/4 of target_size)"
+            elif marker.p in unsettled:
+                reason = "is younger than settle"
+                self._wait_until(unsettled[marker.p])
+            else:
+                ready.append(marker)
+                continue
+            self.left.append(LeftAlone(marker.p, partition, marker.b, reason))
+        return ready
+
+    def _is_full(self, marker: Marker, partition: str, full: int) -> bool:
+        size = self.size(marker)
+        return size >= full and self.snapshot.is_settled(marker, partition)
+
+    def _unsettled(self, parts: Sequence[Marker]) -> dict[str, int]:
+        """Return the parts that wait for ``settle``, and the time at which each is settled."""
+        policy = self.settings.merge
+        if not policy.settle or self.full:
+            return {}
+        settled = {m.p: self.snapshot.effective(m.t) + policy.settle for m in parts}
+        found = {key: at for key, at in settled.items() if at > self.now_ms}
+        return found if len(found) <= policy.settle_max_parts else {}
+
+    def _wait_until(self, time_ms: int) -> None:
+        self.due = time_ms if self.due is None else min(self.due, time_ms)
 
 
 def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
@@ -115,53 +194,28 @@ def _hidden(
     return [PlannedGroup(partition, ordered, tuple(applied.values()))] if whole else [], rest
 
 
-def _candidates(
+def _group(
     snapshot: Snapshot,
     settings: TableSettings,
     partition: str,
-    parts: Sequence[Marker],
-    now_ms: int,
-    excluded: frozenset[str],
-) -> tuple[list[LeftAlone], list[Marker]]:
-    """Split parts of a partition into those left alone at once and those to group."""
-    policy = settings.merge
-    latest = now_ms - policy.settle
-    unsettled = {m.p for m in parts if policy.settle and snapshot.effective(m.t) > latest}
-    if len(unsettled) > policy.settle_max_parts:
-        unsettled = set()
-    # Of clustered tables, runs are large enough or not, not parts.
-    full = policy.target_size * 3 // 4 if settings.cluster_by is None else None
-    left: list[LeftAlone] = []
-    ready: list[Marker] = []
-    for marker in parts:
-        if marker.p in excluded:
-            reason = "could not be read earlier in this run"
-        elif full is not None and marker.b >= full and snapshot.is_settled(marker, partition):
-            reason = "is large enough (3/4 of target_size)"
-        elif marker.p in unsettled:
-            reason = "is younger than settle"
-        else:
-            ready.append(marker)
-            continue
-        left.append(LeftAlone(marker.p, partition, marker.b, reason))
-    return left, ready
-
-
-def _group(
-    snapshot: Snapshot, settings: TableSettings, partition: str, ready: list[Marker]
+    ready: list[Marker],
+    *,
+    finish: bool,
 ) -> tuple[list[PlannedGroup], list[LeftAlone]]:
     policy = settings.merge
     tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
+    reason = FEWEST if finish else waits_for("parts", policy)
+    size = tiers.sizer(policy)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
-    for run in _runs(snapshot, settings, partition, ready, tier):
+    for run in _runs(snapshot, settings, partition, ready, tier, finish=finish):
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
-        total = sum(m.b for m in run)
-        if deletes or tiers.worthwhile(len(run), total, tier) or _old_form(snapshot, run):
+        total = sum(map(size, run))
+        pays = tiers.shrinks if finish else tiers.worthwhile
+        if deletes or pays(len(run), total, tier) or _old_form(snapshot, run):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             groups.append(PlannedGroup(partition, tuple(ordered), tuple(deletes.values())))
             continue
-        reason = f"waits until {tier.min_inputs} parts of about its size are there"
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left
 
@@ -177,17 +231,22 @@ def _runs(
     partition: str,
     ready: list[Marker],
     tier: tiers.Tier,
+    *,
+    finish: bool,
 ) -> Iterable[list[Marker]]:
+    size = tiers.sizer(settings.merge)
     if not settings.primary_key:
-        by_size = sorted(ready, key=lambda m: (m.b, m.p))
-        for run in tiers.group_by_size([m.b for m in by_size], tier):
+        by_size = sorted(ready, key=lambda m: (size(m), m.p))
+        group = tiers.group_in_order if finish else tiers.group_by_size
+        for run in group(list(map(size, by_size)), tier):
             yield [by_size[i] for i in run]
         return
     # One row per key survives: which one must not depend on parts between the inputs.
     names = frozenset(m.p for m in ready)
+    group = tiers.group_in_order if finish else tiers.group_newest_first
     for stretch in keys.stretches(snapshot.partitions[partition], names):
-        sizes = [sum(m.b for m in unit) for unit in stretch]
-        for run in tiers.group_newest_first(sizes, tier):
+        sizes = [sum(map(size, unit)) for unit in stretch]
+        for run in group(sizes, tier):
             yield [m for i in run for m in stretch[i]]
 
 

@@ -111,6 +111,7 @@ def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergeP
         table.clock.now_ms(),
         partitions=options.partitions,
         max_bytes=options.max_bytes,
+        full=options.full,
         excluded=excluded,
     )
     if table.settings.merge.sql is not None and plan.groups:

@@ -7,6 +7,9 @@ all sizes count as one: there the cost is requests, not bytes.
 
 Merging what a plan says makes the same plan empty (fixpoint): a group is closed because the next
 part is more than twice its sum, and its one output keeps that distance.
+
+A finished partition is grouped without regard to sizes (``group_in_order``, smallest first): then
+no two groups fit together, and none is left to be merged with another.
 """
 
 from __future__ import annotations
@@ -14,6 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
+
+from firnline.log.records import Marker
+from firnline.settings.load import MergeSettings
 
 FACTOR = 2
 FLOOR_SHARE = 64
@@ -39,6 +46,26 @@ class Tier:
     def full(self) -> int:
         """Parts of this many bytes or more are left as they are: 3/4 of the target."""
         return self.target * 3 // 4
+
+
+def size_of(size: int, rows: int | None, policy: MergeSettings) -> int:
+    """Return the size of a part in bytes of the target: by bytes or by rows, the larger share.
+
+    Args:
+        size: bytes of the part.
+        rows: None if its writer does not say.
+        policy: has the target.
+    """
+    if policy.target_rows is None or rows is None:
+        return size
+    return max(size, rows * policy.target_size // policy.target_rows)
+
+
+def sizer(policy: MergeSettings) -> Callable[[Marker], int]:
+    """Return ``size_of`` for markers."""
+    if policy.target_rows is None:
+        return attrgetter("b")  # plans ask it several times of each of a million parts
+    return lambda marker: size_of(marker.b, marker.n, policy)
 
 
 def group_by_size(sizes: Sequence[int], tier: Tier) -> list[range]:
@@ -73,7 +100,8 @@ def too_large(size: int, total: int, tier: Tier) -> bool:
 def group_in_order(sizes: Sequence[int], tier: Tier) -> list[range]:
     """Cut sizes into runs up to the target without changing their order, whatever the sizes.
 
-    For what is rewritten in any case.
+    For what is rewritten in any case, and for finished partitions. Of sizes sorted ascending, and
+    of neighbours in any order, no two runs fit into the target together.
     """
     return _cut(sizes, tier, lambda _size, _total: False)
 
@@ -97,3 +125,12 @@ def _cut(sizes: Sequence[int], tier: Tier, too_large: Callable[[int, int], bool]
 def worthwhile(count: int, total: int, tier: Tier) -> bool:
     """Return True if merging ``count`` parts of ``total`` bytes pays: enough, or a full part."""
     return count >= tier.min_inputs or (count >= 2 and total >= tier.full)
+
+
+def shrinks(count: int, total: int, tier: Tier) -> bool:
+    """Return True if merging ``count`` parts of a finished partition leaves fewer of them.
+
+    More than the target is in one group only where parts of one insertion time cannot be
+    separated; they stay as they are.
+    """
+    return count >= 2 and total <= tier.target

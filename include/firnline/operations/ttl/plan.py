@@ -2,7 +2,9 @@
 
 A partition goes only when its whole span is past. The span comes from the transforms of
 ``partition_by``, from a regular expression over a free layout (``ttl.partition``), or, part by
-part, from a column's statistics (``ttl.column``). Partitions without a date are reported and stay.
+part, from a column's statistics (``ttl.column``). Partitions of a former ``partition_by`` have
+other names: their parts are dated by the statistics of its time columns. Partitions and parts
+without a date are reported and stay.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from firnline.types.schema import normalise
 from firnline.types.values import Stats, bound_key, canonical
 
 YOUNG = "is not wholly past"
+FORMER = "its name is not of the layout that partition_by says"
 OLDER = "is past, but an older row of its primary keys may be in a part that is not"
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _TIMES = (*_ZONED, "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "DATE")
@@ -60,6 +63,14 @@ class TtlPlan(Removals):
     kept: dict[str, int] = field(default_factory=dict)
     """Reason -> number of partitions (by a column: parts) that stay."""
     undecided: tuple[Undecided, ...] = ()
+    former: frozenset[str] = frozenset()
+    """Partitions of a former layout, which lose parts by their statistics."""
+
+    @property
+    def single_parts(self) -> list[str]:
+        """Keys of the parts that go by their own statistics, not with their partition."""
+        by_part = (r for r in self.removals if self.by == "column" or r.partition in self.former)
+        return [m.p for removal in by_part for m in removal.parts]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, a row for each partition that loses parts, the rest by reason."""
@@ -121,6 +132,7 @@ def plan_ttl(
         cutoff_ms=state.cutoff,
         kept=dict(state.kept.most_common()),
         undecided=tuple(state.undecided),
+        former=frozenset(state.former),
     )
 
 
@@ -140,6 +152,21 @@ def _check_column(snapshot: Snapshot, settings: TableSettings, column: str) -> N
         )
 
 
+class _FormerLayoutError(ValueError):
+    """A partition whose name has another form than ``partition_by`` gives."""
+
+
+@dataclass
+class _Dated:
+    """The parts of a partition, by what their statistics say."""
+
+    gone: dict[str, tuple[Marker, int]] = field(default_factory=dict)
+    """Key -> part whose rows are all past, and its end, unix ms."""
+    unknown: dict[str, list[Marker]] = field(default_factory=dict)
+    """Reason -> parts that cannot be dated."""
+    young: int = 0
+
+
 @dataclass
 class _State:
     snapshot: Snapshot
@@ -148,12 +175,18 @@ class _State:
     cutoff: int
     kept: Counter[str] = field(default_factory=Counter)
     undecided: list[Undecided] = field(default_factory=list)
+    former: set[str] = field(default_factory=set)
 
     def by_name(self, partition: str) -> Removal | None:
-        """Return the whole partition or nothing of it, by its name."""
+        """Return the whole partition or nothing of it, by its name.
+
+        Of a partition of a former layout, the parts whose statistics prove that every row is past.
+        """
         markers = self.snapshot.partitions[partition]
         try:
             end = _end_by_regex(partition, self.ttl) if self.ttl.partition else self._end(partition)
+        except _FormerLayoutError:
+            return self._former(partition)
         except ValueError as error:
             self._leave(partition, markers, str(error))
             return None
@@ -168,8 +201,8 @@ class _State:
 
         spans = span_of(partition, self.settings.partition_by)
         if spans is None:
-            raise ValueError("its name is not of the layout that partition_by says")
-        times = {f.column for f in self.settings.partition_by if f.transform in TIME_TRANSFORMS}
+            raise _FormerLayoutError
+        times = self._times
         nulls = [
             name for name, part in self._levels(partition) if name in times and part == NULL_VALUE
         ]
@@ -195,37 +228,74 @@ class _State:
             return wall_ms
         return latest_instant(_end_of_day(wall_ms) if kind == "DATE" else wall_ms, zone)
 
+    @property
+    def _times(self) -> set[str]:
+        """The columns of the time transforms."""
+        return {f.column for f in self.settings.partition_by if f.transform in TIME_TRANSFORMS}
+
+    def _former(self, partition: str) -> Removal | None:
+        self.former.add(partition)
+        dated = self._dated(partition, sorted(self._times))
+        if dated.young:
+            self.kept[YOUNG] += 1
+        for reason, markers in dated.unknown.items():
+            self._leave(partition, markers, f"{FORMER}, and a part of it {reason}")
+        return self._removal(partition, dated, by_part=False)
+
     def by_column(self, partition: str) -> Removal | None:
         """Return the parts whose statistics prove that every row is past."""
-        column = self.ttl.column
-        assert column is not None
-        latest = latest_of(normalise(self.snapshot.schema.get(column, "DATE")))
-        gone: list[Marker] = []
-        unknown: dict[str, list[Marker]] = {}
-        ends: list[int] = []
+        assert self.ttl.column is not None
+        dated = self._dated(partition, [self.ttl.column])
+        if dated.young:
+            self.kept[YOUNG] += dated.young
+        for reason, markers in dated.unknown.items():
+            self._leave(partition, markers, reason, count=len(markers))
+        return self._removal(partition, dated, by_part=True)
+
+    def _dated(self, partition: str, columns: Sequence[str]) -> _Dated:
+        """Date the parts of a partition by statistics; of several columns the latest time counts.
+
+        A column that is missing, or holds no times, says nothing of the time of a row.
+        """
+        found = _Dated()
+        schema = self.snapshot.schema
+        kinds = {column: normalise(schema.get(column, "DATE")) for column in columns}
+        readers = [(column, latest_of(kind)) for column, kind in kinds.items()]
+        wrong = [c for c in columns if c in schema and kinds[c] not in _TIMES]
         for marker in self.snapshot.partitions[partition]:
             try:
-                wall = latest(self.snapshot.stats_of(marker), column)
+                if wrong:
+                    raise ValueError(f"has no times in {wrong[0]}, which is {schema[wrong[0]]}")
+                stats = self.snapshot.stats_of(marker)
+                walls = [(column, latest(stats, column)) for column, latest in readers]
             except ValueError as error:
-                unknown.setdefault(str(error), []).append(marker)
+                found.unknown.setdefault(str(error), []).append(marker)
                 continue
-            # The zone is only asked where it decides: there may be a million parts.
-            if wall - DAY_MS <= self.cutoff and (end := self._instant(column, wall)) <= self.cutoff:
-                gone.append(marker)
-                ends.append(end)
+            end = self._past(walls)
+            if end is None:
+                found.young += 1
             else:
-                self.kept[YOUNG] += 1
-        for reason, markers in unknown.items():
-            self._leave(partition, markers, reason, count=len(markers))
-        past = {m.p: end for m, end in zip(gone, ends, strict=True)}
+                found.gone[marker.p] = (marker, end)
+        return found
+
+    def _past(self, walls: Sequence[tuple[str, int]]) -> int | None:
+        """Return the end of a part that is past; None if a time of it may not be."""
+        # The zone is only asked where it decides: there may be a million parts.
+        if any(wall - DAY_MS > self.cutoff for _, wall in walls):
+            return None
+        end = max(self._instant(column, wall) for column, wall in walls)
+        return end if end <= self.cutoff else None
+
+    def _removal(self, partition: str, dated: _Dated, *, by_part: bool) -> Removal | None:
+        gone = [marker for marker, _ in dated.gone.values()]
         alone = may_go(self.snapshot, self.settings, partition, gone)
         if len(alone) < len(gone):
-            kept = {m.p for m in alone}
-            self._leave(
-                partition, [m for m in gone if m.p not in kept], OLDER, count=len(gone) - len(kept)
-            )
-        ends = [past[m.p] for m in alone]
-        return Removal(partition, tuple(alone), max(ends)) if alone else None
+            going = {m.p for m in alone}
+            stay = [m for m in gone if m.p not in going]
+            self._leave(partition, stay, OLDER, count=len(stay) if by_part else 1)
+        if not alone:
+            return None
+        return Removal(partition, tuple(alone), max(dated.gone[m.p][1] for m in alone))
 
     def _leave(
         self, partition: str, markers: Sequence[Marker], reason: str, *, count: int = 1

@@ -32,12 +32,11 @@ def run_ttl(table: Table, options: TtlOptions, run: RunIdentity) -> DropReport:
     runner = Runner(table, run)
     removed = remove(runner, _OP, lambda base: _plan(base, options), dry_run=options.dry_run)
     plan = removed.plan
-    keys = (m.p for r in plan.removals for m in r.parts) if plan.by == "column" else ()
     return report(
         runner,
         removed,
         dry_run=options.dry_run,
-        keys=tuple(keys)[:_NAMED],
+        keys=tuple(plan.single_parts[:_NAMED]),
         kept=plan.kept,
         undecided=plan.undecided[:_NAMED],
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from firnline.errors import UsageError
 from firnline.log import codec
 from firnline.log.records import LogContent, Marker, stats_json
-from firnline.operations.ttl.plan import YOUNG, TtlPlan, plan_ttl
+from firnline.operations.ttl.plan import FORMER, OLDER, YOUNG, TtlPlan, plan_ttl
 from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
 from firnline.settings.fields import PartitionField
@@ -71,7 +71,7 @@ def test_a_name_without_a_time_is_reported_and_never_dropped() -> None:
     assert gone(found) == ["ts_month=2013-01/carrier=__null__"]
     assert undecided(found) == {
         odd[0]: "its rows have no ts (null)",
-        **dict.fromkeys(odd[1:], "its name is not of the layout that partition_by says"),
+        **dict.fromkeys(odd[1:], f"{FORMER}, and a part of it has no statistics of ts"),
     }
     assert sum(found.kept.values()) == 4
     assert found.to_json()["undecided_count"] == 4
@@ -149,6 +149,63 @@ def test_a_pattern_means_days_of_the_tables_zone() -> None:
     world = by_regex(r"d=(?P<day>.*)", "d=2026-01-01", keep="1h", zone="America/New_York")
     assert plan(world, ms("2026-01-02T05:00") + HOUR - 1).nothing_to_do
     assert gone(plan(world, ms("2026-01-02T05:00") + HOUR)) == ["d=2026-01-01"]
+
+
+def test_a_former_layout_is_dated_by_statistics_part_by_part() -> None:
+    world, kind = make_world(partition_by=["month(ts)"], ttl={"keep": "1d"}), {"ts": "TIMESTAMP"}
+    low, high = "2026-01-01T00:00:00.000000", "2026-01-01T12:00:00.000000"
+    day = "ts_day=2026-01-01"
+    past = put_stats(world, day, {"ts": (low, low, 0)}, kind)
+    put_stats(world, day, {"ts": (low, high, 0)}, kind)
+    put_stats(world, day, {"ts": (low, low, 1)}, kind)
+    whole = put_stats(world, "", {"ts": (low, low, 0)}, kind)
+    put_stats(world, "ts_month=2026-01", {"ts": (low, low, 0)}, kind)
+    assert plan(world, ms("2026-01-02") - 1).nothing_to_do
+    found = plan(world, "2026-01-02")
+    assert {r.partition: [m.p for m in r.parts] for r in found.removals} == {
+        "": [whole],
+        day: [past],
+    }
+    assert sorted(found.single_parts) == sorted([past, whole])
+    # The month goes as a whole once it is over, and so does the day's second part, at its own time.
+    reason = f"{FORMER}, and a part of it has rows without ts (null)"
+    assert found.kept == {YOUNG: 2, reason: 1}
+    assert [(u.partition, u.parts) for u in found.undecided] == [(day, 1)]
+    assert len(gone(plan(world, "2026-03-02"))) == 3
+
+
+def test_a_former_layout_is_dated_by_the_latest_of_several_columns() -> None:
+    world = make_world(partition_by=["day(ts)", "day(seen)"], ttl={"keep": "1d"})
+    kinds = {"ts": "TIMESTAMP", "seen": "DATE"}
+    stats = {
+        "ts": ("2026-01-01T00:00:00.000000", "2026-01-01T00:00:00.000000", 0),
+        "seen": ("2026-01-01", "2026-01-05", 0),
+    }
+    put_stats(world, "ts_day=2026-01-01", stats, kinds)
+    assert plan(world, ms("2026-01-07") - 1).nothing_to_do
+    assert gone(plan(world, "2026-01-07")) == ["ts_day=2026-01-01"]
+
+
+def test_a_former_layout_without_times_in_the_column_stays() -> None:
+    world = make_world(partition_by=["day(v)"], ttl={"keep": "1d"})
+    put_stats(world, "x=1", {"v": (1, 2, 0)}, {"v": "INTEGER"})
+    found = plan(world, "2100-01-01")
+    assert found.nothing_to_do
+    assert undecided(found) == {
+        "x=1": f"{FORMER}, and a part of it has no times in v, which is INTEGER"
+    }
+
+
+def test_a_former_layout_of_a_primary_key_brings_no_older_row_back() -> None:
+    world = make_world(partition_by=["month(ts)"], primary_key=["id"], ttl={"keep": "1d"})
+    kinds, day = {"ts": "TIMESTAMP", "id": "INTEGER"}, "ts_day=2026-01-01"
+    low, high = "2026-01-01T00:00:00.000000", "2026-01-09T00:00:00.000000"
+    put_stats(world, day, {"ts": (low, high, 0), "id": (1, 1, 0)}, kinds)
+    put_stats(world, day, {"ts": (low, low, 0), "id": (1, 1, 0)}, kinds)
+    other = put_stats(world, day, {"ts": (low, low, 0), "id": (2, 2, 0)}, kinds)
+    found = plan(world, "2026-01-03")
+    assert [[m.p for m in r.parts] for r in found.removals] == [[other]]
+    assert undecided(found) == {day: OLDER}
 
 
 def test_globs_bound_a_run() -> None:
@@ -269,7 +326,7 @@ def latest_of(value: Any, zone: str, kind: str) -> int:
 @given(
     rows=st.lists(moments(), min_size=1, max_size=12),
     kind=st.sampled_from(list(KINDS)),
-    transform=st.sampled_from(["year", "month", "day", "hour", "column"]),
+    transform=st.sampled_from(["year", "month", "day", "hour", "column", "former"]),
     zone=st.sampled_from(ZONES),
     keep=st.integers(1, 50).map(lambda hours: hours * HOUR),
     late=st.integers(-5 * HOUR, 60 * HOUR),
@@ -281,11 +338,14 @@ def test_no_partition_goes_that_has_a_row_younger_than_keep(
     table = pa.table({"ts": pa.array(values, KINDS[kind])})
     ttl: dict[str, Any] = {"keep": f"{keep // 1000}s", "time_zone": zone}
     layout: dict[str, Any] = {"partition_by": [f"{transform}(ts)"], "ttl": ttl}
+    by_part = transform in ("column", "former")
     if transform == "column":
         layout = {"partition_by": ["hour(ts)"], "ttl": {**ttl, "column": "ts"}}
+    elif transform == "former":
+        layout = {"partition_by": ["month(ts)"], "ttl": ttl}
     world = make_world(**layout)
     held: dict[str, pa.Table] = {}
-    fields = [PartitionField.model_validate(f) for f in layout["partition_by"]]
+    fields = [PartitionField.model_validate("hour(ts)" if by_part else f"{transform}(ts)")]
     for partition, batch in partition_batches(table, fields):
         held[partition] = batch
         put_stats(world, partition, from_table(batch, ["ts"]), {"ts": kind})
@@ -297,7 +357,7 @@ def test_no_partition_goes_that_has_a_row_younger_than_keep(
             plain = value.replace(tzinfo=None) if kind != "DATE" else value
             assert latest_of(plain, zone, kind) <= now - keep
     assert not found.undecided
-    if transform == "column" and late >= 2 * DAY:
+    if by_part and late >= 2 * DAY:
         assert set(gone(found)) == set(held), "and what is long past goes"
 
 

@@ -1,0 +1,96 @@
+"""Finished partitions: without an append for ``merge.finish_after``, brought to the fewest parts.
+
+A partition that gets rows waits until a group is worth its bytes. Once nothing arrives any more,
+waiting saves nothing: every scan pays for its parts for ever, and they are rewritten once. Then no
+two of its parts fit into the target together (of a primary key: no two neighbours), and nothing is
+due until rows arrive again, and for as long after that as it was old then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from heapq import nsmallest
+
+from firnline.log.records import Marker
+from firnline.operations.merge.tiers import sizer
+from firnline.settings.load import MergeSettings, TableSettings
+from firnline.state.snapshot import Snapshot
+from firnline.units import format_duration
+
+FEWEST = "is one of the fewest parts that its partition can have"
+
+
+def waits_for(what: str, policy: MergeSettings) -> str:
+    """Return the reason of ``what`` (parts or runs) that are too few, and not finished."""
+    return _waits(what, policy.min_inputs, policy.finish_after)
+
+
+@lru_cache(maxsize=64)  # the same for each of a million partitions
+def _waits(what: str, least: int, finish_after: int | None) -> str:
+    reason = f"waits until {least} {what} of about its size are there"
+    if finish_after is None:
+        return reason
+    return f"{reason}, or no append for {format_duration(finish_after)}"
+
+
+def finished_at(
+    snapshot: Snapshot, policy: MergeSettings, partition: str, now_ms: int
+) -> int | None:
+    """Return since when, or from when on at the earliest, a partition is finished, unix ms.
+
+    Merges, rewrites and deletes keep the insertion times of rows, so that they do not count as
+    appends. A time that is far ahead counts from when it took effect.
+
+    Rows that come to a partition after it was finished make it wait for as long as it was old when
+    they came: then every rewrite is of a partition at least twice as old as at the one before, and
+    rows that trickle in for years cost a logarithm of rewrites.
+
+    Args:
+        snapshot: the state.
+        policy: of the table.
+        partition: path.
+        now_ms: wall clock.
+
+    Returns:
+        The time; None for never.
+    """
+    wait = policy.finish_after
+    if wait is None:
+        return None
+    spans = _spans(snapshot, snapshot.partitions[partition])
+    last = max(end for _, end in spans)
+    if last + wait > now_ms or not _interrupted(spans, wait):
+        return last + wait
+    return last + max(wait, last - min(start for start, _ in spans))
+
+
+def _spans(snapshot: Snapshot, parts: Sequence[Marker]) -> list[tuple[int, int]]:
+    """Return the insertion times of the first and the last rows of each part."""
+    if not snapshot.dated:  # the usual case, and there may be a million parts
+        return [marker.order() for marker in parts]
+    when = snapshot.effective
+    found = []
+    for marker in parts:
+        (first, last), came = marker.order(), when(marker.t)
+        found.append((min(when(first), came), min(when(last), came)))
+    return found
+
+
+def _interrupted(spans: list[tuple[int, int]], wait: int) -> bool:
+    """Return True if nothing arrived between two of the parts for ``wait``."""
+    reach: int | None = None
+    for first, last in sorted(spans):
+        if reach is not None and first - reach >= wait:
+            return True
+        reach = last if reach is None else max(reach, last)
+    return False
+
+
+def may_shrink(settings: TableSettings, parts: Sequence[Marker]) -> bool:
+    """Return True if a finished partition of these parts may become fewer parts, or fewer runs."""
+    if settings.cluster_by is not None:
+        return len({m.c or m.p for m in parts}) > 1
+    policy = settings.merge
+    least = nsmallest(2, map(sizer(policy), parts))
+    return len(least) > 1 and sum(least) <= policy.target_size
