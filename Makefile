@@ -23,6 +23,7 @@ SEEDS_IN_FULL = 20000
 FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
 
 STORE ?= file
+SPARK ?= local
 
 # Found or installed by `make setup`; empty before it.
 export JAVA_HOME = $(shell cat .cache/java-home 2>/dev/null)
@@ -89,11 +90,11 @@ database: setup
 	@# Without PostgreSQL the local Airflow works on SQLite, and says so.
 	@$(BIN)/python -m tools.postgres install || true
 
-demo: database ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3]
-	@STORE=$(STORE) $(BIN)/python -m demo
+demo: database ## The flights of 2013 merged by a DAG of a real Airflow, before and after [STORE=s3 SPARK=cluster]
+	@STORE=$(STORE) SPARK=$(SPARK) $(BIN)/python -m demo
 
-up: database ## The demo's Airflow and its table, to look around in, until Ctrl-C
-	@$(BIN)/python -m demo up
+up: database ## The demo's Airflow and its table, to look around in, until Ctrl-C [SPARK=cluster]
+	@SPARK=$(SPARK) $(BIN)/python -m demo up
 
 bench: setup ## The measured figures of docs/benchmarks.md [SECTIONS="lazy read": only these]
 	@$(BIN)/python -m tools.gotools versitygw

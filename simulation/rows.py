@@ -54,7 +54,7 @@ def whole(data: bytes) -> list[Row]:
 
 
 def write_part(table: pa.Table, path: Path, *, metadata: Mapping[str, str], **_: Any) -> int:
-    """Write a part of an append; replaces ``parquet_io.write_part``."""
+    """Write a part of an append; replaces ``parquet.io.write_part``."""
     columns = {field.name: _SQL[str(field.type)] for field in table.schema}
     return path.write_bytes(encode(table.to_pylist(), metadata, columns))
 

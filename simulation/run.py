@@ -15,11 +15,11 @@ from types import ModuleType
 
 import greenlet
 
-from firnline.append import run as append_run
 from firnline.commit import fold
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
+from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
 from simulation import rows
 from simulation.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
@@ -95,7 +95,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
 def _light(mix: Mix) -> Iterator[None]:
     """Use JSON instead of Parquet, which takes milliseconds and is not part of the protocol."""
     put: list[tuple[ModuleType, str, object]] = [
-        (append_run, "write_part", rows.write_part),
+        (part_rows, "write_part", rows.write_part),
         (inventory, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),

@@ -1,4 +1,4 @@
-"""What people call; each name is imported when it is asked for, since DAG files import this."""
+"""The public names; each is imported when it is first used, since DAG files import this module."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_a_file_with_any_byte_changed_is_refused_by_name_or_has_the_rows_it_stat
     tmp_path: Path,
 ) -> None:
     """The path of an append, which ends in rows and not in a copy of the file."""
-    from firnline.append.source import check_files, read_files
+    from firnline.rows.source import check_files, read_files
     from firnline.types.schema import SchemaUnion
 
     path = tmp_path / "hit.parquet"

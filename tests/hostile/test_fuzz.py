@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,13 +18,15 @@ from hypothesis import strategies as st
 from firnline.append.append import Appender
 from firnline.log import codec, txn_file
 from firnline.log.heads import decode_head
+from firnline.log.records import Marker, hashes_json
 from firnline.log.txn_file import TxnHeader
+from firnline.log.union import combine
 from firnline.operations.erase.keys import key_set, read_keys
 from firnline.parquet.partition import span_of
 from firnline.paths import Root, TablePaths, unquote_value
 from firnline.predicate.pruning import Pruner
 from firnline.predicate.sql import parse_sql
-from firnline.predicate.tree import bind, parse_json, to_json, to_sql
+from firnline.predicate.tree import Predicate, bind, parse_json, to_json, to_sql
 from firnline.settings.fields import PartitionField
 from firnline.types.sql import parse_sql_type
 from firnline.units import format_duration, format_size, parse_duration, parse_size
@@ -188,6 +191,32 @@ def judged(tree: Any) -> None:
     assert parse_json(to_json(tree)) == tree, "it comes back from the log as it went in"
     assert "\x00" not in to_sql(tree, COLUMNS)
     Pruner(tree, COLUMNS).outcomes({"i": (1, 2, 0), "f": (None, None, 3), "d": ("x", 5, 0)})
+
+
+RANGES = st.lists(
+    JSON
+    | st.tuples(
+        st.lists(NAMES, max_size=2) | JSON,
+        st.lists(st.sampled_from(["long", "text", "date", "decimal2", ""]) | JSON, max_size=2),
+        st.integers(-(2**70), 2**70) | st.sampled_from([0, 1, 64]),
+        st.none() | st.integers(-(2**70), 2**70),
+        st.none() | st.integers(-(2**70), 2**70) | JSON,
+    ),
+    max_size=3,
+)
+
+
+@bounded(200)
+@given(RANGES, TREES, st.data())
+def test_any_hash_ranges_of_a_marker_are_used_or_passed_over(
+    value: Any, tree: Predicate, data: st.DataObject
+) -> None:
+    text = data.draw(cuts(json.dumps(value).encode()))
+    marker = Marker(p="t/_data/x.parquet", b=1, t=1, h=msgspec.Raw(text))
+    found = marker.hashes()
+    Pruner(tree, COLUMNS).outcomes({}, found)
+    other = msgspec.structs.replace(marker, h=hashes_json(found))
+    assert combine(marker, other) == combine(other, marker)
 
 
 @bounded(400)

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from firnline.append.append import Appender
+from firnline.operations.analyze.run import run_analyze
 from firnline.operations.cleanup.run import run_cleanup
 from firnline.operations.delete.run import run_delete
 from firnline.operations.downgrade.run import run_downgrade
@@ -18,6 +19,7 @@ from firnline.operations.erase.completion import complete_certificate
 from firnline.operations.erase.run import run_erase
 from firnline.operations.import_files.run import run_import
 from firnline.operations.options import (
+    AnalyzeOptions,
     CleanupOptions,
     DeleteOptions,
     DowngradeOptions,
@@ -26,6 +28,7 @@ from firnline.operations.options import (
     Evolution,
     ImportOptions,
     RebuildOptions,
+    RepartitionOptions,
     ReplaceOptions,
     RestoreOptions,
     RewriteOptions,
@@ -34,7 +37,9 @@ from firnline.operations.options import (
     TtlOptions,
     VerifyOptions,
 )
+from firnline.operations.properties.run import run_apply
 from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.repartition.run import run_repartition
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
@@ -42,6 +47,7 @@ from firnline.operations.schema_fix.run import run_schema_fix
 from firnline.operations.sweep.run import run_sweep
 from firnline.operations.ttl.run import run_ttl
 from firnline.operations.verify.run import run_verify
+from firnline.settings.fields import PartitionField
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from tests.support.histories import parquet_bytes, rows_from
@@ -135,6 +141,26 @@ def rewrite(call: Call) -> None:
 def query(call: Call) -> None:
     options = RewriteOptions(partitions=("day=[12]",), sql=QUERY, force=True, first_try=1)
     run_rewrite(call.table, call.engine, options, call.run)
+
+
+def of_another_layout(call: Call) -> None:
+    """Two buckets with rows of both days, and a layout by day since then."""
+    given = call.table.settings
+    fields = (PartitionField.model_validate("bucket(2, id)"),)
+    buckets = given.model_copy(update={"partition_by": fields})
+    fill(replace(call.table, settings=buckets))
+    advance(call.table, 10)
+    run_apply(call.table, call.run)
+
+
+def repartition(call: Call) -> None:
+    report = run_repartition(call.table, call.engine, RepartitionOptions(), call.run)
+    assert report.parts_left == 0
+
+
+def by_day(call: Call) -> None:
+    state = read_snapshot(call.table.store, call.table.paths)
+    assert set(state.partitions) == {"day=0", "day=1"}
 
 
 def delete_eagerly(call: Call) -> None:
@@ -321,6 +347,26 @@ def verify(call: Call) -> None:
     assert run_verify(call.table, VerifyOptions(deep=True)).healthy
 
 
+# --- what restates markers ------------------------------------------------------------------------
+
+
+def without_bounds(call: Call) -> None:
+    """Two appends from before the table kept bounds of a column."""
+    former = call.table.settings.model_copy(update={"statistics": ()})
+    for first in (0, 6):
+        append_free(replace(call.table, settings=former), first)
+    run_apply(call.table, call.run)
+
+
+def analyze(call: Call) -> None:
+    run_analyze(call.table, AnalyzeOptions(), call.run)
+
+
+def has_bounds(call: Call) -> None:
+    live = read_snapshot(call.table.store, call.table.paths).live.values()
+    assert [marker.stats()["day"] for marker in live] == [(0, 1, 0)] * 2
+
+
 # --- keys, clusters, columns, and what is undone --------------------------------------------------
 
 
@@ -431,6 +477,18 @@ SCENARIOS = [
         op="merge",
         transactions=(1,),
     ),
+    Scenario(
+        "analyze",
+        without_bounds,
+        analyze,
+        TWELVE,
+        TWELVE,
+        settings={**FREE, "statistics": ["day"]},
+        op="analyze",
+        transactions=(1,),
+        idle=True,
+        settled=has_bounds,
+    ),
     Scenario("drop", two_appends, drop, TWELVE, ids(range(1, 12, 2)), op="drop", transactions=(1,)),
     Scenario(
         "drop, approved",
@@ -471,6 +529,18 @@ SCENARIOS = [
         whole=False,
         op="rewrite",
         transactions=(2,),
+    ),
+    Scenario(
+        "repartition",
+        of_another_layout,
+        repartition,
+        TWELVE,
+        TWELVE,
+        whole=False,
+        op="repartition",
+        transactions=(2,),
+        idle=True,
+        settled=by_day,
     ),
     Scenario("delete, eager", three_appends, delete_eagerly, EIGHTEEN, ELEVEN, op="delete"),
     Scenario(

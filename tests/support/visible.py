@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
@@ -120,6 +121,49 @@ class Played:
         stats = stats_json(from_table(data, ["id", "day"]))
         now = table.clock.now_ms()
         return Marker(p=key, b=sink.tell(), t=0, n=len(rows), o=(now, now), s=stats)
+
+
+IDS = st.lists(st.integers(0, 20), min_size=1, max_size=8, unique=True)
+STEPS = st.one_of(
+    st.tuples(st.just("append"), IDS, st.integers(0, 9), st.booleans()),
+    st.tuples(st.just("delete"), st.integers(0, 20), st.integers(1, 6)),
+    st.tuples(st.just("replace"), st.integers(0, 20), st.integers(1, 8), IDS, st.integers(0, 9)),
+    st.tuples(st.just("merge")),
+)
+
+
+def _neither(row: Row) -> bool:
+    """In three values: unknown is not true."""
+    v, extra = row["v"], row.get("extra")
+    return v is not None and v != 3 and extra is not None and extra != "e1"
+
+
+WANTED: list[tuple[dict[str, Any], Callable[[Row], bool]]] = [
+    ({}, lambda row: True),
+    ({"where": "id >= 7 and v > 3"}, lambda r: r["id"] >= 7 and r["v"] is not None and r["v"] > 3),
+    ({"where": "not (v = 3 or extra = 'e1')"}, _neither),
+    ({"where": "day = 1", "partitions": "day=[12]"}, lambda r: r["day"] == 1),
+    ({"where": "v is null", "columns": ["v", "id", "day", "extra"]}, lambda r: r["v"] is None),
+]
+
+
+def play(world: World, scratch: Path, steps: list[tuple[Any, ...]]) -> Played:
+    played = Played(world, scratch)
+    played.append(range(0, 12, 2), 1, extra=True)  # all columns and days are there
+    for kind, *given_ in steps:
+        if kind == "append":
+            ids, salt, extra = given_
+            played.append(ids, salt, extra=extra)
+        elif kind == "delete":
+            # By key: else what a merge has taken away decides which row of a key is the last.
+            played.delete(*given_)
+        elif kind == "replace":
+            low, span, ids, salt = given_
+            inside = [low + number % span for number in ids]
+            played.replace(low, low + span, sorted(set(inside)), salt)
+        else:
+            played.merge()
+    return played
 
 
 def _version(row: Row) -> int:

@@ -43,6 +43,9 @@ class Change:
     """SQL type by column, of the new rows; columns that the table lacks are added to it."""
     clean: tuple[str, ...] = ()
     """Parts without a row that ``deletes`` hide: their markers will say so (``d``)."""
+    states: tuple[Marker, ...] = ()
+    """Further statistics and row counts of live parts, by path: united with their markers. A part
+    that is no longer live on the base is passed over."""
     purge: Callable[[Snapshot], int] | None = None
     """Computes the new purge horizon on a base; None leaves it unchanged."""
     refuse: Callable[[Snapshot], None] | None = None

@@ -27,7 +27,7 @@ from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.properties.in_force import current, disagree, from_settings, needed, waits
 from firnline.properties.record import Properties, PropertiesRecord, record_line
 from firnline.settings.load import TableSettings
-from firnline.state.snapshot import Snapshot, mark_dead
+from firnline.state.snapshot import Snapshot, combine, mark_dead
 from firnline.store.create import Attempt, create
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion, as_known
@@ -408,7 +408,7 @@ def _line(snapshot: Snapshot, change: Change) -> Mapping[str, str]:
 
 
 def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[Marker]:
-    """Return the markers of the new parts, alive, and of the replaced ones, dead."""
+    """Return the markers of new and restated parts, alive, and of the replaced ones, dead."""
     new = [msgspec.structs.replace(m, t=t, q=seq if m.q is None else m.q) for m in change.adds]
     applied = {d.id for d in change.deletes}
     clean = [
@@ -417,8 +417,13 @@ def _own_markers(snapshot: Snapshot, change: Change, seq: int, t: int) -> list[M
         )
         for m in (snapshot.live[p] for p in change.clean if p in snapshot.live)
     ]
+    more = [
+        fold.with_sequence(snapshot, combine(snapshot.live[m.p], m))
+        for m in change.states
+        if m.p in snapshot.live
+    ]
     gone = (fold.with_sequence(snapshot, snapshot.parts[p]) for p in change.replaces)
-    return [*new, *clean, *(mark_dead(marker, t) for marker in gone)]
+    return [*new, *clean, *more, *(mark_dead(marker, t) for marker in gone)]
 
 
 def _check(table: Table, base: Base, change: Change, content: LogContent, repair: Repaired) -> None:

@@ -14,11 +14,13 @@ from firnline.errors import UsageError
 from firnline.log.records import Marker
 from firnline.operations.options import Mode
 from firnline.operations.selection import Selected, Verdict, leave_unchanged, select, select_whole
+from firnline.predicate.hashing import LiteralHashes
 from firnline.predicate.pruning import Pruner
-from firnline.predicate.tree import Predicate, bind, columns_of, to_json
+from firnline.predicate.tree import In, Predicate, bind, columns_of, to_json
 from firnline.settings.load import TableSettings
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
+from firnline.types.hashes import Hashes
 from firnline.types.schema import normalise
 from firnline.types.values import Scalar, Stats, bound_key, canonical
 
@@ -72,6 +74,9 @@ class KeyColumn:
     name: str
     sql_type: str
     ordered: Sequence[Any]
+    values: In
+    """The condition that the column has one of them."""
+    literals: LiteralHashes
 
     @classmethod
     def of(cls, name: str, sql_type: str, values: Sequence[Scalar]) -> KeyColumn:
@@ -83,10 +88,14 @@ class KeyColumn:
                 f"column {name!r} is {sql_type}, whose values cannot be compared",
                 next_step="erase by a column of numbers, texts, dates, times or UUIDs",
             )
-        return cls(name, kind, sorted({key(value) for value in values}))
+        listed = In(name, tuple(values))
+        ordered = sorted({key(value) for value in values})
+        return cls(name, kind, ordered, listed, LiteralHashes(listed, {name: kind}))
 
-    def misses(self, stats: Stats) -> bool:
-        """Return True if a part with these statistics cannot hold any of the values."""
+    def misses(self, stats: Stats, hashes: Hashes = ()) -> bool:
+        """Return True if a part with these statistics and hashes cannot hold any of the values."""
+        if self.literals.exclude(self.values, hashes):
+            return True
         known = stats.get(self.name)
         if known is None:
             return False
@@ -158,11 +167,11 @@ def plan_delete(
 def judge_by(
     snapshot: Snapshot, tree: Predicate, columns: Mapping[str, str]
 ) -> Callable[[Marker], Verdict]:
-    """Return a function that tells from a part's statistics how many of its rows match."""
+    """Return a function that tells from a part's marker how many of its rows match."""
     pruner = Pruner(tree, columns)
 
     def judge(marker: Marker) -> Verdict:
-        found = pruner.outcomes(snapshot.stats_of(marker))
+        found = pruner.outcomes(snapshot.stats_of(marker), snapshot.hashes_of(marker))
         if not found.true:
             return "none"
         whole = not found.false and not found.unknown
@@ -195,8 +204,8 @@ def plan_erase(
     keys.refuse_outside_key(settings, names, "an erase", next_step=step)
 
     def judge(marker: Marker) -> Verdict:
-        stats = snapshot.stats_of(marker)
-        return "none" if any(column.misses(stats) for column in columns) else "some"
+        stats, hashes = snapshot.stats_of(marker), snapshot.hashes_of(marker)
+        return "none" if any(column.misses(stats, hashes) for column in columns) else "some"
 
     selected = select(snapshot, settings, list(snapshot.partitions), judge, excluded)
     return ErasePlan(

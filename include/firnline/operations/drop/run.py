@@ -61,7 +61,8 @@ class DropReport(Report, frozen=True, kw_only=True):
     replans: int = 0
     """Times that the run planned again because another run replaced parts of the plan."""
     keys: tuple[str, ...] = ()
-    """TTL by a column, which drops part by part: the first 1,000 parts that were dropped."""
+    """TTL by a column, or of a former layout, which drops part by part: the first 1,000 parts that
+    were dropped."""
     kept: dict[str, int] = {}
     """TTL: reason -> number of partitions (by a column: parts) that stay."""
     undecided: tuple[Undecided, ...] = ()
@@ -72,12 +73,12 @@ class DropReport(Report, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What there is to drop."""
+    """The partitions of a table, from which those to drop are picked."""
 
     partitions: list[PartitionInfo]
     """Every partition with live parts, by name."""
     grace_ms: int
-    """How long a drop can be undone: ``cleanup.grace`` of the table."""
+    """Time within which a drop can be undone, in ms: ``cleanup.grace`` of the table."""
 
 
 def survey(table: Table) -> Survey:

@@ -182,10 +182,11 @@ def _excluded(
     snapshot: Snapshot, marker: Marker, records: Mapping[str, tuple[KeyColumn, ...] | None]
 ) -> bool:
     """Return True if no row of any record's keys can be in the part."""
-    applied, stats = marker.d or (), snapshot.stats_of(marker)
+    applied = marker.d or ()
+    stats, hashes = snapshot.stats_of(marker), snapshot.hashes_of(marker)
     return all(
         delete in applied
-        or (columns is not None and any(column.misses(stats) for column in columns))
+        or (columns is not None and any(column.misses(stats, hashes) for column in columns))
         for delete, columns in records.items()
     )
 

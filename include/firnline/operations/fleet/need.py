@@ -1,4 +1,4 @@
-"""What a merge would do to one table of the fleet now, and the one rule that ranks tables.
+"""Benefit and cost of the next merge of one table, and the one rule that ranks tables.
 
 A scan pays at least one request for each live part. What a merge saves is therefore the parts that
 it takes away, and what it costs is the bytes that it rewrites.

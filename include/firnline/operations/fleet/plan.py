@@ -14,7 +14,7 @@ from firnline.units import about_size
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a table's merge cannot be started, whatever it would save."""
+    """A table whose merge cannot be started now, whatever it would save, with the reason."""
 
     reason: str
     under_way: bool = False
@@ -139,7 +139,7 @@ def plan_fleet(
 
 
 class _Chosen:
-    """What has been chosen so far of the tables, the best first."""
+    """The tables chosen so far, best first."""
 
     def __init__(self, settings: FleetSettings, quiet: str | None, spent: int) -> None:
         self.settings = settings

@@ -52,12 +52,6 @@ def names_of(
         if facts.part is not None
         and facts.part.table != paths.prefix
         and not paths.may_be_another_tables(facts.key)
-        and any(key in keys for key in inputs_of(facts) for keys in known)
+        and any(key in keys for key in facts.inputs for keys in known)
     }
     return Names(paths, frozenset(former))
-
-
-def inputs_of(facts: FooterFacts) -> list[str]:
-    """Return keys of the parts that a part was made from, by its footer: they lay in its folder."""
-    folder = facts.key.rpartition("/")[0]
-    return [f"{folder}/{name}" for name in facts.part.replaces] if facts.part is not None else []

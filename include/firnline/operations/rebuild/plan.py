@@ -16,7 +16,7 @@ import msgspec
 from firnline.ids import uuid7_time_ms
 from firnline.log.records import Marker, stats_json
 from firnline.operations.rebuild.copies import copies_of
-from firnline.operations.rebuild.names import Names, inputs_of, names_of
+from firnline.operations.rebuild.names import Names, names_of
 from firnline.parquet.footers import FooterFacts
 from firnline.parquet.part import PartMetadata
 from firnline.paths import TablePaths
@@ -238,7 +238,7 @@ class _Judge:
     def _replacement(self, part: PartMetadata, facts: FooterFacts) -> tuple[str, str]:
         """Judge a part that a merge, rewrite or delete wrote, and that no transaction names."""
         history = self.history
-        sources = [history.parts.get(key) for key in inputs_of(facts)]
+        sources = [history.parts.get(key) for key in facts.inputs]
         alive = [m for m in sources if m is not None and m.tmb is None]
         if any(m.p not in self.objects for m in alive):
             return "ask", f"was written by a {part.writer} whose inputs are gone"
@@ -281,7 +281,7 @@ def _replaced_by_included(
         key: facts.key
         for facts, verdict, _ in verdicts
         if verdict == "live"
-        for key in inputs_of(facts)
+        for key in facts.inputs
     }
 
 

@@ -188,7 +188,7 @@ def _select(
     pruner = Pruner(keep, snapshot.schema)
 
     def judge(marker: Marker) -> Verdict:
-        stays = pruner.outcomes(snapshot.stats_of(marker))
+        stays = pruner.outcomes(snapshot.stats_of(marker), snapshot.hashes_of(marker))
         if not stays.false and not stays.unknown:
             return "none"
         # Dropped unread only where the number of visible rows that it loses is known.

@@ -15,11 +15,9 @@ from firnline.commit.base import Base, take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitConflictError
 from firnline.kernel.engine import Engine
-from firnline.kernel.task import KernelResult
-from firnline.log.txn_file import Counts, RunIdentity
+from firnline.log.txn_file import RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import kernel_task
-from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.options import RewriteOptions
 from firnline.operations.rewrite.plan import OP, PlannedPartition, RewritePlan, make_plan, make_work
 from firnline.operations.rewrite.report import (
@@ -30,7 +28,13 @@ from firnline.operations.rewrite.report import (
     change,
     too_much,
 )
-from firnline.operations.rewriting import PartitionResult, commit_or_discard, is_nothing, run_groups
+from firnline.operations.rewriting import (
+    PartitionResult,
+    RunTotals,
+    commit_or_discard,
+    is_nothing,
+    run_groups,
+)
 from firnline.operations.runner import Failure, Progress, Runner
 from firnline.state.history import add_counts, history
 from firnline.table import Table
@@ -87,7 +91,8 @@ def run_rewrite(
         RewriteRefusedError: some would have lost too many rows; the others are rewritten.
         CommitConflictError, CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    totals = RunTotals(on_progress or (lambda _: None))
+    state = _Run(Runner(table, run, engine), options, totals)
     state.runner.run(state.plan, state.act, ends=lambda plan: options.dry_run or plan.nothing_to_do)
     report = state.report()
     if not report.failures:
@@ -103,18 +108,12 @@ class _Run:
 
     runner: Runner
     options: RewriteOptions
-    on_progress: Callable[[Progress], None]
+    totals: RunTotals
     only: frozenset[str] | None = None
     """Partitions in which another run replaced parts; None: the plan is the first one."""
     partition_count: int = 0
-    groups: int = 0
-    groups_done: int = 0
-    parts_in: int = 0
-    parts_read: int = 0
     parts_untouched: int = 0
     partitions_earlier: int = 0
-    counts: list[Counts] = field(default_factory=list)
-    transactions: list[int] = field(default_factory=list)
     partitions: list[PartitionRewrite] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     mine: set[str] = field(default_factory=set)
@@ -128,8 +127,7 @@ class _Run:
         plan = make_plan(base.table, base.snapshot, self.options, self._left(base))
         if self.only is None:
             self.partition_count = len(plan.partitions)
-        self.groups = self.groups_done + len(plan.groups)
-        self.parts_in = self.parts_read + plan.parts_in
+        self.totals.planned(len(plan.groups), plan.parts_in)
         return plan
 
     def act(self, base: Base, plan: RewritePlan) -> Literal[True] | None:
@@ -170,7 +168,7 @@ class _Run:
             for number, group in enumerate(plan.groups)
         ]
         engine = self.runner.engine
-        with closing(run_groups(self.table, engine, tasks, self._read)) as running:
+        with closing(run_groups(self.table, engine, tasks, self.totals.read)) as running:
             for found in running:
                 if found is not None:
                     on = self._finish(base, on, planned[found.partition], found, lost)
@@ -204,9 +202,8 @@ class _Run:
                 lost.append(planned.partition)
                 return take_base(self.table, began_ms=on.began_ms)
             transaction = made.header.seq
-            self.transactions.append(transaction)
+            self.totals.committed(transaction, made.header.counts)
             self.mine.add(planned.partition)
-            self.counts.append(made.header.counts)
             on = made.base or take_base(self.table, began_ms=on.began_ms)
         self._note(PartitionRewrite.of(planned.partition, wanted.counts, unchanged, transaction))
         return on
@@ -217,25 +214,7 @@ class _Run:
     def _note(self, done: PartitionRewrite) -> None:
         if len(self.partitions) < _NAMED:
             self.partitions.append(done)
-        self._report_progress()
-
-    def _read(self, group: PlannedGroup, result: KernelResult) -> None:
-        if result.error is None:
-            self.groups_done += 1
-            self.parts_read += len(group.parts)
-        self._report_progress()
-
-    def _report_progress(self) -> None:
-        self.on_progress(
-            Progress(
-                groups=self.groups,
-                groups_done=self.groups_done,
-                parts_in=self.parts_in,
-                parts_merged=self.parts_read,
-                parts_done=sum(c.parts_in for c in self.counts),
-                transactions=len(self.transactions),
-            )
-        )
+        self.totals.report()
 
     def report(self) -> RewriteReport:
         return RewriteReport(
@@ -243,9 +222,9 @@ class _Run:
             dry_run=self.options.dry_run,
             partitions=tuple(sorted(self.partitions, key=lambda p: p.partition)),
             partition_count=self.partition_count,
-            partitions_changed=len(self.transactions),
-            transactions=tuple(self.transactions),
-            counts=add_counts(self.counts),
+            partitions_changed=len(self.totals.transactions),
+            transactions=tuple(self.totals.transactions),
+            counts=add_counts(self.totals.counts),
             partitions_earlier=self.partitions_earlier,
             parts_untouched=self.parts_untouched,
             failures=tuple(self.failures),

@@ -7,7 +7,7 @@ deletes that may still hide some of its rows are those of the part before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline.commit import keys
@@ -23,11 +23,11 @@ from firnline.errors import (
 )
 from firnline.kernel.engine import Engine, running
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask, SortKey
-from firnline.log.records import Marker, stats_json
+from firnline.log.records import Marker, hashes_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import evolved
-from firnline.operations.kernel_tasks import bloom_filters, sources_of
+from firnline.operations.kernel_tasks import bloom_filters, buckets, sources_of
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.options import SchemaFixOptions
 from firnline.operations.rewriting import commit_or_discard
@@ -37,6 +37,7 @@ from firnline.operations.schema_fix.repairs import PartFix, repaired
 from firnline.operations.schema_fix.target import Target, targets_of
 from firnline.parquet.footers import FooterTask, FooterWanted, many_facts
 from firnline.parquet.part import PartMetadata
+from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.sql import fold_name
@@ -318,12 +319,9 @@ def rewrite_task(
             ),
         ),
         columns=fix.columns,
-        sort_by=tuple(
-            SortKey(has[fold_name(f.column)], f.descending)
-            for f in settings.sort_by
-            if fold_name(f.column) in has
-        ),
+        sort_by=_sort_keys(settings, has),
         stats_columns=tuple(c for c in settings.statistics_columns if c in has.values()),
+        buckets=buckets(settings, has.values()),
         metadata=PartMetadata(
             table=table.paths.prefix,
             partition=fix.partition,
@@ -342,6 +340,14 @@ def rewrite_task(
         bloom_filters=bloom_filters(policy),
         conversions=fix.conversions,
         dropped=fix.dropped,
+    )
+
+
+def _sort_keys(settings: TableSettings, has: Mapping[str, str]) -> tuple[SortKey, ...]:
+    return tuple(
+        SortKey(has[fold_name(f.column)], f.descending)
+        for f in settings.sort_by
+        if fold_name(f.column) in has
     )
 
 
@@ -373,6 +379,7 @@ def replacing(
             o=old.order(),
             s=stats_json(part.stats),
             c=old.c,
+            h=hashes_json(part.hashes),
         )
         for group, result in done
         for old in group.parts

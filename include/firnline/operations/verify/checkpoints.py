@@ -100,7 +100,7 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
     start = len(snapshot.paths.data_dir)
     return {
         path: (
-            *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s)),
+            *(m.b, m.t, m.tmb, m.n, m.order(), bytes(m.s), bytes(m.h)),
             frozenset(
                 d.id
                 for d in snapshot.pending_deletes(m, _partition(path, start))

@@ -488,8 +488,8 @@ class FooterCheck:
         if part is None:
             return
         name = self.paths.parse_part(facts.key)
-        for old in part.replaces:
-            self._replaced[self.paths.partition_dir(name.partition) + old] = facts.key
+        for old in facts.inputs:
+            self._replaced[old] = facts.key
         if part.table == self.paths.prefix and part.partition != name.partition:
             self._add(
                 "warning", "part-moved", facts.key,
