@@ -113,6 +113,13 @@ def line(text: str = "", style: str = "") -> None:
     console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
 
 
+def plain(text: str) -> None:
+    """Print one line that is to be copied: it is never wrapped."""
+    from rich.text import Text
+
+    console().print(Text(printable(text)), soft_wrap=True)
+
+
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], footer: Sequence[str] | None = None
 ) -> None:

@@ -410,6 +410,16 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     deep: Annotated[
         bool, Option("Deep", "Read the footer of every live part too: one request for each.")
     ] = False
+    witness: Annotated[
+        tuple[str, ...],
+        Option(
+            "Witness",
+            "Lines that `firnline witness` printed before: the history has to hold these "
+            "transactions. On the command line also a file with such lines, or `airflow`: the "
+            "events on the table's asset in its database.",
+            metavar="LINE|FILE|airflow",
+        ),
+    ] = ()
 
 
 class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):

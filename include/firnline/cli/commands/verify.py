@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
@@ -29,6 +32,8 @@ SHOWN = 20
     [
         "firnline verify flights",
         "firnline verify flights --deep",
+        "firnline verify flights --witness witnesses.txt",
+        "firnline verify flights --witness airflow",
         "firnline verify flights --deep --engine spark --master spark://host:7077",
     ],
 )
@@ -54,6 +59,7 @@ def verify(
             next_step="add --deep, or leave --engine out",
         )
     opened = open_target(table, settings)
+    options = structs.replace(options, witness=_witnesses(opened, options.witness))
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
         report = _verify(opened, options, engine, master)
     output.show(report.to_json(), as_json, _render)
@@ -68,6 +74,31 @@ def verify(
         raise FindingsError(
             f"{opened.settings.name} is not in order", next_step="see the findings above"
         ) from error
+
+
+def _witnesses(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    """Return lines of witnesses: as they are given, of a file, or of Airflow's database."""
+    found: list[str] = []
+    for text in given:
+        if text == "airflow":
+            from firnline.airflow.witness import of_database
+
+            found += of_database(table.settings)
+        elif text.startswith("firnline-witness "):
+            found.append(text)
+        else:
+            found.append(_read(Path(text)))
+    return tuple(found)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the witnesses in {path} cannot be read: {error}",
+            next_step="give a file of lines of `firnline witness`, such a line, or `airflow`",
+        ) from None
 
 
 def _verify(

@@ -12,7 +12,7 @@ import msgspec
 
 from firnline.commit.transaction import commit_whole
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
-from firnline.log import codec, dated
+from firnline.log import chain, codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -171,7 +171,10 @@ def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> 
         ),
         properties=content.properties[-1].values,
     )
-    if not commit_whole(table, header, codec.encode(content), began):
+    made = chain.link(
+        header, codec.encode(content), content.x, inventory.digests.get(base, ""), table.paths
+    )
+    if not commit_whole(table, made.header, made.log_file, began):
         raise CommitUnknownError(
             f"rebuild {table.paths.txn(seq)} is committed, and its log file is not published yet",
             next_step="run it again: that publishes it",
