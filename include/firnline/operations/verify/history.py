@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firnline.operations.verify.plan import Findings
+from firnline.operations.verify.plan import TXN_KEPT, Findings, rebuilt
 from firnline.paths import TablePaths
 from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.state.witness import Witness
@@ -36,7 +36,23 @@ def check_chain(found: Findings, txns: TxnSurvey, log: LogSurvey, paths: TablePa
                 "error", "txn-chain", key, "was committed after another transaction "
                 f"{seq - 1} than the one that is there", _ASK,
             )  # fmt: skip
+    _check_oldest(found, txns, paths)
     _check_published(found, txns, log)
+
+
+def _check_oldest(found: Findings, txns: TxnSurvey, paths: TablePaths) -> None:
+    """Report that the history was cut off before the oldest transaction, which retention keeps."""
+    oldest = min(txns.links, default=0)
+    link = txns.links.get(oldest)
+    # What a rebuild follows may have been lost, which is why there was a rebuild.
+    if link is None or not link.before or oldest in rebuilt(txns):
+        return
+    if oldest - 1 > txns.newest - TXN_KEPT and oldest - 1 not in txns.numbers:
+        found.add(
+            "warning", "txn-gap", paths.txn(oldest - 1), "is not there, the next one was committed "
+            "after it, and retention does not remove it",
+            "find out who deleted it; a rebuild of the log would lack what it holds",
+        )  # fmt: skip
 
 
 def _check_published(found: Findings, txns: TxnSurvey, log: LogSurvey) -> None:
