@@ -123,8 +123,10 @@ def run_verify(
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
-        UsageError: there is no table at the root.
+        UsageError: there is no table at the root, or no witness of it in ``options.witness``.
     """
+    name = table.settings.name
+    witnesses = parse_witnesses(options.witness, name) if options.witness else ()
     run = _Run(table, RunMetrics(table), Findings())
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
@@ -138,9 +140,7 @@ def run_verify(
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
     check_chain(run.found, txns, log, table.paths)
-    if options.witness:
-        witnesses = parse_witnesses(options.witness, table.settings.name)
-        check_witnesses(run.found, txns, witnesses, table.paths)
+    check_witnesses(run.found, txns, witnesses, table.paths)
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)
