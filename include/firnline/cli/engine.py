@@ -42,7 +42,8 @@ def engine_for(
     """Yield an engine factory, and end the Spark application that it started.
 
     Raises:
-        UsageError: a master without the Spark engine, or one that Spark does not know.
+        UsageError: a master without the Spark engine, or one that Spark does not know; a scratch
+            folder that cannot be used.
     """
     if kind is EngineKind.LOCAL and master is not None:
         raise UsageError(
@@ -54,6 +55,8 @@ def engine_for(
             f"{master!r} is not a Spark master",
             next_step="write local[*], local[2], spark://host:7077, sc://host:15002, yarn or k8s://…",
         )
+    if kind is EngineKind.LOCAL and scratch is not None:
+        _refuse_unusable(scratch)
     with ExitStack() as stack:
         if kind is EngineKind.LOCAL:
             yield lambda: _local(table, scratch)
@@ -141,6 +144,21 @@ def _errors_to(path: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _refuse_unusable(scratch: Path) -> None:
+    """Raise UsageError unless the folder is there and can be written to: before any group is read.
+
+    It is not created: a mistyped path would fill another disk.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=scratch):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--scratch {scratch} cannot be used: {error.strerror}",
+            next_step="give a folder that is there and that this user can write to",
+        ) from None
 
 
 def _local(table: Table, scratch: Path | None) -> Engine:

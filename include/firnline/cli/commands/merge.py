@@ -26,6 +26,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
 from firnline.operations.options import MergeOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -163,12 +164,12 @@ def _summary(data: dict[str, Any]) -> str:
     said = []
     if data["parts_hidden"]:
         said.append(
-            f"{number(data['parts_hidden'])} parts, of which deletes hide every row "
+            f"{counted(data['parts_hidden'], 'part')}, of which deletes hide every row "
             f"({number(data['rows_hidden'])}), would go without being read."
         )
     if data["groups"]:
         said.append(
-            f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
+            f"{counted(data['parts_in'], 'part')} would become {number(data['parts_out'])}: about "
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
             f"{number(data['requests'])} requests besides reading the log."
         )
@@ -218,7 +219,7 @@ def _render(data: dict[str, Any]) -> None:
         output.table(columns, failures)
         output.line()
     rows = [
-        ("merged", f"{number(counts['parts_in'])} parts → {number(counts['parts_out'])}"),
+        ("merged", f"{counted(counts['parts_in'], 'part')} → {number(counts['parts_out'])}"),
         ("rows", _rows(counts)),
         ("bytes", f"{about_size(counts['bytes_in'])} → {about_size(counts['bytes_out'])}"),
         ("groups", f"{number(data['groups_done'])} of {number(data['groups'])} committed"),

@@ -16,6 +16,7 @@ from firnline.cli.options import JsonOption, SettingsOption, TableArgument, comm
 from firnline.cli.output import requests_text
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.options import VerifyOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
@@ -168,7 +169,7 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         ("objects", f"{number(checked['objects'])}, {about_size(checked['bytes'])}"),
     ]
     if data["deep"]:
-        footers = f"{number(checked['footers'])} with {number(checked['footer_rows'])} rows"
+        footers = f"{number(checked['footers'])} with {counted(checked['footer_rows'], 'row')}"
         rows.append(("footers", footers))
     rows += [
         ("requests", requests_text(data["requests"])),

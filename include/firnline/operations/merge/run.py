@@ -177,7 +177,7 @@ class _Run:
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
         failure = Failure.of(group.partition, result)
-        _LOG.error("partition %s: %s", failure.partition, failure.message)
+        _LOG.error("%s", failure)
         self.failures.append(failure)
         self.unreadable.update(m.p for m in group.parts)
 
