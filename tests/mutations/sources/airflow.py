@@ -8,7 +8,7 @@ AIRFLOW = (
     Mutation(
         name="an erase holds no pool",
         file="dags/erase.py",
-        old="            pool=table.pool(ERASE.operation),",
+        old="            **table.lock(ERASE.operation),\n",
         new="",
         breaks="An erase runs beside a merge of the same table, and one of them works in vain.",
         caught_by=("tests/unit/airflow/test_dag_files.py",),
