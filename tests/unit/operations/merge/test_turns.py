@@ -171,7 +171,8 @@ def test_of_two_merges_that_have_the_same_partition_one_commits_and_the_other_de
 def test_a_run_works_on_no_partition_twice_whatever_is_appended_beside_it() -> None:
     world = shared(4)
 
-    def act(_: int) -> None:
+    def act(turn: int) -> None:
+        assert turn <= 4, "it goes on for as long as rows arrive"
         for day in range(5):
             put_append(world, f"d={day}")
             put_append(world, f"d={day}")
