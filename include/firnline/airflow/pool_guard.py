@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -19,6 +20,7 @@ from firnline.operations.pools import CREATE_POOLS, NO_TABLE, lock_of_run, pool_
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
+    from firnline.airflow.page.settings_file import SettingsFile
     from firnline.operations.pools import RunLock
     from firnline.settings.load import TableSettings
 
@@ -73,13 +75,21 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the
             _fail(dag_run, problem)
 
 
+@cache
+def _settings_file() -> SettingsFile:
+    """Return the settings, read again only when they change: this is the scheduler's own thread."""
+    from firnline.airflow.page.settings_file import SettingsFile
+    from firnline.clock import SystemClock
+
+    return SettingsFile(SystemClock())
+
+
 def _tables() -> dict[str, TableSettings] | None:
     """Return the tables of the settings; None if they cannot be read, which is logged."""
     from firnline.errors import FirnlineError
-    from firnline.settings.load import load_settings
 
     try:
-        return load_settings().tables
+        return _settings_file()().tables
     except FirnlineError as error:
         _LOG.error("%s", error)
         return None

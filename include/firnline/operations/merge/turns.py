@@ -18,9 +18,8 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.groups import MergePlan
 
 _PARTS = 4
-"""A turn takes one of so many parts of a merge's share, unless the engine works on more at once:
-of the groups of a turn of n merges fewer than (n - 1) / (4 n) are then in that of another one, on
-average, and a merge of 1,000 groups that stays alone reads the log again some 25 n times."""
+"""A turn takes one of so many parts of a merge's share, unless the engine works on more at once.
+More parts mean less work that two do, and more readings of the log (docs/rfcs/0009)."""
 
 
 def partitions_of(plan: MergePlan) -> frozenset[str]:

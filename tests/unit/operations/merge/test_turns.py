@@ -98,6 +98,26 @@ def test_each_run_has_an_order_of_its_own_and_always_the_same() -> None:
     assert retried != turns["a"], "a retry may run beside the try that was taken for dead"
 
 
+@pytest.mark.parametrize(("slots", "most"), [(2, 0.15), (4, 0.25)])
+def test_merges_that_begin_at_the_same_moment_do_little_of_the_work_twice(
+    slots: int, most: float
+) -> None:
+    """In step, each turn of all of them on the same state; the runs are the same in every test."""
+    plan = planned(shared(100))
+    left = partitions_of(plan)
+    todo = [left] * slots
+    done = 0
+    while left:
+        turns = [
+            partitions_of(next_turn(limited(plan, left & todo[i]), run(f"{i}"), slots, 1))
+            for i in range(slots)
+        ]
+        done += sum(map(len, turns))
+        todo = [had - turn for had, turn in zip(todo, turns, strict=True)]
+        left = left.difference(*turns)
+    assert 0 <= done / 100 - 1 <= most
+
+
 def test_a_turn_has_whole_partitions() -> None:
     plan = planned(shared(1))
     (group,) = plan.groups
