@@ -70,7 +70,12 @@ def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},
             "orphan_grace": "24h",
-            "merge": {"min_inputs": 2, "commit_every": "0s", "max_parts_per_group": 4},
+            "merge": {
+                "min_inputs": 2,
+                "commit_every": "0s",
+                "max_parts_per_group": 4,
+                "slots": mix.merges,
+            },
             "rewrite": {"max_removed_fraction": 1},
             **kind.settings,
         }

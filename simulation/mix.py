@@ -9,6 +9,8 @@ REMOVING = ("delete", "rewrite", "erase", "replace")
 """Operations whose effect a reader of version 1 does not fully see."""
 SHARES = {"columns": 10, "plain": 50, "clustered": 15, "keys": 16, "versions": 9}
 """Shares of the kinds of tables, in percent of the seeds."""
+_CALM = 4
+"""Concurrent actors up to which merges work on all of their plan at once."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Mix:
     """Share of processes with other settings, or with none."""
     kind: str = "plain"
     """Kind of table (``simulation.kinds``)."""
+
+    @property
+    def merges(self) -> int:
+        """``merge.slots``: in the busiest worlds merges take turns."""
+        return 2 if self.busy > _CALM else 1
 
     @classmethod
     def of(cls, r: random.Random, operations: list[str]) -> Mix:

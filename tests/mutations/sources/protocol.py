@@ -456,4 +456,28 @@ PROTOCOL = (
         breaks="Who changes a transaction and its own digest is not found.",
         caught_by=("tests/unit/operations/verify/test_history.py",),
     ),
+    Mutation(
+        name="several merges at once where commits do not exclude each other",
+        file="include/firnline/settings/model.py",
+        old='        if self.locking != "fenced":',
+        new="        if not self.locking:",
+        breaks="Two merges replace the same parts, and every row of them is there twice.",
+        caught_by=("tests/unit/settings/test_model.py",),
+    ),
+    Mutation(
+        name="a merge beside others works on what it has worked on before",
+        file="include/firnline/operations/merge/run.py",
+        old="            plan = limited(plan, self.todo)",
+        new="            pass",
+        breaks="A merge beside steady appends never ends.",
+        caught_by=("tests/unit/operations/merge/test_turns.py",),
+    ),
+    Mutation(
+        name="merges beside each other begin with the same partitions",
+        file="include/firnline/operations/merge/turns.py",
+        old='f"{run.dag_id}\\n{run.run_id}\\n{run.try_number}\\n{run.host}\\n{partition}"',
+        new="partition",
+        breaks="Of two merges at once one does all of its work in vain.",
+        caught_by=("tests/unit/operations/merge/test_turns.py",),
+    ),
 )

@@ -210,7 +210,7 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
     name, counts, number = data["table"], defaultdict(int, data["counts"]), output.number
-    if not data["groups"]:
+    if not data["groups"] and not data["groups_lost"]:
         output.line(f"Nothing to merge in {name}: `firnline plan merge {name}` says why.")
         return
     if data["failures"]:
@@ -227,6 +227,9 @@ def _render(data: dict[str, Any]) -> None:
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
+    if data["groups_lost"]:
+        lost = f"{number(data['groups_lost'])} groups, which another run had committed first"
+        rows.append(("in vain", lost))
     if data["replans"]:
         rows.append(("planned again", f"{number(data['replans'])} times, because of rivals"))
     output.pairs(rows)
