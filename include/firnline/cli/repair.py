@@ -47,7 +47,7 @@ def repair(
         ):
             return run_schema_fix(table, factory, options, identity(table), tell)
 
-    with engine_for(table, engine, master, scratch) as factory:
+    with engine_for(options.op, table, engine, master, scratch) as factory:
         if not look_first(
             table,
             lambda: preview(table, options),

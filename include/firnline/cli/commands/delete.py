@@ -64,7 +64,7 @@ def delete(
     require_table(opened)
     from firnline.operations.delete.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("delete", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),

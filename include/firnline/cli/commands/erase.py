@@ -76,7 +76,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     from firnline.operations.erase.run import preview
 
     options = msgspec.structs.replace(options, keys=parse_keys(options.columns, key))
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("erase", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),

@@ -75,7 +75,7 @@ def merge(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("merge", opened, engine, master, scratch) as factory:
         if options.dry_run:
             from firnline.operations.merge.run import preview
 

@@ -66,7 +66,7 @@ def repartition(
         data = {"table": opened.settings.name, **preview(opened, options).to_json()}
         output.show(data, as_json, _render_plan)
         return
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("repartition", opened, engine, master, scratch) as factory:
         _repartition(opened, factory, options, as_json)
 
 

@@ -67,7 +67,7 @@ def replace(
         require_table(opened)
     from firnline.operations.replace.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("replace", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),

@@ -65,7 +65,7 @@ def rewrite(
     require_table(opened)
     from firnline.operations.rewrite.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("rewrite", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),
