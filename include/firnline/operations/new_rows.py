@@ -221,7 +221,8 @@ def runs_of(table: Table, file: RowFile, groups: Sequence[tuple[int, int]]) -> I
             if end > first and weight + more > limit:
                 break
             end, rows, weight = end + 1, rows + groups[end][0], weight + more
-        yield RowFile(file.key, file.bytes, (first, end), rows, int(weight))
+        if rows:
+            yield RowFile(file.key, file.bytes, (first, end), rows, int(weight))
         first = end
 
 
