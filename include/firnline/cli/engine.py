@@ -37,9 +37,16 @@ class EngineKind(StrEnum):
 
 @contextmanager
 def engine_for(
-    table: Table, kind: EngineKind, master: str | None, scratch: Path | None
+    operation: str, table: Table, kind: EngineKind, master: str | None, scratch: Path | None
 ) -> Iterator[Callable[[], Engine]]:
     """Yield an engine factory, and end the Spark application that it started.
+
+    Args:
+        operation: what the application is named by: ``firnline rewrite flights``.
+        table: the table.
+        kind: where kernels run.
+        master: of Spark; None: that of the table's settings.
+        scratch: local folder; None: the system's, or the executors'.
 
     Raises:
         UsageError: a master without the Spark engine, or one that Spark does not know; a scratch
@@ -61,10 +68,13 @@ def engine_for(
         if kind is EngineKind.LOCAL:
             yield lambda: _local(table, scratch)
         else:
-            yield lambda: _spark(table, master, scratch, stack)
+            name = f"firnline {operation} {table.settings.name}"
+            yield lambda: _spark(name, table, master, scratch, stack)
 
 
-def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitStack) -> Engine:
+def _spark(
+    name: str, table: Table, master: str | None, scratch: Path | None, stack: ExitStack
+) -> Engine:
     from firnline.settings.spark_conf import conf_of
     from firnline.spark.engine import SparkEngine
     from firnline.spark.session import open_session
@@ -76,7 +86,7 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
     remote = master if master is not None and master.startswith("sc://") else None
     with stack.enter_context(jvm_log()):
         session = open_session(
-            f"firnline merge {table.settings.name}",
+            name,
             conf_of(table.settings),
             master=None if remote else master,
             remote=remote,

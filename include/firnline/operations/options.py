@@ -501,6 +501,14 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             "Also import a folder that was imported before: its rows are then in the table twice.",
         ),
     ] = False
+    split: Annotated[
+        bool,
+        Option(
+            "Split",
+            "Read and write the rows of files that span partitions, or whose footer does not "
+            "say in which one they lie; without it such a file is refused.",
+        ),
+    ] = False
     dry_run: DryRun = False
 
 

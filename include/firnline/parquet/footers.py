@@ -46,6 +46,8 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Types that the table has already; see ``types.arrow.from_arrow``."""
     stats: tuple[str, ...] = ()
     """Columns whose bounds are to be extracted."""
+    row_groups: bool = False
+    """Extract the sizes of the row groups."""
 
 
 class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,8 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     stats: Stats = {}
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
+    row_groups: tuple[tuple[int, int], ...] = ()
+    """Rows and uncompressed bytes of each row group, if asked for."""
     error: str | None = None
     """Reason why it cannot be read, or cannot be a part."""
     next_step: str = ""
@@ -135,7 +139,13 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         columns=from_arrow(arrow_schema(footer), wanted.columns),
         stats=from_footer(footer, wanted.stats),
         part=read_pairs(task.key, footer.metadata),
+        row_groups=_row_groups(footer) if wanted.row_groups else (),
     )
+
+
+def _row_groups(footer: pq.FileMetaData) -> tuple[tuple[int, int], ...]:
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return tuple((group.num_rows, group.total_byte_size) for group in groups)
 
 
 def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:

@@ -28,7 +28,8 @@ from firnline.parquet.thrift import (
     encode,
 )
 
-_MAGIC = b"PAR1"
+MAGIC: Final = b"PAR1"
+"""First and last bytes of a file."""
 _COPIED_AT_ONCE = 4 * 2**20
 _MOST_ORDINAL = 2**15 - 1
 
@@ -104,6 +105,15 @@ class RowGroup:
         """Return True if a column chunk has a Bloom filter."""
         return any(each.struct(_META).get(_BLOOM[0]) is not None for each in self.chunks())
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the positions of its first byte in the file, and of the byte behind its last."""
+        starts = [(_start(chunk), chunk.struct(_META)) for chunk in self.chunks()]
+        if not starts:
+            raise ThriftError("a row group has no columns")
+        ends = [start + (meta.integer(_COMPRESSED) or 0) for start, meta in starts]
+        return min(start for start, _ in starts), max(ends)
+
     def chunks(self) -> list[Struct]:
         """Return the column chunks."""
         return self.plain.structs(_COLUMNS)
@@ -131,10 +141,15 @@ def read_footer(path: Path) -> Footer:
         file.seek(max(0, size - 8))
         tail = file.read()
         length = int.from_bytes(tail[:4], "little")
-        if size < length + 12 or tail[4:] != _MAGIC:
+        if size < length + 12 or tail[4:] != MAGIC:
             raise _unreadable(path, "it does not end with a Parquet footer")
         file.seek(size - 8 - length)
         data = file.read(length)
+    return parse_footer(path, data)
+
+
+def parse_footer(path: Path, data: bytes) -> Footer:
+    """Return a footer from its bytes. ``path``: of the file, for errors; raises as above."""
     try:
         footer = Footer(path, decode(data))
         _check(footer)
@@ -192,7 +207,7 @@ def join(
         )
     groups: list[Struct] = []
     with target.open("xb") as out:
-        out.write(_MAGIC)
+        out.write(MAGIC)
         for footer in footers:
             with footer.path.open("rb") as source:
                 groups += [_copy_group(source, out, each.plain) for each in footer.row_groups]
@@ -208,6 +223,30 @@ def join(
         plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
         plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
         _write_footer(out, plain)
+    return rows
+
+
+def end_with(file: BinaryIO, footer: Footer, groups: Sequence[RowGroup], delta: int) -> int:
+    """Write the end of a file that holds some row groups of another one; return their rows.
+
+    Their filters and page indexes, which lie elsewhere in that file, are left out.
+
+    Args:
+        file: where their bytes have been written.
+        footer: of the other file.
+        groups: of ``footer``; changed.
+        delta: what is added to a position there for that in ``file``.
+    """
+    for group in groups:
+        for chunk in group.chunks():
+            _move(chunk, _start(chunk), delta)
+            chunk.struct(_META).drop(*_BLOOM)
+            chunk.drop(*_OFFSET_INDEX, *_COLUMN_INDEX)
+        group.plain.drop(_GROUP_START, _ORDINAL)
+    rows = sum(group.rows for group in groups)
+    footer.plain.put(_NUM_ROWS, I64, rows)
+    footer.plain.put(_ROW_GROUPS, LIST, Items(STRUCT, [group.plain for group in groups]))
+    _write_footer(file, footer.plain)
     return rows
 
 
@@ -239,7 +278,7 @@ def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
 
 def _write_footer(file: BinaryIO, plain: Struct) -> None:
     data = encode(plain)
-    file.write(data + len(data).to_bytes(4, "little") + _MAGIC)
+    file.write(data + len(data).to_bytes(4, "little") + MAGIC)
 
 
 def _pair(key: str, value: str) -> Struct:
@@ -306,11 +345,17 @@ def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> i
     meta = chunk.struct(_META)
     delta = out.tell() - start
     _copy(source, out, start, meta.integer(_COMPRESSED) or 0)
+    _move(chunk, start, delta)
+    return delta
+
+
+def _move(chunk: Struct, start: int, delta: int) -> None:
+    """State that the pages of a chunk, which began at ``start``, lie ``delta`` bytes later."""
+    meta = chunk.struct(_META)
     for number in (_DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
         if old := meta.integer(number):
             meta.put(number, I64, old + delta)
     chunk.put(_CHUNK_START, I64, start + delta)
-    return delta
 
 
 def _copy_filter(source: BinaryIO, out: BinaryIO, meta: Struct) -> None:

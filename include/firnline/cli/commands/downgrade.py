@@ -68,7 +68,7 @@ def downgrade(
 
     stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
     with (
-        engine_for(opened, engine, master, scratch) as factory,
+        engine_for("downgrade", opened, engine, master, scratch) as factory,
         when_stopped(stopped, next_step="run the same command again to go on"),
     ):
         report = run_downgrade(opened, factory, options, identity(opened))

@@ -11,7 +11,6 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -76,7 +75,7 @@ def merge(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("merge", opened, engine, master, scratch) as factory:
         if options.dry_run:
             from firnline.operations.merge.run import preview
 
@@ -181,22 +180,17 @@ def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
     """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
-    from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
+    from firnline.operations.merge.run import MergeFailedError, run_merge
 
     name = table.settings.name
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
 
-    def run() -> MergeReport:
-        with (
-            when_stopped(stopped, next_step="run the same command again to go on"),
-            merging(name, table.clock, silent=as_json) as tell,
-        ):
-            return run_merge(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_merge(table, engine, options, identity(table), tell),
+        merging(name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "run the same command again to go on"),
         failed=(MergeFailedError,),
         shorten=lambda report: RunFailedError(
             f"{len(report.failures)} of {report.groups} groups of {name} could not be merged, for "

@@ -111,7 +111,7 @@ def _verify(
         return run_verify(table, options)
     from firnline.spark.footers import footers_by
 
-    with engine_for(table, kind, master, scratch=None) as factory:
+    with engine_for("verify", table, kind, master, scratch=None) as factory:
         return run_verify(table, options, footers_by(factory))
 
 
