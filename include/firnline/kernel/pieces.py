@@ -7,7 +7,7 @@ are sorted one after the other in memory, and what they write is joined row grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import duckdb
 
 from firnline.kernel.duckdb import MEMORY_SHARE, quote_list
 from firnline.kernel.ranges import Spreader
+from firnline.kernel.sort_codes import has_fixed_width
 from firnline.kernel.task import Cluster, KernelTask
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
@@ -37,6 +38,7 @@ def sort_in_pieces(
     connection: duckdb.DuckDBPyConnection,
     folder: Path,
     stop_if_asked: Callable[[], None],
+    codes: Mapping[str, str],
     staged: Sequence[Path],
 ) -> Spreader | None:
     """Return what splits the rows into pieces; None if they are sorted at once.
@@ -46,6 +48,7 @@ def sort_in_pieces(
         connection: its database.
         folder: its scratch folder.
         stop_if_asked: raises if the task was told to stop.
+        codes: see ``sort_codes``.
         staged: the inputs.
     """
     types = {fold_name(name): kind for name, kind in task.columns}
@@ -64,7 +67,8 @@ def sort_in_pieces(
         return None
     cluster = Cluster(method="range", columns=tuple(key.column for key in keys), outputs=count)
     descending = tuple(key.descending for key in keys)
-    return Spreader(task, cluster, connection, folder, stop_if_asked, descending, pieces=True)
+    common = task, cluster, connection, folder, stop_if_asked, codes
+    return Spreader(*common, descending, pieces=True, at_once=has_fixed_width(task, codes))
 
 
 def _pieces(task: KernelTask, connection: duckdb.DuckDBPyConnection, staged: Sequence[Path]) -> int:
