@@ -139,7 +139,7 @@ class Producer:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
         taken = [path for path in paths if path in inputs.rows_of]
-        if copies := copies_of(self.task, inputs):
+        if copies := copies_of(self.task, inputs, lambda: self._schema(types)):
             rest = others(inputs, copies)
             rows = statements(self.task, rest, types, keys).rows if rest.rows else ""
             copied = self._with_copies(copies, rows, count, metadata)
@@ -218,6 +218,17 @@ class Producer:
         used_up = [footer.path for footer in parts]
         join(parts, path, {**metadata, "firnline.rows": str(count)}, used_up=used_up)
         return self._described(path, count)
+
+    def _schema(self, types: Mapping[str, str]) -> bytes:
+        """Return the schema of the files that this task writes."""
+        path = self.folder / "schema.parquet"
+        nulls = ", ".join(
+            f"CAST(NULL AS {types[name]}) AS {quote_name(name)}" for name, _ in self.task.columns
+        )
+        self._copy(path, in_order(self.task, f"SELECT {nulls} WHERE false", {}), {})
+        schema = read_footer(path).schema
+        path.unlink()
+        return schema
 
     def _order(self) -> list[tuple[str, bool]]:
         return [(key.column, key.descending) for key in self.task.sort_by]

@@ -72,6 +72,15 @@ KERNEL = (
         unit=None,
     ),
     Mutation(
+        name="parts of any schema are copied",
+        file="include/firnline/kernel/copies.py",
+        old="(f for f in found if f.schema == wanted)",
+        new="(f for f in found if wanted)",
+        breaks="Merges of an unsorted table fail that reads large parts of another writer.",
+        caught_by=("tests/kernel/test_copies.py",),
+        unit=None,
+    ),
+    Mutation(
         name="a part with hidden rows is copied",
         file="include/firnline/kernel/copies.py",
         old="group.where_hidden is None and not group.converted",
