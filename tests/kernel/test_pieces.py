@@ -120,6 +120,14 @@ def test_a_group_that_fits_into_memory_is_sorted_at_once(group: Group) -> None:
     assert file.metadata.num_row_groups == 1
 
 
+def test_wide_rows_or_many_runs_are_not_sorted_on_disk_at_once(group: Group) -> None:
+    """Of each run a merge holds some rows: here 2,048 of 100 bytes, or of 10 KB."""
+    task = group.task([], {"a": "BIGINT"}, sort=("a",), memory=512 * 2**20)
+    assert pieces.runs_fit(task, 100, 50)
+    assert not pieces.runs_fit(task, 10_000, 50)
+    assert not pieces.runs_fit(task, 100, 512)
+
+
 def test_passes_are_taken_where_each_reads_a_share(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
