@@ -2,7 +2,8 @@
 
 A sort that does not fit spills all of its rows to disk and merges them from there. Ranges that fit
 are sorted one after the other in memory, and what they write is joined row group by row group
-(``parquet.join``). docs/rfcs/0007 has the measurements.
+(``parquet.join``). Rows that would have to be written to files of their ranges first are left to
+one sort if their keys have a fixed width. docs/rfcs/0007 and 0009 have the measurements.
 """
 
 from __future__ import annotations
