@@ -165,7 +165,7 @@ from firnline.errors import StoreError
 from firnline.store.client import open_store
 open_store("file://{tmp_path}/t").put_new("t/a", b"1")
 if os.fork() == 0:
-    signal.alarm(10)
+    signal.alarm(600)
     try:
         open_store("file://{tmp_path}/t").get("t/a")
     except StoreError as error:
@@ -182,7 +182,7 @@ def test_a_process_forked_before_the_first_request_works(tmp_path: Path) -> None
 import os, signal
 from firnline.store.client import open_store
 if os.fork() == 0:
-    signal.alarm(10)
+    signal.alarm(600)
     open_store("file://{tmp_path}/t").put_new("t/a", b"1")
     os._exit(0)
 os.wait()

@@ -20,6 +20,7 @@ from firnline.airflow.page.fleet import Row
 from firnline.airflow.page.metrics import FIGURES, Metrics, in_name, is_on, values
 from firnline.operations.health.run import look
 from tests.support.histories import filled
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import World
 
 
@@ -29,7 +30,7 @@ class Statsd:
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
-        self.socket.settimeout(10)
+        self.socket.settimeout(HUNG_SECONDS)
         self.port: int = self.socket.getsockname()[1]
 
     def gauges(self, count: int) -> dict[str, float]:
