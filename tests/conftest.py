@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -25,7 +26,7 @@ pytest_plugins = ["tests.dags.shared_stack"]
 NO_SKIP = os.environ.get("FIRNLINE_NO_SKIP") == "1"
 
 # A busy machine is no counterexample. Tests with a number of their own: tests/support/effort.py.
-hypothesis.settings.register_profile("test", deadline=None, print_blob=True, max_examples=40)
+hypothesis.settings.register_profile("test", deadline=None, print_blob=True, max_examples=25)
 hypothesis.settings.register_profile("full", deadline=None, print_blob=True, max_examples=1000)
 hypothesis.settings.load_profile("full" if FULL else "test")
 
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    # It logs the end of each connection, the last after pytest has closed what it logs to.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     # All processes of a run draw the same samples, whatever is committed meanwhile.
     os.environ["FIRNLINE_TEST_SAMPLE"] = sample_name()
     reporter = config.pluginmanager.get_plugin("terminalreporter")

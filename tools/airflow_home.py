@@ -97,6 +97,9 @@ def base_config(home: Path, options: StackOptions, port: int) -> dict[str, dict[
             "min_file_process_interval": 10,
             "parsing_processes": 1,
         },
+        # A task that has ended is noticed after this many seconds at most: its supervisor sleeps as
+        # long whenever the task's last words come before its end.
+        "workers": {"min_heartbeat_interval": 1},
         # No call home.
         "usage_data_collection": {"enabled": False},
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import http
 import os
 import secrets
 import shutil
@@ -32,7 +33,7 @@ from tools.system_packages import run_install
 VERSION = "3.35.0"
 _NAME = f"azurite-{VERSION}"
 _PROGRAM = Path("node_modules/azurite/dist/src/blob/main.js")
-_READY_SECONDS = 60.0
+_READY_SECONDS = 300.0
 _STOP_SECONDS = 1.0
 
 
@@ -176,6 +177,8 @@ class AzureServer:
                 with urllib.request.urlopen(request, timeout=5):
                     return True
             except urllib.error.HTTPError as error:
+                if error.code == http.HTTPStatus.CONFLICT:
+                    return True  # an attempt whose answer took too long has made it
                 raise EnvironmentFaultError(
                     f"Azurite refused the container {self.container}: {error}",
                     next_step=f"read {self._log}",

@@ -23,6 +23,9 @@ import psutil
 
 MARK = "FIRNLINE_DEV_STACK"
 """Environment variable that children inherit, even after they are reparented."""
+_GONE_SECONDS = 60.0
+"""Until a killed process counts as one that cannot be killed."""
+_LOOK_SECONDS = 0.1
 
 
 class Service(ABC):
@@ -126,25 +129,24 @@ class Programs:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 component.wait(max(0.0, deadline - time.monotonic()))
         # What is left now has nobody to end it: drivers of killed supervisors, say.
-        for _ in range(3):
-            for left_over in self.alive():
-                _signal(left_over.pid, signal.SIGKILL)
-            if self._wait_gone(2.0):
-                break
-        left = [process.pid for process in self.alive()]
+        left = self._kill_all()
         self._started.clear()
         return left
 
-    def _wait_gone(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+    def _kill_all(self) -> list[int]:
+        """Kill what is there until nothing is; returns what is there still when the time is up."""
+        deadline = time.monotonic() + _GONE_SECONDS
+        while True:
             # Reaped here: a child that nobody waited for stays as a zombie.
             for child in self._started.values():
                 child.poll()
-            if not self.alive():
-                return True
-            time.sleep(0.1)
-        return False
+            left = [process.pid for process in self.alive()]
+            if not left or time.monotonic() >= deadline:
+                return left
+            # Again and again: one of them may just have started another.
+            for pid in left:
+                _signal(pid, signal.SIGKILL)
+            time.sleep(_LOOK_SECONDS)
 
 
 def end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -18,6 +19,8 @@ from tools.gotools import TOOLS
 from tools.processes import Service, end
 
 REGION = "us-east-1"
+_PORTS = range(10_000, 32_768)
+"""Ports from which servers choose theirs; the system gives away higher ones."""
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 1.0  # it waits for connections that clients keep open; each object is whole anyway
 
@@ -35,11 +38,16 @@ class StoreRoot:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of the loopback interface that nobody listens on now.
+
+    None of those that the system itself gives to programs and connections: between this call and
+    the start of a server, which takes seconds, others get hundreds of them.
+    """
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class S3Server(Service):

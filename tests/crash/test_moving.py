@@ -43,9 +43,9 @@ from tests.support.operations import erase
 from tests.support.places import MemoryPlace, Saved
 from tests.support.reading import visible_ids
 from tests.support.scenarios import PARTITIONED, Call, advance, fill, merge
-from tests.support.world import Crashed, Fault, FaultyStore
+from tests.support.sweeping import some_deaths
+from tests.support.world import Crashed, FaultyStore
 
-KINDS = ("before", "after", "lost")
 SETTINGS = {**PARTITIONED, "checkpoint": {"min_parts": 1}}
 
 
@@ -120,22 +120,20 @@ def test_a_relocation_that_dies_at_any_store_call_comes_right_when_it_is_run_aga
     relocate(replace(table, store=store))
     assert not is_foreign(table)
     is_whole(table)
-    puts = [call for call in store.calls if call.startswith("put")]
+    puts = [at for at, call in enumerate(store.calls) if call.startswith("put")]
     assert len(puts) >= 15
-    for at in range(len(store.calls)):
-        for kind in KINDS:
-            table = copy()
-            original = _original(MemoryPlace().save(table))
-            faulty = FaultyStore(table.store, Fault(at, kind))
-            with suppress(Crashed, FirnlineError):
-                relocate(replace(table, store=faulty))
-            if is_foreign(table):
-                advance(table, 1000)
-                relocate(table)
-            with pytest.raises(UsageError, match="nothing to do"):
-                relocate(table)
-            is_whole(table)
-            assert _original(MemoryPlace().save(table)) == original
+    for fault in some_deaths(store.calls, puts[-1].__eq__, "relocation"):
+        table = copy()
+        original = _original(MemoryPlace().save(table))
+        with suppress(Crashed, FirnlineError):
+            relocate(replace(table, store=FaultyStore(table.store, fault)))
+        if is_foreign(table):
+            advance(table, 1000)
+            relocate(table)
+        with pytest.raises(UsageError, match="nothing to do"):
+            relocate(table)
+        is_whole(table)
+        assert _original(MemoryPlace().save(table)) == original
 
 
 def _original(saved: Saved) -> dict[str, bytes]:
@@ -226,26 +224,24 @@ def test_a_clone_that_dies_at_any_store_call_comes_right_when_it_is_run_again(
     clone(replace(table, store=store), replace(target, store=store), with_log=with_log)
     clone_is_whole(target, with_log=with_log)
     assert len(store.calls) >= (60 if with_log else 25)
-    for at in range(len(store.calls)):
-        for kind in KINDS:
-            table, target = fresh()
-            faulty = FaultyStore(table.store, Fault(at, kind))
-            with suppress(Crashed, FirnlineError):
-                clone(
-                    replace(table, store=faulty), replace(target, store=faulty), with_log=with_log
-                )
-            was_table = not is_no_table(target)
-            advance(table, 1000)
-            if was_table:
-                clone_is_whole(target, with_log=with_log)
-                with suppress(UsageError):  # there is something already
-                    clone(table, target, with_log=with_log)
-            else:
-                complete(table, target, with_log=with_log)
+    puts = [at for at, call in enumerate(store.calls) if call.startswith("put")]
+    for fault in some_deaths(store.calls, puts[-1].__eq__, f"clone {with_log}"):
+        table, target = fresh()
+        faulty = FaultyStore(table.store, fault)
+        with suppress(Crashed, FirnlineError):
+            clone(replace(table, store=faulty), replace(target, store=faulty), with_log=with_log)
+        was_table = not is_no_table(target)
+        advance(table, 1000)
+        if was_table:
             clone_is_whole(target, with_log=with_log)
-            left = [k for k in table.store.objects if k.startswith("c/_probe/clone")]  # type: ignore[attr-defined]
-            assert not left
-            assert _original(place.save(table)) == source
+            with suppress(UsageError):  # there is something already
+                clone(table, target, with_log=with_log)
+        else:
+            complete(table, target, with_log=with_log)
+        clone_is_whole(target, with_log=with_log)
+        left = [k for k in table.store.objects if k.startswith("c/_probe/clone")]  # type: ignore[attr-defined]
+        assert not left
+        assert _original(place.save(table)) == source
 
 
 def clone_is_whole(target: Table, *, with_log: bool) -> None:

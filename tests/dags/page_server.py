@@ -17,6 +17,7 @@ from firnline.operations.pools import pools_json
 from firnline.settings.load import Settings, load_settings
 from firnline.table import open_table
 from tests.dags.filled import fill
+from tools.airflow_api import HUNG_SECONDS
 from tools.airflow_home import StackOptions
 from tools.airflow_stack import AirflowStack
 from tools.bootstrap import REPO
@@ -34,11 +35,11 @@ class Server:
 
     def get(self, path: str, user: str | None = None) -> httpx.Response:
         headers = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
-        return httpx.get(f"{self.url}/firnline{path}", headers=headers, timeout=60)
+        return httpx.get(f"{self.url}/firnline{path}", headers=headers, timeout=HUNG_SECONDS)
 
     def token(self, user: str) -> str:
         asked = {"username": user, "password": user}
-        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60)
+        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=HUNG_SECONDS)
         token: str = answer.json()["access_token"]
         return token
 
@@ -62,7 +63,7 @@ class Server:
     def _api(self, path: str, method: str = "GET", body: object = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token('root')}"}
         url = f"{self.url}/api/v2{path}"
-        return httpx.request(method, url, json=body, headers=headers, timeout=60)
+        return httpx.request(method, url, json=body, headers=headers, timeout=HUNG_SECONDS)
 
     def tables(self, user: str) -> dict[str, Mapping[str, Any]]:
         answer = self.get("/api/fleet", user)

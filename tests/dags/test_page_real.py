@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.dags.page_server import Server, serving
-from tools.airflow_api import NEARBY_SECONDS, wait_until
+from tools.airflow_api import HUNG_SECONDS, NEARBY_SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_figures_are_sent_as_metrics_without_anybody_looking(server: Server) -> None:
     """The first test: nobody has asked for the page yet."""
-    server.statsd.settimeout(60)
+    server.statsd.settimeout(HUNG_SECONDS)
     name, value = b"airflow.firnline.parts.bo", b""
     while not value:
         value = server.statsd.recv(4096).partition(name)[2]
@@ -66,7 +66,7 @@ def test_a_store_that_does_not_answer_holds_up_nobody(server: Server) -> None:
     def known() -> bool:
         return server.tables("root")["ana"]["figures"] is not None
 
-    assert wait_until(known, 60, NEARBY_SECONDS)
+    assert wait_until(known, every=NEARBY_SECONDS)
     rows = server.tables("root")
     assert (rows["ana"]["figures"]["parts"], rows["ana"]["figures"]["partitions"]) == (10, 2)
     assert (rows["silent"]["figures"], rows["silent"]["score"]) == (None, None)
@@ -77,7 +77,7 @@ def test_details_come_after_a_moment(server: Server) -> None:
     def detail() -> Any:
         return server.get("/api/tables/merge__bo/detail", "bo").json()["detail"]
 
-    assert wait_until(lambda: detail() is not None, 60, NEARBY_SECONDS)
+    assert wait_until(lambda: detail() is not None, every=NEARBY_SECONDS)
     found = server.get("/api/tables/merge__bo/detail", "bo").json()
     known = f"/api/tables/merge__bo/detail?version={found['version']}"
     assert "detail" not in server.get(known, "bo").json()

@@ -232,7 +232,7 @@ def test_what_a_killed_demo_left_running_is_ended_and_nothing_else(tmp_path: Pat
     folder = tmp_path / "demo"
     marks = {"its own": f"{folder}/airflow:1234", "another's": f"{folder}2/airflow:1234"}
     sleepers = {
-        name: subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: mark})
+        name: subprocess.Popen(["sleep", "3600"], env={**os.environ, MARK: mark})
         for name, mark in marks.items()
     }
     try:

@@ -25,7 +25,7 @@ from tests.support.engines import CountingEngine
 from tests.support.log_tables import put_append
 from tests.support.world import World, make_world
 
-FEW, MANY = 200, 3_200
+FEW, MANY = 100, 1_600
 Step = Callable[[World], object]
 
 

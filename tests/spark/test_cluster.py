@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -275,6 +276,14 @@ session.stop()
     assert [rows for _, _, rows in json.loads(text)] == [8_000_000, 2, 2]
 
 
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("connect")
@@ -291,6 +300,11 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=folder)
         try:
+            # A client that knocks too early waits longer and longer between its tries.
+            wait_until(
+                lambda: process.poll() is not None or _listens(port), HUNG_SECONDS, POLL_SECONDS
+            )
+            assert process.poll() is None, (folder / "log").read_text()[-3000:]
             yield f"sc://127.0.0.1:{port}"
         finally:
             process.terminate()

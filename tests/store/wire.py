@@ -30,7 +30,7 @@ from tests.support.sweeping import Start, come_right, committed_once, half_way, 
 
 PATIENCE = RetryPolicy(attempts=5, first_wait=0.01)
 """Waits are the table's clock's, which is set: they take no time."""
-SILENCE = timedelta(milliseconds=400)
+SILENCE = timedelta(seconds=2)
 """Longest silence in an answer while one never comes, instead of half a minute.
 
 Only then: on a busy machine an answer that comes may take longer, and such an attempt would count

@@ -33,7 +33,7 @@ from firnline.child_process import child_environment
 from tools.bootstrap import REPO
 
 _NUMBER = struct.Struct("i")
-_NEVER_S = 120
+_NEVER_S = 600
 """Nothing but a hung server takes as long to fork."""
 
 

@@ -24,11 +24,12 @@ TOGETHER: Mapping[str, str] = {
 SCATTERED = ("tests/crash/", "tests/hostile/test_fuzz.py")
 """Paths of tests that share nothing: each of them may run anywhere."""
 FIRST = (
-    "tests/dags/test_operations_real.py",
+    "tests/dags/test_backfill_real.py",
     "tests/dags/test_humans_real.py",
     "tests/spark/",
     "tests/e2e/test_cli_spark.py",
-    "tests/dags/test_backfill_real.py",
+    "tests/dags/test_page_browser.py",
+    "tests/dags/test_operations_real.py",
     "tests/dags/test_merge_real.py",
     "tests/dags/test_replace_real.py",
     "tests/dags/",

@@ -37,6 +37,9 @@ def fill(store: ObjectClient, keys: list[str]) -> None:
 class StoreContract:
     """See the module."""
 
+    page = 1_000
+    """Objects of a page of a listing, and of a batch that is deleted."""
+
     def test_what_was_put_is_got(self, store: ObjectClient, prefix: str) -> None:
         store.put_new(f"{prefix}/_log/a", b"one")
         assert store.get(f"{prefix}/_log/a") == b"one"
@@ -110,12 +113,13 @@ class StoreContract:
     def test_a_listing_is_sorted_and_begins_where_told(
         self, store: ObjectClient, prefix: str
     ) -> None:
-        keys = [f"{prefix}/l/{number:05d}" for number in range(2_500)]
+        keys = [f"{prefix}/l/{number:05d}" for number in range(2 * self.page + self.page // 2)]
         fill(store, list(reversed(keys)))
         before = store.counters.list
         assert [meta.key for meta in store.list(f"{prefix}/l/")] == keys
         assert store.counters.list - before == 3
-        for after, expected in ((1_499, keys[1_500:]), (2_499, []), (0, keys[1:])):
+        later, last = self.page + self.page // 2, len(keys) - 1
+        for after, expected in ((later, keys[later + 1 :]), (last, []), (0, keys[1:])):
             listed = store.list(f"{prefix}/l/", start_after=keys[after])
             assert [meta.key for meta in listed] == expected
         between = store.list(f"{prefix}/l/", start_after=f"{prefix}/l/00009a")
@@ -142,7 +146,7 @@ class StoreContract:
         assert heads == {key: body and body[:4] for key, body in expected.items()}
 
     def test_a_batch_delete_answers_for_every_key(self, store: ObjectClient, prefix: str) -> None:
-        keys = [f"{prefix}/d/{number:05d}" for number in range(1_500)]
+        keys = [f"{prefix}/d/{number:05d}" for number in range(self.page + self.page // 2)]
         fill(store, keys)
         asked = [*keys, f"{prefix}/d/none"]
         answers = list(store.delete_many(asked))

@@ -266,6 +266,19 @@ def each_interrupt(calls: Sequence[str]) -> list[Fault]:
     return [every[at * len(INTERRUPTS) + at % len(INTERRUPTS)] for at in range(2 * len(calls))]
 
 
+def some_deaths(calls: Sequence[str], commits: Callable[[int], bool], *what: str) -> list[Fault]:
+    """Return every call in one of the ways, and what commits in all; all in `make test-full`.
+
+    Args:
+        calls: store calls of a clean run.
+        commits: whether a call commits or publishes, by its number.
+        what: names the sample, which chooses the way.
+    """
+    every = every_point(calls)
+    chosen = set(sample(range(len(every)), len(calls), "deaths", *what))
+    return [fault for n, fault in enumerate(every) if n in chosen or commits(fault.at)]
+
+
 def some_points(
     points: Sequence[Fault], commits: Callable[[int], bool], count: int, *what: str
 ) -> list[Fault]:

@@ -6,6 +6,10 @@ import gc
 
 import pytest
 
+from tests.support.one_duckdb import one_duckdb
+
+__all__ = ["one_duckdb"]
+
 
 def pytest_collection_finish() -> None:
     """What is loaded stays: the garbage collector need not look at it again and again."""

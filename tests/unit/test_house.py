@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -28,6 +29,11 @@ def code_files() -> Iterator[Path]:
         yield from sorted((REPO / folder).rglob("*.py"))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def name(path: Path) -> str:
     return str(path.relative_to(REPO))
 
@@ -44,7 +50,7 @@ def tracked_text_files() -> Iterator[Path]:
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Every function with the lines of its body; a command's options and docstring are no code."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             documented = ast.get_docstring(node, clean=False) is not None
             before = node.body[0].end_lineno if documented else node.body[0].lineno - 1
@@ -82,7 +88,7 @@ def test_no_folder_holds_a_module_and_pieces_cut_off_it() -> None:
 
 def imported(path: Path, modules: frozenset[str]) -> Iterator[str]:
     """Modules of the product that a file imports as it runs, inside functions, too."""
-    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    pending: list[ast.AST] = [parsed(path)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

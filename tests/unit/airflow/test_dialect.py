@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from airflow.sdk import Param
 from airflow.sdk.exceptions import ParamValidationError
-from jsonschema.validators import validator_for  # type: ignore[import-untyped] # has no types
 
-from firnline.airflow.dialect import DIALECT
 from firnline.airflow.params import asked_param, duration_param, flag_param
 
 
@@ -45,13 +40,3 @@ def test_a_format_chooses_the_field_and_refuses_nothing() -> None:
     start = asked_param(None, "Start", "From.", type=["string", "number"], format="date-time")
     for value in ("2024-03-05", "2024-03-05T07:00:00.000Z", 7, 1.5):
         assert start.resolve(value) == value
-
-
-def test_every_process_of_airflow_knows_the_dialect() -> None:
-    """Its policies are loaded when it is imported."""
-    code = (
-        "import airflow.settings; from jsonschema.validators import validator_for; "
-        f"print(validator_for({{'$schema': '{DIALECT}'}}).__name__)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == validator_for({"$schema": DIALECT}).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,8 +48,13 @@ _OTHERS = {
 """Flags of other programs, and of our jobs for spark-submit."""
 
 
-def texts(path: Path) -> Iterator[str]:
+@functools.cache
+def texts(path: Path) -> list[str]:
     """The string literals of a module; what is filled in stands as X."""
+    return list(_texts(path))
+
+
+def _texts(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text())
     inside = {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
     for node in ast.walk(tree):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from firnline.operations.at_once import at_once
+from tests.support.programs import HUNG_SECONDS
 
 
 def test_what_is_found_keeps_the_order_of_the_items() -> None:
@@ -15,7 +16,7 @@ def test_what_is_found_keeps_the_order_of_the_items() -> None:
 
     def look(item: int) -> int:
         if item == 1:
-            assert second_done.wait(10)
+            assert second_done.wait(HUNG_SECONDS)
         return item * 10
 
     def looked(found: int) -> None:

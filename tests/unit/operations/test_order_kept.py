@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.append.append import Appender
@@ -29,6 +29,7 @@ from firnline.operations.options import (
     SchemaFixOptions,
 )
 from firnline.operations.schema_fix.run import run_schema_fix
+from tests.support.effort import examples
 from tests.support.log_tables import snapshot
 from tests.support.updates import stored, visible
 from tests.support.world import World, make_world
@@ -70,7 +71,7 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@examples(4, 200)
 @given(PARTS, st.integers(0, 9))
 def test_an_evolve_shows_the_same_rows_of_every_key(
     parts: list[tuple[Part, bool]], seed: int

@@ -75,13 +75,13 @@ STRUCTS = st.recursive(
 )
 
 
-@examples(30, 1000)
+@examples(12, 1000)
 @given(STRUCTS)
 def test_a_structure_is_decoded_as_it_was_encoded(value: Struct) -> None:
     assert decode(encode(value)) == value
 
 
-@examples(30, 1000)
+@examples(12, 1000)
 @given(STRUCTS, st.integers(0, 200))
 def test_a_structure_that_ends_early_is_refused(value: Struct, short: int) -> None:
     data = encode(value)
@@ -89,7 +89,7 @@ def test_a_structure_that_ends_early_is_refused(value: Struct, short: int) -> No
         decode(data[: max(0, len(data) - 1 - short)])
 
 
-@examples(100, 5000)
+@examples(60, 5000)
 @given(st.binary(max_size=200))
 def test_any_other_bytes_are_decoded_or_refused(data: bytes) -> None:
     try:

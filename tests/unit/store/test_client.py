@@ -18,12 +18,24 @@ from firnline.errors import (
     StoreError,
     UsageError,
 )
+from firnline.store import client
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.connect import forget_memory
 from tests.support.store_contract import StoreContract
 
 
-class TestFolder(StoreContract):
+class SmallPages(StoreContract):
+    """Which are as long as they are because of S3."""
+
+    page = 100
+
+    @pytest.fixture(autouse=True)
+    def _pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client, "PAGE", self.page)
+        monkeypatch.setattr(client, "BATCH", self.page)
+
+
+class TestFolder(SmallPages):
     @pytest.fixture
     def store(self, tmp_path: Path) -> ObjectClient:
         return open_store(f"file://{tmp_path}/lake/table")
@@ -33,7 +45,7 @@ class TestFolder(StoreContract):
         return "table"
 
 
-class TestMemory(StoreContract):
+class TestMemory(SmallPages):
     @pytest.fixture
     def store(self) -> Iterator[ObjectClient]:
         yield open_store("memory://contract/table")
@@ -162,10 +174,11 @@ def test_a_forked_process_is_told_instead_of_hanging(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from firnline.errors import StoreError
+from firnline.store import client
 from firnline.store.client import open_store
 open_store("file://{tmp_path}/t").put_new("t/a", b"1")
 if os.fork() == 0:
-    signal.alarm(10)
+    signal.alarm(600)
     try:
         open_store("file://{tmp_path}/t").get("t/a")
     except StoreError as error:
@@ -180,9 +193,10 @@ os.wait()
 def test_a_process_forked_before_the_first_request_works(tmp_path: Path) -> None:
     code = f"""
 import os, signal
+from firnline.store import client
 from firnline.store.client import open_store
 if os.fork() == 0:
-    signal.alarm(10)
+    signal.alarm(600)
     open_store("file://{tmp_path}/t").put_new("t/a", b"1")
     os._exit(0)
 os.wait()

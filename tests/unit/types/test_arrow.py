@@ -7,11 +7,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import PartSchemaError
 from firnline.types.arrow import conform, from_arrow, parse_type, to_arrow
+from tests.support.effort import examples
 
 PRIMITIVE = [
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
@@ -153,7 +154,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@examples(12, 300)
 @given(values=st.lists(VALUES, max_size=5))
 def test_decoding_keeps_every_nested_value(
     values: list[list[dict[str, object]] | None],

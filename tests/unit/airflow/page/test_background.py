@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 from firnline.airflow.page.background import Background
+from tests.support.programs import HUNG_SECONDS
 
 
 def test_a_thing_is_under_way_once_and_others_beside_it() -> None:
@@ -28,8 +29,8 @@ def test_no_more_threads_work_than_are_allowed() -> None:
 
     for number in range(5):
         work.start(str(number), act)
-    assert begun.acquire(timeout=10)
-    assert begun.acquire(timeout=10)
+    assert begun.acquire(timeout=HUNG_SECONDS)
+    assert begun.acquire(timeout=HUNG_SECONDS)
     assert not begun.acquire(blocking=False)
     gate.set()
     work.wait()
@@ -49,4 +50,4 @@ def test_what_fails_is_logged_and_the_thread_goes_on(caplog: object) -> None:
 
 
 def assert_soon(event: threading.Event) -> None:
-    assert event.wait(10)
+    assert event.wait(HUNG_SECONDS)

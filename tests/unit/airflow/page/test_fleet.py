@@ -14,6 +14,7 @@ from firnline.errors import EnvironmentFaultError
 from firnline.settings.load import Settings, TableSettings
 from firnline.table import Table
 from tests.support.histories import append, drop, filled
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, SetClock, World, make_world
 
 
@@ -37,7 +38,7 @@ class Shelf:
         return Settings(path=Path("tables.yaml"), tables=named)
 
     def open(self, table: TableSettings) -> Table:
-        self.gate.wait(10)
+        self.gate.wait(HUNG_SECONDS)
         self.opened.append(table.name)
         if table.name in self.closed:
             raise EnvironmentFaultError("there is no connection", next_step="create it")
@@ -152,7 +153,7 @@ def test_a_store_that_hangs_holds_up_neither_a_request_nor_another_table() -> No
     class Silent(FaultyStore):
         def list(self, prefix: str, after: str | None = None) -> Any:
             asked.set()
-            assert free.wait(10)
+            assert free.wait(HUNG_SECONDS)
             return super().list(prefix, after)
 
     open_table = shelf.open
@@ -166,7 +167,7 @@ def test_a_store_that_hangs_holds_up_neither_a_request_nor_another_table() -> No
         shelf.settings, opened, shelf.clock, lambda row: looked.append(row.settings.name)
     )
     shelf.scores()
-    assert asked.wait(10)
+    assert asked.wait(HUNG_SECONDS)
     for _ in range(2):  # the other table is looked at again and again meanwhile
         shelf.fleet.wait("silent")
         shelf.clock.advance(STALE_MS)

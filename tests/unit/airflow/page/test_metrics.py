@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,6 +17,7 @@ from firnline.airflow.page.fleet import Row
 from firnline.airflow.page.metrics import FIGURES, Metrics, in_name, is_on, values
 from firnline.operations.health.run import look
 from tests.support.histories import filled
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import World
 
 
@@ -29,7 +27,7 @@ class Statsd:
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
-        self.socket.settimeout(10)
+        self.socket.settimeout(HUNG_SECONDS)
         self.port: int = self.socket.getsockname()[1]
 
     def gauges(self, count: int) -> dict[str, float]:
@@ -147,17 +145,3 @@ def test_the_table_is_in_the_name_only_where_tags_are_dropped(
 ) -> None:
     is_set = options.split().__contains__
     assert (is_on(is_set), in_name(is_set)) == (on, named)
-
-
-def test_no_process_but_the_api_server_pays_for_the_page() -> None:
-    """Airflow imports plugins in every task, too."""
-    code = (
-        "import sys; from firnline.airflow.page.app import Apps\n"
-        "class Plugin: fastapi_apps = Apps()\n"
-        "assert 'fastapi' not in sys.modules\n"
-        "(app,) = Plugin.fastapi_apps\n"
-        "assert Plugin.fastapi_apps[0] is app and 'fastapi' in sys.modules\n"
-    )
-    asked = [sys.executable, "-c", code]
-    done = subprocess.run(asked, capture_output=True, text=True, env=os.environ, check=False)
-    assert done.returncode == 0, done.stderr

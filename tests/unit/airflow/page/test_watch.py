@@ -7,6 +7,7 @@ import pytest
 
 from firnline.airflow.page.watch import OneOf, Watch
 from firnline.errors import SettingsError
+from tests.support.programs import HUNG_SECONDS
 
 
 def test_one_of_several_is_it_until_it_ends(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_tables_are_looked_at_again_and_again_also_after_an_error(
     watch = Watch(look, OneOf(tmp_path / "lock"), 0.001)
     watch.start()
     for _ in range(3):
-        assert looks.acquire(timeout=10)
+        assert looks.acquire(timeout=HUNG_SECONDS)
     watch.stop()
     assert "the file is torn" in caplog.text
 
@@ -63,7 +64,7 @@ def test_another_process_s_tables_are_not_looked_at_until_it_ends(tmp_path: Path
     watch.start()
     assert not looked.is_set()
     other.resign()
-    assert looked.wait(10)
+    assert looked.wait(HUNG_SECONDS)
     assert watch.on_duty
     watch.stop()
     assert other.is_me()

@@ -24,6 +24,7 @@ from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.table import Table
 from tests.support.histories import append, delete_lazily, dies_at, drop, filled, lose_log, merge
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, World, make_world
 
 
@@ -140,7 +141,7 @@ def test_a_silent_store_holds_up_no_other_table() -> None:
 
     class Silent(FaultyStore):
         def list(self, prefix: str, after: str | None = None) -> Any:
-            assert others_done.wait(10)
+            assert others_done.wait(HUNG_SECONDS)
             return super().list(prefix, after)
 
     silent = filled(2)

@@ -12,6 +12,7 @@ from firnline.errors import LogLostError
 from firnline.operations.fleet.run import need_of
 from firnline.operations.health.run import TableHealth, look, look_at_all
 from tests.support.histories import clean_up, delete_lazily, drop, filled, lose_log, merge
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import FaultyStore, make_world
 
 DAY_MS = 86_400_000
@@ -95,7 +96,7 @@ def test_a_store_that_does_not_answer_holds_up_no_other_table() -> None:
 
     class Silent(FaultyStore):
         def list(self, prefix: str, after: str | None = None) -> Any:
-            assert others_done.wait(10)
+            assert others_done.wait(HUNG_SECONDS)
             return super().list(prefix, after)
 
     silent, other = filled(2), filled(2)

@@ -401,7 +401,7 @@ def test_whenever_it_dies_every_row_is_seen_once_and_the_next_run_goes_on(
     whole = FaultyStore(world.store)
     move_by(world, replace(table, store=whole), whole, tmp_path)
     assert len(whole.calls) > 20
-    for at in sample(range(len(whole.calls)), 6, kind):
+    for at in sample(range(len(whole.calls)), 4, kind):
         world, table = begin()
         store = FaultyStore(world.store, Fault(at, kind))
         with suppress(Crashed, RepartitionFailedError):
@@ -412,7 +412,7 @@ def test_whenever_it_dies_every_row_is_seen_once_and_the_next_run_goes_on(
         assert seen(world) == ids
 
 
-@examples(12, 200)
+@examples(6, 200)
 @given(
     appends=st.lists(st.lists(st.integers(0, 70), min_size=1, max_size=12), min_size=1, max_size=4),
     layouts=st.permutations(["day(ts)", "month(ts)", "year(ts)", "bucket(3, id)", "name"]),

@@ -187,5 +187,7 @@ def test_a_driver_that_is_interrupted_at_any_request_deletes_no_part_that_is_liv
 
     calls = written_with(None, "whole").calls
     assert len(calls) > 2
-    for at, kind in sample(list(product(range(len(calls)), ("before", "after"))), 4, interrupt):
+    for at, kind in sample(
+        list(product(range(len(calls)), ("before", "after"))), 2, interrupt, interval
+    ):
         written_with(Fault(at, kind, interrupt), f"{at}{kind}")

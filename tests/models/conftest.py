@@ -1,0 +1,7 @@
+"""What keeps random histories quick."""
+
+from __future__ import annotations
+
+from tests.support.one_duckdb import one_duckdb
+
+__all__ = ["one_duckdb"]
