@@ -152,6 +152,7 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
     return data
 
 
+_PROGRAM = "firnline"
 _REPORT = "run again with --debug and report it"
 _LONGEST = 300
 
@@ -172,8 +173,8 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 def runnable(text: str) -> str:
     """Return a text whose commands name the table as this command line did."""
-    if _Begun.by_root is None or "`firnline " not in text:
+    if _Begun.by_root is None:
         return text
     name, root = _Begun.by_root
-    command = re.compile(rf"(`firnline (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
+    command = re.compile(rf"(`{_PROGRAM} (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
     return command.sub(lambda found: found[1] + shlex.quote(root), text)
