@@ -19,7 +19,7 @@ KERNEL = (
     ),
     Mutation(
         name="a cut point belongs to the range below it",
-        file="include/firnline/kernel/ranges.py",
+        file="include/firnline/kernel/cuts.py",
         old="{column} {sign} {value} OR ({column} = {value} AND {rest}))",
         new="{column} {sign}= {value} OR ({column} = {value} AND {rest}))",
         breaks="A value that fills several ranges is not cut by the next column any more.",
@@ -28,7 +28,7 @@ KERNEL = (
     ),
     Mutation(
         name="a pass over a range does not stop at its end",
-        file="include/firnline/kernel/ranges.py",
+        file="include/firnline/kernel/cuts.py",
         old='conditions += [_no_later(keys, high), f"NOT {_at_or_after(keys, high)}"]',
         new="conditions += [_no_later(keys, high)]",
         breaks="Rows at a cut point are in two pieces: the sort fails instead of being wrong.",
@@ -37,7 +37,7 @@ KERNEL = (
     ),
     Mutation(
         name="descending ranges are cut as ascending ones",
-        file="include/firnline/kernel/ranges.py",
+        file="include/firnline/kernel/cuts.py",
         old='literal(text, keys.types[place]), "<" if keys.is_descending(place) else ">"',
         new='literal(text, keys.types[place]), ">"',
         breaks="A sort in pieces is not the order of the table.",
@@ -163,7 +163,7 @@ KERNEL = (
     ),
     Mutation(
         name="a hash range holds its upper cut point",
-        file="include/firnline/kernel/ranges.py",
+        file="include/firnline/kernel/cuts.py",
         old="low, high = ends[number], ends[number + 1] - 1",
         new="low, high = ends[number], ends[number + 1]",
         breaks="A condition on the column of a hash cluster reads a part more than it has to.",
