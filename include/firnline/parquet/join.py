@@ -28,7 +28,8 @@ from firnline.parquet.thrift import (
     encode,
 )
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
+"""First and last bytes of a Parquet file."""
 _COPIED_AT_ONCE = 4 * 2**20
 _MOST_ORDINAL = 2**15 - 1
 
@@ -95,6 +96,26 @@ class RowGroup:
         return self.plain.integer(_BYTES) or 0
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """Return the position of its first page, and the one behind its last page.
+
+        Raises ThriftError if it has no pages.
+        """
+        starts = [_start(each) for each in self.chunks()]
+        sizes = [each.struct(_META).integer(_COMPRESSED) or 0 for each in self.chunks()]
+        if not starts:
+            raise ThriftError("a row group has no column chunks")
+        return min(starts), max(start + size for start, size in zip(starts, sizes, strict=True))
+
+    def move(self, delta: int) -> None:
+        """State that its pages are elsewhere, and that it has neither filters nor page indexes."""
+        for chunk in self.chunks():
+            _move_chunk(chunk, delta)
+            chunk.struct(_META).drop(*_BLOOM)
+            chunk.drop(*_OFFSET_INDEX, *_COLUMN_INDEX)
+        self.plain.drop(_GROUP_START)
+
+    @property
     def codecs(self) -> frozenset[int | None]:
         """Return the codecs of the column chunks."""
         return frozenset(each.struct(_META).integer(_CODEC) for each in self.chunks())
@@ -131,10 +152,22 @@ def read_footer(path: Path) -> Footer:
         file.seek(max(0, size - 8))
         tail = file.read()
         length = int.from_bytes(tail[:4], "little")
-        if size < length + 12 or tail[4:] != _MAGIC:
+        if size < length + 12 or tail[4:] != MAGIC:
             raise _unreadable(path, "it does not end with a Parquet footer")
         file.seek(size - 8 - length)
         data = file.read(length)
+    return decode_footer(path, data)
+
+
+def decode_footer(path: Path, data: bytes) -> Footer:
+    """Return a footer from its bytes, without their length and the magic behind them.
+
+    Args:
+        path: its file, for errors.
+        data: the bytes.
+
+    Raises PartUnreadableError: see ``read_footer``.
+    """
     try:
         footer = Footer(path, decode(data))
         _check(footer)
@@ -192,7 +225,7 @@ def join(
         )
     groups: list[Struct] = []
     with target.open("xb") as out:
-        out.write(_MAGIC)
+        out.write(MAGIC)
         for footer in footers:
             with footer.path.open("rb") as source:
                 groups += [_copy_group(source, out, each.plain) for each in footer.row_groups]
@@ -200,15 +233,32 @@ def join(
                 footer.path.unlink()
         rows = sum(group.integer(_ROWS) or 0 for group in groups)
         _number(groups, _sorting(groups, sorted_by))
-        plain = Struct(
-            {n: footers[0].plain.fields[n] for n in (_VERSION, _SCHEMA, _CREATED_BY, _ORDERS)
-             if n in footers[0].plain.fields}
-        )  # fmt: skip
-        plain.put(_NUM_ROWS, I64, rows)
-        plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
+        plain = _footer_of(footers[0], groups)
         plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
         _write_footer(out, plain)
     return rows
+
+
+def _footer_of(like: Footer, groups: Sequence[Struct]) -> Struct:
+    """Return a footer with the schema of another one, and other row groups."""
+    fields = like.plain.fields
+    plain = Struct({n: fields[n] for n in (_VERSION, _SCHEMA, _CREATED_BY, _ORDERS) if n in fields})
+    plain.put(_NUM_ROWS, I64, sum(group.integer(_ROWS) or 0 for group in groups))
+    plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
+    return plain
+
+
+def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
+    """Write a footer behind pages that are in place, and with it the end of the file.
+
+    Args:
+        file: open for writing, at its end.
+        like: footer whose schema it has.
+        groups: row groups, of which ``move`` has stated the positions in this file.
+    """
+    plain = [group.plain for group in groups]
+    _number(plain, None)
+    _write_footer(file, _footer_of(like, plain))
 
 
 def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
@@ -239,7 +289,7 @@ def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
 
 def _write_footer(file: BinaryIO, plain: Struct) -> None:
     data = encode(plain)
-    file.write(data + len(data).to_bytes(4, "little") + _MAGIC)
+    file.write(data + len(data).to_bytes(4, "little") + MAGIC)
 
 
 def _pair(key: str, value: str) -> Struct:
@@ -303,14 +353,18 @@ def _start(chunk: Struct) -> int:
 
 
 def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> int:
-    meta = chunk.struct(_META)
     delta = out.tell() - start
-    _copy(source, out, start, meta.integer(_COMPRESSED) or 0)
+    _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
+    _move_chunk(chunk, delta)
+    return delta
+
+
+def _move_chunk(chunk: Struct, delta: int) -> None:
+    start, meta = _start(chunk), chunk.struct(_META)
     for number in (_DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
         if old := meta.integer(number):
             meta.put(number, I64, old + delta)
     chunk.put(_CHUNK_START, I64, start + delta)
-    return delta
 
 
 def _copy_filter(source: BinaryIO, out: BinaryIO, meta: Struct) -> None:
