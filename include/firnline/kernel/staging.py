@@ -21,6 +21,7 @@ from firnline.errors import FirnlineError, ObjectNotFoundError, PartGoneError, S
 from firnline.ids import Ids
 from firnline.kernel.faults import disk_full, scratch_full
 from firnline.kernel.task import KernelInput, KernelTask
+from firnline.parquet.excerpt import fetch_row_groups
 from firnline.store.base import Store
 
 CONCURRENCY = 8
@@ -43,6 +44,8 @@ def stage(
     stopped: Callable[[], bool],
 ) -> list[Path]:
     """Fetch every input with exactly one GET; return their local files, in order.
+
+    Of some row groups of an input: one GET for the footer, and one for each stretch of neighbours.
 
     Raises:
         InputError: an object is missing, or the store failed on it; the others are not awaited.
@@ -94,7 +97,10 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     if stopped():
         return
     try:
-        store.get_file(source.key, path)
+        if source.row_groups is None:
+            store.get_file(source.key, path)
+        else:
+            fetch_row_groups(store, source.key, source.bytes, source.row_groups, path)
     except ObjectNotFoundError as error:
         gone = PartGoneError(
             f"part {source.key} has no object",
