@@ -16,6 +16,7 @@ from types import ModuleType
 import greenlet
 
 from firnline.commit import fold
+from firnline.operations.merge import slices
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
@@ -97,6 +98,7 @@ def _light(mix: Mix) -> Iterator[None]:
     put: list[tuple[ModuleType, str, object]] = [
         (part_rows, "write_part", rows.write_part),
         (inventory, "many_facts", read_footers),
+        (slices, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),
         (fold, "TIER", mix.tier),

@@ -20,8 +20,12 @@ from firnline.types.values import Scalar, bound_key, canonical
 MOST_READS = 1.5
 """Bytes that a slice reads at most, as a multiple of an equal share of the group's bytes: so two
 tasks need at most three quarters of the time of one, and all together read half as much again."""
-WHOLE_BYTES = 2**20
-"""Parts up to this size are read with one GET, whatever of them is needed."""
+_SMALL_BYTES = 2**20
+
+
+def is_small(size: int) -> bool:
+    """Return True for a part that is read with one GET, whatever of it is needed."""
+    return size <= _SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,6 @@ def _slices(
 
 def _reads(part: PartGroups, needed: Sequence[_Chunk]) -> Reads:
     place = needed[0].part
-    if len(needed) == len(part.row_groups) or part.bytes <= WHOLE_BYTES:
+    if len(needed) == len(part.row_groups) or is_small(part.bytes):
         return Reads(place, None, part.bytes)
     return Reads(place, tuple(chunk.number for chunk in needed), sum(c.bytes for c in needed))

@@ -8,7 +8,7 @@ cut is one task.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -19,10 +19,10 @@ from firnline.kernel.task import KernelResult, KernelTask, Slice
 from firnline.log.records import Marker
 from firnline.operations.kernel_tasks import kernel_task
 from firnline.operations.merge.cutting import (
-    WHOLE_BYTES,
     PartGroups,
     SlicePlan,
     cut_into_slices,
+    is_small,
     share_outputs,
 )
 from firnline.operations.merge.groups import PlannedGroup
@@ -34,15 +34,12 @@ from firnline.parquet.footers import (
     many_facts,
 )
 from firnline.state.snapshot import Snapshot
-from firnline.store.base import Store
 from firnline.table import Table
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import text_of
 
 _LOG = logging.getLogger(__name__)
-
-ReadFooters = Callable[[Store, Sequence[FooterTask], FooterWanted], Iterable[FooterFacts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +53,7 @@ class GroupTasks:
 
 
 def tasks_of(
-    table: Table,
-    snapshot: Snapshot,
-    groups: Sequence[PlannedGroup],
-    read: ReadFooters = many_facts,
+    table: Table, snapshot: Snapshot, groups: Sequence[PlannedGroup]
 ) -> Iterator[GroupTasks]:
     """Yield the tasks of groups; ``KernelTask.group`` numbers the tasks of all of them.
 
@@ -70,26 +64,25 @@ def tasks_of(
         table: the table.
         snapshot: what the groups were planned on.
         groups: the groups.
-        read: reads footers.
 
     Raises StoreError: the store failed while footers were read.
     """
     number = 0
     for group in groups:
         task = kernel_task(table, snapshot, number, group)
-        found = _sliced(table, snapshot, group, task, read) or GroupTasks(group, (task,))
+        found = _sliced(table, snapshot, group, task) or GroupTasks(group, (task,))
         number += len(found.tasks)
         yield found
 
 
 def _sliced(
-    table: Table, snapshot: Snapshot, group: PlannedGroup, task: KernelTask, read: ReadFooters
+    table: Table, snapshot: Snapshot, group: PlannedGroup, task: KernelTask
 ) -> GroupTasks | None:
     """Return the slices of a group; None if it is one task."""
     column = group.sliced_by
     if column is None:
         return None
-    parts = _parts(table, snapshot, group, column, read)
+    parts = _parts(table, snapshot, group, column)
     if parts is None:
         return None  # the task will say which part cannot be read
     kind = normalise(snapshot.schema[column])
@@ -119,13 +112,13 @@ def _ends(kind: str, plan: SlicePlan) -> dict[str, str | None]:
 
 
 def _parts(
-    table: Table, snapshot: Snapshot, group: PlannedGroup, column: str, read: ReadFooters
+    table: Table, snapshot: Snapshot, group: PlannedGroup, column: str
 ) -> list[PartGroups] | None:
     """Return the row groups of the parts of a group; None if a part cannot be read."""
     alone = {m.p: _as_one(table, snapshot, m, column) for m in group.parts}
     tasks = [FooterTask(m.p, m.b) for m in group.parts if alone[m.p] is None]
     wanted = FooterWanted(columns=dict(snapshot.schema), groups_by=column)
-    footers = {facts.key: facts for facts in read(table.store, tasks, wanted)} if tasks else {}
+    footers = {facts.key: facts for facts in many_facts(table.store, tasks, wanted)}
     if any(facts.error is not None for facts in footers.values()):
         return None
     found: list[PartGroups] = []
@@ -144,7 +137,7 @@ def _as_one(table: Table, snapshot: Snapshot, marker: Marker, column: str) -> Ro
     bounds = snapshot.stats_of(marker).get(column)
     if marker.n is None or bounds is None:
         return None
-    if marker.b > WHOLE_BYTES and marker.n > table.settings.merge.row_group_rows:
+    if not is_small(marker.b) and marker.n > table.settings.merge.row_group_rows:
         return None
     return RowGroupFacts(marker.n, marker.b, bounds)
 
