@@ -18,7 +18,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.records import Marker
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
-from firnline.operations.merge import cutting, splits
+from firnline.operations.merge import clusters, cutting, splits
 from firnline.operations.merge.run import MergeFailedError, MergeReport, preview, run_merge
 from firnline.operations.options import DeleteOptions, MergeOptions, RebuildOptions, VerifyOptions
 from firnline.operations.rebuild.run import run_rebuild
@@ -100,6 +100,23 @@ def test_the_outputs_of_a_group_hold_its_rows_in_ranges_that_do_not_overlap(
     assert len({m.c for m in live(world)} - {None}) == 1
     assert preview(world.table, MergeOptions()).nothing_to_do
     assert not run_verify(world.table, VerifyOptions()).findings
+
+
+def test_the_slices_of_a_clustered_group_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each makes its share of the outputs."""
+    monkeypatch.setattr(clusters, "outputs_of", lambda *_: 6)
+    world = world_of(cluster_by=["id"], sort_by=[])
+    before = visible_ids(world.table)
+    report, tasks = merge(world, tmp_path)
+    assert [task.cluster.outputs for task in tasks if task.cluster is not None] == [2, 2, 2]
+    assert (report.tasks, report.counts.parts_out, len(report.transactions)) == (3, 6, 1)
+    bounds = [m.stats()["id"][:2] for m in live(world)]
+    assert all(one[1] < other[0] for one, other in pairwise(bounds))  # type: ignore[operator]
+    assert len({m.c for m in live(world)}) == 1
+    assert visible_ids(world.table) == before
+    assert preview(world.table, MergeOptions()).nothing_to_do
 
 
 def test_each_task_reads_the_row_groups_that_it_needs(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Fetch some row groups of a Parquet object as a local file, with ranged GETs.
 
 The file has the pages of these row groups as they are and a footer of its own, without Bloom
-filters, page indexes and key-value pairs: it is read once, as a whole.
+filters and page indexes: it is read once, as a whole.
 """
 
 from __future__ import annotations

@@ -253,12 +253,15 @@ def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
 
     Args:
         file: open for writing, at its end.
-        like: footer whose schema it has.
+        like: footer whose schema and key-value pairs it has.
         groups: row groups, of which ``move`` has stated the positions in this file.
     """
     plain = [group.plain for group in groups]
     _number(plain, None)
-    _write_footer(file, _footer_of(like, plain))
+    footer = _footer_of(like, plain)
+    if _PAIRS in like.plain.fields:
+        footer.fields[_PAIRS] = like.plain.fields[_PAIRS]
+    _write_footer(file, footer)
 
 
 def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
