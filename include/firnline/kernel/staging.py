@@ -21,7 +21,6 @@ from firnline.errors import FirnlineError, ObjectNotFoundError, PartGoneError, S
 from firnline.ids import Ids
 from firnline.kernel.faults import disk_full, scratch_full
 from firnline.kernel.task import KernelInput, KernelTask
-from firnline.parquet.excerpt import fetch_row_groups
 from firnline.store.base import Store
 
 CONCURRENCY = 8
@@ -100,6 +99,9 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
         if source.row_groups is None:
             store.get_file(source.key, path)
         else:
+            # It needs pyarrow, whose threads the process of a query must not have.
+            from firnline.parquet.excerpt import fetch_row_groups
+
             fetch_row_groups(store, source.key, source.bytes, source.row_groups, path)
     except ObjectNotFoundError as error:
         gone = PartGoneError(
