@@ -205,6 +205,6 @@ def read_footers(
             bytes=task.bytes,
             rows=len(part["rows"]),
             columns=part["columns"],
-            row_groups=(RowGroupFacts(len(part["rows"]), task.bytes, None),),
+            bounds=(RowGroupFacts(len(part["rows"]), task.bytes, None),),
             part=read_pairs(task.key, pairs),
         )

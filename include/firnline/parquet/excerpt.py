@@ -11,7 +11,7 @@ from pathlib import Path
 
 from firnline.errors import PartUnreadableError
 from firnline.parquet.io import read_tail
-from firnline.parquet.join import MAGIC, Footer, RowGroup, decode_footer, end_file
+from firnline.parquet.join import MAGIC, Footer, RowGroup, end_file, parse_footer
 from firnline.parquet.thrift import ThriftError
 from firnline.store.base import Store
 
@@ -41,7 +41,7 @@ def fetch_row_groups(
     """
     tail = read_tail(store, key, size)
     length = int.from_bytes(tail[-_END_BYTES:-4], "little")
-    footer = decode_footer(path, tail[-_END_BYTES - length : -_END_BYTES])
+    footer = parse_footer(path, tail[-_END_BYTES - length : -_END_BYTES])
     try:
         groups, spans = _wanted(footer, numbers, size - _END_BYTES - length)
     except (ThriftError, IndexError) as error:

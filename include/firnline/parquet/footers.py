@@ -70,7 +70,7 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     columns: dict[str, str] = {}
     """Column -> SQL type."""
     stats: Stats = {}
-    row_groups: tuple[RowGroupFacts, ...] = ()
+    bounds: tuple[RowGroupFacts, ...] = ()
     """With ``groups_by``."""
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
@@ -149,12 +149,12 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         rows=footer.num_rows,
         columns=from_arrow(arrow_schema(footer), wanted.columns),
         stats=from_footer(footer, wanted.stats),
-        row_groups=_row_groups(footer, wanted.groups_by),
+        bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=read_pairs(task.key, footer.metadata),
     )
 
 
-def _row_groups(footer: pq.FileMetaData, column: str | None) -> tuple[RowGroupFacts, ...]:
+def _bounds_of_groups(footer: pq.FileMetaData, column: str | None) -> tuple[RowGroupFacts, ...]:
     from firnline.parquet.stats import of_row_groups
 
     if column is None:

@@ -156,10 +156,10 @@ def read_footer(path: Path) -> Footer:
             raise _unreadable(path, "it does not end with a Parquet footer")
         file.seek(size - 8 - length)
         data = file.read(length)
-    return decode_footer(path, data)
+    return parse_footer(path, data)
 
 
-def decode_footer(path: Path, data: bytes) -> Footer:
+def parse_footer(path: Path, data: bytes) -> Footer:
     """Return a footer from its bytes, without their length and the magic behind them.
 
     Args:

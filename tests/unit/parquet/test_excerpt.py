@@ -105,12 +105,12 @@ def test_facts_of_row_groups_are_their_rows_bytes_and_bounds(tmp_path: Path) -> 
     _, size = stored(path)
     task = FooterTask("key", size)
     found = parse_here(task, FooterWanted(groups_by="a"), path.read_bytes())
-    assert [each.bounds for each in found.row_groups] == [
+    assert [each.bounds for each in found.bounds] == [
         (n * ROWS, n * ROWS + ROWS - 1, 0) for n in range(GROUPS)
     ]
-    assert {each.rows for each in found.row_groups} == {ROWS}
-    assert 0 < sum(each.bytes for each in found.row_groups) < size
+    assert {each.rows for each in found.bounds} == {ROWS}
+    assert 0 < sum(each.bytes for each in found.bounds) < size
     for without in ("x", "l", "nothing"):  # NaN, no order, no column
         facts = parse_here(task, FooterWanted(groups_by=without), path.read_bytes())
-        assert [each.bounds for each in facts.row_groups] == [None] * GROUPS
-    assert not parse_here(task, FooterWanted(), path.read_bytes()).row_groups
+        assert [each.bounds for each in facts.bounds] == [None] * GROUPS
+    assert not parse_here(task, FooterWanted(), path.read_bytes()).bounds

@@ -146,7 +146,7 @@ def _row_groups(
     snapshot: Snapshot, marker: Marker, column: str, footers: Mapping[str, FooterFacts]
 ) -> tuple[RowGroupFacts, ...]:
     """Return the row groups of a part, without bounds if it has the column by another name."""
-    groups = footers[marker.p].row_groups
+    groups = footers[marker.p].bounds
     made = {fold_name(name) for name, _ in snapshot.columns_of(marker).made_of.values()}
     if fold_name(column) not in made:
         return groups

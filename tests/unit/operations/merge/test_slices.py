@@ -89,7 +89,7 @@ def test_bounds_of_a_column_that_a_part_has_by_another_name_count_for_nothing() 
     """After a rename the footer may have bounds of another column of that name."""
     world = make()
     (marker,) = group_of(world, [None]).parts
-    facts = FooterFacts(key=marker.p, bytes=1, row_groups=(RowGroupFacts(10, 100, (0, 9, 0)),))
+    facts = FooterFacts(key=marker.p, bytes=1, bounds=(RowGroupFacts(10, 100, (0, 9, 0)),))
     for made_of, bounds in (({}, (0, 9, 0)), ({"old": ("ID", ("old",))}, None)):
         state: Any = SimpleNamespace(
             columns_of=lambda _, made=made_of: SimpleNamespace(made_of=made)
