@@ -5,7 +5,7 @@ One DAG for all tables, started by hand: `table` names that of the run. It only 
 
 1. `plan` reads the table's log and says which parts may hold such rows. It opens no part, so it
    cannot say how many rows there are.
-2. `delete_where` submits the Spark job and holds the only slot of the pool `<table>.merge`. It
+2. `delete_where` submits the Spark job and holds all slots of the pool `<table>.merge`. It
    commits one transaction: a delete record that hides the rows from then on, also those of appends
    that are under way, and (`mode` eager) rewritten versions of the parts that hold such rows.
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and

@@ -6,7 +6,7 @@ be asked; with it the run ends after the plan.
 1. `plan` reads the keys and the table's log and says which parts may hold them, without Spark.
 2. `approve` shows how many keys there are and what would be read, never a key, and waits for a
    person to approve it ("Required actions" of the run).
-3. `erase` submits the Spark job and holds the only slot of the pool `<table>.merge`. Every part
+3. `erase` submits the Spark job and holds all slots of the pool `<table>.merge`. Every part
    that holds a key is replaced, in one transaction with delete records for appends under way.
 4. `report` hands on what was committed and the id of the certificate, as XCom and in the `extra` of
    the event on the table's asset. After the clean-up's grace `firnline certificate <table> <id>`
@@ -51,8 +51,8 @@ for table in tables_by_hand(ERASE.operation):
             work=APPROVED,
             table=table,
             jobs=JOBS,
-            pool=table.pool(ERASE.operation),
             execution_timeout=longest(table),
+            **table.lock(ERASE.operation),
         )
         report = ReportErase(task_id="report", work=ERASE, table=table, execution_timeout=READING)
         # Set-up and tear-down: the report also runs after a failed job.

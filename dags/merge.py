@@ -7,8 +7,9 @@ asset reports new data, and by hand.
 1. `plan` reads the table's log and decides which parts to merge: without Spark, in seconds. Its log
    and XCom say what would be done, and why parts are left alone. If there is nothing to do, the run
    ends here.
-2. `merge` submits the Spark job and holds the only slot of the pool `<table>.merge`. Groups are
-   committed as they complete: a run that is killed keeps what it has done.
+2. `merge` submits the Spark job and holds one slot of the pool `<table>.merge`, which has one
+   unless `merge.slots` says more. Groups are committed as they complete: a run that is killed keeps
+   what it has done.
 3. `report` reads from the table's history what this run committed, also when `merge` failed
    half-way, and hands it on: as XCom, and in the `extra` of the event on the table's asset.
 
@@ -20,7 +21,7 @@ stops after the plan.
 The table is never half-merged: readers see the old parts or the new ones. Running it again is
 always safe.
 
-**When `merge` waits,** another run holds the table's pool. A missing pool fails the run at its
+**When `merge` waits,** other runs hold the table's pool. A missing pool fails the run at its
 start; the note on the run names the command that creates it.
 """
 

@@ -50,7 +50,7 @@ for table in tables_by_hand(SWEEP.operation, lambda table: table.sweep.schedule)
                 task_id=SWEEP.operation,
                 work=APPROVED,
                 table=table,
-                pool=table.pool(SWEEP.operation),
                 execution_timeout=longest(table),
+                **table.lock(SWEEP.operation),
             )
         )

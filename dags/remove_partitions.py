@@ -7,7 +7,7 @@ be asked; with it the run ends after the list.
    narrow it; at most 300 can be picked from.
 2. `pick` waits for a person to pick partitions ("Required actions" of the run).
 3. `approve` shows what was picked with its totals and waits for a person to approve it.
-4. `remove_partitions` holds the only slot of the pool `<table>.merge`, checks that every partition
+4. `remove_partitions` holds all slots of the pool `<table>.merge`, checks that every partition
    is unchanged since it was listed, and drops them all in one transaction. No JVM starts. The
    clean-up deletes the objects after its grace.
 
@@ -50,7 +50,7 @@ for table in tables_by_hand(REMOVE.operation):
                 work=REMOVE,
                 table=table,
                 plan="list",
-                pool=table.pool(REMOVE.operation),
                 execution_timeout=longest(table),
+                **table.lock(REMOVE.operation),
             )
         )

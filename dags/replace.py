@@ -15,7 +15,7 @@ only plans unless `dry_run` is switched off.
 
 1. `plan` reads the table's log and says which parts go unread and which are read. No part and no
    staged file is opened.
-2. `replace` submits the Spark job and holds the only slot of the pool `<table>.merge`. One
+2. `replace` submits the Spark job and holds all slots of the pool `<table>.merge`. One
    transaction: readers see the old rows or the new ones. Its driver streams the staged rows into
    new parts; executors rewrite the parts that the interval cuts (`mode` eager).
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and

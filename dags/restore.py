@@ -16,7 +16,7 @@ One DAG for all tables, started by hand after a wrong drop, rewrite, delete, rep
    which are removed, and which transactions are undone. If there is nothing to do, the run ends
    here.
 2. `restore` plans again on the newest state, copies parts within the store and commits in one
-   transaction, while it holds the only slot of the pool `<table>.merge`. No JVM starts. The
+   transaction, while it holds all slots of the pool `<table>.merge`. No JVM starts. The
    transaction is in the history like any other, and can be undone itself.
 
 Parts that the clean-up has deleted and rows that an erase removed cannot be restored: such a run

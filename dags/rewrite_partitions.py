@@ -21,7 +21,7 @@ One DAG for each table of the settings file, for **backfills** and for runs by h
 1. `plan` reads the table's log and says which parts would be read. If there is nothing to do, the
    run ends here. Scheduled runs also end here: they rewrite nothing, and exist only because Airflow
    refuses backfills of a DAG without a schedule.
-2. `rewrite_partitions` submits the Spark job and holds the only slot of the pool `<table>.merge`.
+2. `rewrite_partitions` submits the Spark job and holds all slots of the pool `<table>.merge`.
    Each partition is rewritten completely or not at all: nothing of it is visible before all of it
    is written. Parts in which nothing changes stay.
 3. `report` reads from the table's history what this run committed, and hands it on: as XCom, and

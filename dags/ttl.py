@@ -6,9 +6,9 @@ One DAG for each table with a `ttl` section in the settings file. It runs by the
 1. `plan` reads the table's log and says which partitions are wholly older than `ttl.keep`, and why
    others stay. A partition that cannot be dated is reported and never dropped. If there is nothing
    to do, the run ends here.
-2. `ttl` decides again on the newest state and drops in one transaction, while it holds the only
-   slot of the pool `<table>.merge`. No JVM starts. The clean-up deletes the objects after its
-   grace; until then readers that began earlier can continue.
+2. `ttl` decides again on the newest state and drops in one transaction, while it holds all slots
+   of the pool `<table>.merge`. No JVM starts. The clean-up deletes the objects after its grace;
+   until then readers that began earlier can continue.
 
 **By hand** a run only plans unless `dry_run` is switched off. Scheduled runs drop. `partitions`
 are globs that select the partitions to look at.

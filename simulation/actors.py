@@ -40,6 +40,7 @@ from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
 from simulation.kinds import is_tombstone
+from simulation.layouts import fill_statistics, move_rows
 from simulation.ledger import Hides, Restores
 from simulation.settings import change_properties
 from simulation.stage import Stage
@@ -271,7 +272,11 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "sweep": sweep_orphans,
     "read": read,
     "read_past": read_past,
+    "repartition": move_rows,
+    "analyze": fill_statistics,
 }
+DRAWN_LATER = ("evolve", "properties", "repartition", "analyze")
+"""Operations whose weights ``Mix.of`` draws by itself."""
 
 
 def play(name: str, stage: Stage) -> None:

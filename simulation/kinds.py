@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ class Kind:
     """``merge.target_size`` in bytes, below the minimum of the settings."""
     evolves: bool = False
     """True if it has one more column, which changes (``simulation.columns``)."""
+    moves: bool = False
+    """True if its layout changes (``simulation.layouts``)."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -43,6 +45,8 @@ _FORGOTTEN = TTL + GRACE + 100 * TICK
 KINDS = {
     "plain": Kind("plain"),
     "columns": Kind("columns", evolves=True),
+    # Without an order, so that markers state only what ``statistics`` asks for.
+    "layouts": Kind("layouts", {"sort_by": []}, without=("restore",), moves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),
     "keys": Kind("keys", _KEYS, {**SCHEMA, "d": "BOOLEAN"}, users="uvwxyz", without=("replace",)),
     "versions": Kind(
@@ -56,21 +60,34 @@ KINDS = {
 """Kinds of tables by name."""
 
 
-def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
+def settings_of(
+    mix: Mix,
+    ttl: int = TTL,
+    grace: int = GRACE,
+    *,
+    partition_by: Sequence[str] = ("p",),
+    statistics: Sequence[str] = (),
+) -> TableSettings:
     """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
     found = TableSettings.model_validate(
         {
             "name": "t",
             "root": ROOT,
-            "partition_by": ["p"],
+            "partition_by": list(partition_by),
             "sort_by": ["u", "k"],
+            "statistics": list(statistics),
             "deletes": "lazy" if mix.lazy else "eager",
             "append": {"ttl": f"{ttl}ms"},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},
             "orphan_grace": "24h",
-            "merge": {"min_inputs": 2, "commit_every": "0s", "max_parts_per_group": 4},
+            "merge": {
+                "min_inputs": 2,
+                "commit_every": "0s",
+                "max_parts_per_group": 4,
+                "slots": mix.merges,
+            },
             "rewrite": {"max_removed_fraction": 1},
             **kind.settings,
         }

@@ -9,6 +9,10 @@ REMOVING = ("delete", "rewrite", "erase", "replace")
 """Operations whose effect a reader of version 1 does not fully see."""
 SHARES = {"columns": 10, "plain": 50, "clustered": 15, "keys": 16, "versions": 9}
 """Shares of the kinds of tables, in percent of the seeds."""
+_CALM = 4
+"""Concurrent actors up to which merges work on all of their plan at once."""
+MOVING = 0.2
+"""Share of the plain tables whose layout changes instead (kind ``layouts``)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Mix:
     kind: str = "plain"
     """Kind of table (``simulation.kinds``)."""
 
+    @property
+    def merges(self) -> int:
+        """``merge.slots``: in the busiest worlds merges take turns."""
+        return 2 if self.busy > _CALM else 1
+
     @classmethod
     def of(cls, r: random.Random, operations: list[str]) -> Mix:
         """Draw a mix from a seed."""
@@ -71,13 +80,15 @@ class Mix:
             kind=kind,
         )
         found = found._sleepy() if r.random() < 0.2 else found
-        return replace(
+        found = replace(
             found,
             ahead=r.choice([0.0, 0.0, 0.0, 0.1]),
             lost_part=r.choice([0.0, 0.0, 0.0, 0.004]),
             differ=r.choice([0.0, 0.0, 0.3]),
             weights=found.weights | {"properties": r.choice([0.0, 0.0, 0.5])},
         )
+        # Drawn last, so that the others are what they were without it.
+        return _moving(found) if r.random() > 1 - MOVING and kind == "plain" else found
 
     def _sleepy(self) -> Mix:
         """Return a mix with few faults except processes that sleep while others clean up."""
@@ -95,3 +106,9 @@ class Mix:
             lost_log=0.0,
             weights=weights,
         )
+
+
+def _moving(mix: Mix) -> Mix:
+    """Return a mix for a table whose layout and statistics change."""
+    more = {"properties": 0.5, "repartition": 1.0, "analyze": 1.0}
+    return replace(mix, kind="layouts", weights=mix.weights | more)

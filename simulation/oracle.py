@@ -16,6 +16,7 @@ from simulation.checkpoints import Checkpoints
 from simulation.columns import Columns
 from simulation.keyed import Keyed, Row, in_order
 from simulation.kinds import KINDS
+from simulation.layouts import check_bounds, check_places
 from simulation.ledger import Ledger
 from simulation.v1 import v1_live
 from simulation.words import in_words
@@ -42,12 +43,14 @@ class Times:
     """Smallest grace that was ever in force."""
     least_late: int = GRACE + TTL
     """Smallest sum of ``append.ttl`` and grace so far."""
+    layout: tuple[str, ...] = ("p",)
+    """``partition_by`` in force."""
 
     def follow(self, header: txn_file.TxnHeader) -> None:
         """Update the times from a transaction."""
         said = header.properties
         if said is not None:
-            self.grace = said.grace
+            self.grace, self.layout = said.grace, said.partition_by
             self.least_grace = min(self.least_grace, said.grace)
             self.least_late = min(self.least_late, said.grace + said.append_ttl)
 
@@ -292,6 +295,9 @@ class Oracle:
         if set(shown) != right:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
+        if KINDS[world.mix.kind].moves:
+            check_bounds(self.part_rows, snapshot)
+            check_places(self.part_rows, snapshot)
         self._check_v1(right)
         self.checkpoints.check(snapshot, shown, self.shown_by)
         if not self.history or self.history[-1][1] != right:

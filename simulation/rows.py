@@ -23,7 +23,9 @@ from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.kernel.outputs import metadata_of
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.parquet.part import WrittenPart
+from firnline.parquet.partition import partition_batches
 from firnline.parquet.stats import from_table
+from firnline.paths import TablePaths
 from firnline.types.values import Stats
 from simulation.kinds import Kind, is_tombstone
 from simulation.store import SimStore
@@ -140,6 +142,8 @@ class RowEngine:
         if not touched:
             kept = _Kept([])
         deleted = sum(len(one.rows) - len(one.visible) for one in touched)
+        if task.layout is not None:
+            return self._moved(task, kept.rows, rows_in, deleted)
         return KernelResult(
             group=task.group,
             parts=tuple(
@@ -157,6 +161,20 @@ class RowEngine:
             else {},
         )
 
+    def _moved(self, task: KernelTask, rows: list[Row], rows_in: int, deleted: int) -> KernelResult:
+        """Write an output for each partition; leave all inputs if their own is the only one."""
+        found = _by_partition(task, rows)
+        if list(found) == [task.partition]:
+            keys = tuple(source.key for source in task.inputs)
+            return KernelResult(group=task.group, unchanged=keys)
+        metadata = metadata_of(task, [True] * len(task.inputs))
+        return KernelResult(
+            group=task.group,
+            parts=tuple(self._write(task, rows, metadata, path) for path, rows in found.items()),
+            rows_in=rows_in,
+            rows_deleted=deleted,
+        )
+
     def _rows(self, task: KernelTask, source: KernelInput) -> list[Row]:
         data = self.store.get(source.key)
         if self.kind.evolves:
@@ -171,14 +189,24 @@ class RowEngine:
             return frozenset()
         return _users_of(self.store.get(task.keys.key))
 
-    def _write(self, task: KernelTask, rows: list[Row], metadata: Mapping[str, str]) -> WrittenPart:
-        key = f"{task.data_prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
+    def _write(
+        self,
+        task: KernelTask,
+        rows: list[Row],
+        metadata: Mapping[str, str],
+        partition: str | None = None,
+    ) -> WrittenPart:
+        prefix = task.data_prefix
+        if task.layout is not None and partition is not None:
+            prefix = TablePaths(task.layout.prefix).partition_dir(partition)
+            metadata = {**metadata, "firnline.partition": partition}
+        key = f"{prefix}{self.ids.uuid7(self.clock.now_ms())}.parquet"
         columns = dict(task.columns)
         data = encode(rows, {**metadata, "firnline.rows": str(len(rows))}, columns)
         self.store.put_data(key, data)
         return WrittenPart(
             key=key,
-            partition=task.partition,
+            partition=task.partition if partition is None else partition,
             bytes=len(data),
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns, self.kind.arrow),
@@ -198,6 +226,15 @@ def _in_slice(task: KernelTask, rows: list[Row]) -> list[Row]:
         if (low is None or row[wanted.column] >= low)
         and (high is None or row[wanted.column] < high)
     ]
+
+
+def _by_partition(task: KernelTask, rows: list[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each partition of a task's layout."""
+    assert task.layout is not None
+    if not rows:
+        return {}
+    pieces = partition_batches(pa.Table.from_pylist(rows), task.layout.levels)
+    return {path: piece.to_pylist() for path, piece in pieces}
 
 
 def _by_names_of_today(task: KernelTask, source: KernelInput, row: Row) -> Row:

@@ -16,6 +16,7 @@ from types import ModuleType
 import greenlet
 
 from firnline.commit import fold
+from firnline.operations.analyze import run as analyze
 from firnline.operations.merge import slices
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
@@ -23,7 +24,7 @@ from firnline.operations.restore import run as restore
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
 from simulation import rows
-from simulation.actors import OPERATIONS, find_nothing, playing, wait_for_nothing
+from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.chance import Chance, Event
 from simulation.disaster import (
     clear_the_place,
@@ -34,6 +35,7 @@ from simulation.disaster import (
     try_to_rebuild,
 )
 from simulation.kinds import KINDS, settings_of
+from simulation.layouts import footers_with_bounds
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.settings import wanted_by
@@ -79,7 +81,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     """Run one seed to its end or first violation, with only the events in ``kept``."""
     chance = Chance(seed, kept)
     r = chance.stream(0)
-    mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
+    mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -98,6 +100,7 @@ def _light(mix: Mix) -> Iterator[None]:
     put: list[tuple[ModuleType, str, object]] = [
         (part_rows, "write_part", rows.write_part),
         (inventory, "many_facts", read_footers),
+        (analyze, "many_facts", footers_with_bounds),
         (slices, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),

@@ -7,6 +7,7 @@ from typing import Any
 from firnline.operations.properties.run import run_apply
 from firnline.settings.load import TableSettings
 from simulation.kinds import settings_of
+from simulation.layouts import change_layout
 from simulation.stage import Stage
 from simulation.world import GRACE, ROOT, TTL, Actor, World
 
@@ -47,8 +48,11 @@ def _of_another_key(world: World) -> TableSettings:
 
 def change_properties(stage: Stage) -> None:
     """Change the table's times to live while other processes still use the former ones."""
+    if stage.kind.moves:
+        return change_layout(stage)
     r, world = stage.r, stage.world
     ttl, grace = int(r.choice(_FACTORS) * TTL), int(r.choice((0.25, 1, 2)) * GRACE)
     stage.actor.tell(f"begins: append.ttl and commit_ttl {ttl} ms, grace {grace} ms")
     wants = settings_of(world.mix, ttl=ttl, grace=grace)
     run_apply(stage.with_settings(wants).table, stage.run)
+    return None

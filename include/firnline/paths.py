@@ -69,7 +69,12 @@ class Root:
             bucket, _, prefix = path.partition("/")
         segments = path.lstrip("/").split("/") if scheme == "file" else [bucket, *_split(prefix)]
         bad = scheme == "file" and not rest.startswith("/")
-        if bad or any(s in {"", ".", ".."} or _CONTROL.search(s) for s in segments):
+        if _CONTROL.search(path):
+            raise UsageError(
+                f"the root {url!r} has a control character in it, such as a line break or a tab",
+                next_step="write it in one line, without quotes around what YAML would unescape",
+            )
+        if bad or any(s in {"", ".", ".."} for s in segments):
             raise UsageError(
                 f"the root {url!r} has an empty or relative segment in it",
                 next_step="write the whole path, such as s3://bucket/prefix or file:///data/table",

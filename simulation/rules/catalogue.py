@@ -34,6 +34,7 @@ from firnline.state import checkpoint, health, snapshot
 from firnline.store import create
 from simulation.rules.breaking import Mutation, put
 from simulation.rules.keys import MORE, MORE_RARE
+from simulation.rules.layouts import LAYOUTS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -273,7 +274,7 @@ MUTATIONS: dict[str, Mutation] = {
     "no append.ttl": Mutation(_no_append_ttl, 89),
     "a fold copies markers as they stand": Mutation(_raw_carry, 0),
     "a purge ignores who lists a part alive": Mutation(_purge_ignores_inputs, 39),
-    "new parts have the sequence of their own transaction": Mutation(_own_sequence, 303),
+    "new parts have the sequence of their own transaction": Mutation(_own_sequence, 345),
     "delete records are dropped at once": Mutation(_drop_deletes_early, 38),
     "the grace is counted from the tombstone alone": Mutation(_grace_from_tombstone, 11),
     "the horizon passes what is not confirmed": Mutation(_horizon_unconfirmed, 12),
@@ -285,7 +286,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a transaction's t is what the clock says": Mutation(_time_is_the_clocks, 0),
     "an alive marker beats a dead one": Mutation(_alive_beats_dead, 0),
     "new rows of a replace lie under its record": Mutation(_replace_under_itself, 3),
-    "a replace leaves no record": Mutation(_replace_without_record, 23),
+    "a replace leaves no record": Mutation(_replace_without_record, 27),
     "a checkpoint is used whatever became of its log files": Mutation(_checkpoint_always_usable, 5),
     "a lost log is read as it is": Mutation(_lost_is_whole, 1),
     "a transaction is published on any log": Mutation(_published_on_any_log, 199),
@@ -293,6 +294,7 @@ MUTATIONS: dict[str, Mutation] = {
     **MORE,
     **STREAMS,
     **PROPERTIES,
+    **LAYOUTS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -83,7 +83,8 @@ def test_spark_gets_the_memory_and_cores_that_a_job_of_airflow_gets(
 ) -> None:
     asked: list[dict[str, str]] = []
 
-    def no_java(_name: str, conf: dict[str, str], **_: object) -> None:
+    def no_java(name: str, conf: dict[str, str], **_: object) -> None:
+        assert name == "firnline delete t"
         asked.append(conf)
         raise EnvironmentFaultError("there is no Java", next_step="install one")
 
@@ -91,7 +92,7 @@ def test_spark_gets_the_memory_and_cores_that_a_job_of_airflow_gets(
     settings = settings_for_root(f"file://{tmp_path}/t")
     with (
         pytest.raises(EnvironmentFaultError),
-        engine_for(open_table(settings), EngineKind.SPARK, "yarn", None) as engine,
+        engine_for("delete", open_table(settings), EngineKind.SPARK, "yarn", None) as engine,
     ):
         engine()
     assert asked == [conf_of(settings)]

@@ -103,7 +103,7 @@ def test_a_merge_reports_and_a_second_finds_nothing_to_do(firnline: Firnline, ro
     assert shown.err.splitlines()[-1] == ("merging events: 4 of 4 parts, 1 of 1 groups committed")
     again = firnline("merge", root)
     assert (again.code, again.err) == (0, "")
-    assert again.out == "Nothing to merge in events: `firnline plan merge events` says why.\n"
+    assert again.out == f"Nothing to merge in events: `firnline plan merge {root}` says why.\n"
 
 
 def test_a_merge_as_json_prints_no_progress(firnline: Firnline, root: str) -> None:
@@ -210,3 +210,24 @@ def test_every_error_of_the_tree_has_an_exit_code_that_is_documented() -> None:
 
     page = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
     assert [code for code in tree(FirnlineError) if f"\n| {code} | " not in page] == []
+
+
+def test_a_scratch_folder_that_cannot_be_used_is_refused_before_anything_is_read(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "no" / "folder"
+    done = firnline("merge", root, "--scratch", nowhere)
+    assert (done.code, f"--scratch {nowhere} cannot be used" in done.sentence) == (2, True)
+    assert not nowhere.exists()
+    (tmp_path / "file").touch()
+    assert firnline("merge", root, "--scratch", tmp_path / "file").code == 2
+
+
+def test_commands_in_messages_name_the_table_as_the_command_line_did(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    assert firnline("merge", root).code == 0
+    assert f"`firnline plan merge {root}` says why" in firnline("merge", root).out
+    file = settings_file(tmp_path, f"tables: {{events: {{root: '{root}'}}}}")
+    named = firnline("merge", "events", "--settings", file)
+    assert "`firnline plan merge events` says why" in named.out

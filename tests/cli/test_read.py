@@ -91,3 +91,22 @@ def test_the_past_is_read_by_transaction_or_time(root: str, firnline: Firnline) 
     assert firnline("read", root, "--at", "2013-01-01T00:00:00Z").out.endswith(
         "0 rows from 0 of 0 parts.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ('name = "n1"', """"n1" in double quotes is a column, as in SQL; write 'n1'"""),
+        ("name = id", "compares `name` with `id`, two columns"),
+    ],
+)
+def test_a_text_in_the_wrong_quotes_is_not_taken_for_another_mistake(
+    root: str, firnline: Firnline, where: str, told: str
+) -> None:
+    done = firnline("read", root, "--where", where)
+    assert (done.code, told in done.sentence) == (2, True)
+
+
+def test_a_limit_that_no_table_has_rows_for_is_refused(root: str, firnline: Firnline) -> None:
+    done = firnline("read", root, "--limit", "99999999999999999999")
+    assert (done.code, "must be less than or equal to" in done.sentence) == (2, True)

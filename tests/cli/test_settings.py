@@ -92,3 +92,26 @@ def test_pools_are_what_airflow_imports(firnline: Firnline, tmp_path: Path) -> N
     assert without["slots"] == 0
     assert sorted(pools) == ["events.cleanup", "events.merge", "users.cleanup", "users.merge"]
     assert {pool["slots"] for pool in pools.values()} == {1}
+
+
+@pytest.mark.parametrize("broken", [b"\x01", b"\xff"])
+def test_a_character_that_yaml_does_not_allow_is_found_by_its_line(
+    firnline: Firnline, tmp_path: Path, broken: bytes
+) -> None:
+    path = tmp_path / "tables.yaml"
+    path.write_bytes(b'tables:\n  t:\n    root: "' + broken + b'"\n')
+    done = firnline("settings", "check", "--settings", path)
+    assert (done.code, f"{path}, line 3: " in done.sentence) == (2, True)
+
+
+def test_a_settings_file_that_is_not_there_is_answered_with_the_ways_to_name_one(
+    firnline: Firnline, tmp_path: Path
+) -> None:
+    done = firnline("settings", "check", "--settings", tmp_path / "nope.yaml")
+    assert (done.code, "by --settings or FIRNLINE_TABLES" in done.sentence) == (2, True)
+
+
+def test_a_line_break_in_a_root_is_named(firnline: Firnline, tmp_path: Path) -> None:
+    path = settings_file(tmp_path, 'tables: {t: {root: "s3://b/x\\ny"}}')
+    done = firnline("settings", "check", "--settings", path)
+    assert (done.code, "has a control character in it" in done.sentence) == (2, True)

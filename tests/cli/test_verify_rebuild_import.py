@@ -136,3 +136,37 @@ def test_a_source_that_cannot_be_is_wrong_usage(
     shown = firnline("import", f"file://{tmp_path}/events", source)
     assert shown.code == 2
     assert shown.sentence
+
+
+def test_a_witness_finds_a_history_that_was_cut_off(
+    firnline: Firnline, root: str, folder: Path, tmp_path: Path
+) -> None:
+    none = firnline("witness", root)
+    assert (none.code, "has no transaction yet" in none.sentence) == (2, True)
+    assert firnline("merge", root).code == 0
+    before = content_of(folder)
+    line = firnline("witness", root)
+    assert line.code == 0
+    assert len(line.out.splitlines()) == 1  # to be copied
+    notes = tmp_path / "notes.txt"
+    notes.write_text(f"Monday\n{line.out}")
+    assert firnline("verify", root, "--witness", notes).code == 0
+    assert firnline("verify", root, "--witness", line.out.strip()).code == 0
+    assert content_of(folder) == before
+    (folder / "_txn" / "00000000000000000001.jsonl").unlink()
+    (log,) = (folder / "_log").glob("*_m_*")
+    log.unlink()
+    assert firnline("verify", root).code == 0  # of which nothing is to be seen
+    shown = firnline("verify", root, "--witness", notes)
+    assert (shown.code, "a witness has seen it" in " ".join(shown.out.split())) == (1, True)
+
+
+def test_a_witness_that_cannot_be_read_is_refused_in_one_sentence(
+    firnline: Firnline, root: str, tmp_path: Path
+) -> None:
+    gone = firnline("verify", root, "--witness", tmp_path / "none.txt")
+    assert (gone.code, "cannot be read" in gone.sentence) == (2, True)
+    empty = tmp_path / "empty.txt"
+    empty.write_text("nothing\n")
+    other = firnline("verify", root, "--witness", empty)
+    assert (other.code, "no witness of table events" in other.sentence) == (2, True)

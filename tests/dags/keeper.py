@@ -59,6 +59,9 @@ tables:
     root: 'file://{folder}/wide'
     operations: [merge, tombstone_cleanup, delete_where]
   unsafe: {{root: 'file://{folder}/unsafe', locking: pool-only}}
+  # Two merges at once; the pool of the second table has one slot all the same.
+  shared: {{root: 'file://{folder}/shared', operations: [merge, restore], merge: {{slots: 2}}}}
+  lean: {{root: 'file://{folder}/lean', operations: [restore], merge: {{slots: 2}}}}
   unconnected: {{root: 'file://{folder}/unconnected', connection_id: nobody_made_it}}
   clusterless: {{root: 'file://{folder}/clusterless', spark: {{conn_id: no_cluster}}}}
   broken: {{root: 'file://{folder}/broken'}}
@@ -281,6 +284,7 @@ def write_files(folder: Path, server: S3Server | None) -> None:
         del pools[name]
     for name in ("wide.merge", "wide.cleanup", "unsafe.merge"):
         pools[name]["slots"] = 2
+    pools["lean.merge"]["slots"] = 1
     (folder / "pools.json").write_text(json.dumps(pools))
 
 

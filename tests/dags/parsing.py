@@ -52,6 +52,7 @@ def look(dag):
     data = DagSerialization.to_dict(dag)["dag"]
     return {
         "pools": {task.task_id: task.pool for task in dag.tasks},
+        "pool_slots": {task.task_id: task.pool_slots for task in dag.tasks},
         "doc": dag.doc_md,
         "owner": dag.owner,
         "tags": sorted(dag.tags),

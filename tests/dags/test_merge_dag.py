@@ -17,6 +17,10 @@ tables:
   clock: {root: 'file:///tmp/clock', merge: {schedule: '7 * * * *'}}
   event: {root: 'file:///tmp/event', merge: {schedule: null}, commit_ttl: 1h}
 """
+SHARED = """
+tables:
+  a: {root: 'file:///tmp/a', partition_by: [d], merge: {slots: 3}, ttl: {column: d, keep: 9d}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,22 @@ def test_a_merge_runs_once_at_a_time_and_never_catches_up(parsed: Any) -> None:
     assert dag["tags"] == ["clock", "firnline", "merge"]
     assert dag["timeouts"] == []
     assert set(dag["retries"].values()) == {3}
+
+
+def test_as_many_merges_run_as_share_the_pool_and_all_else_runs_alone(
+    parser: Parser, tmp_path: Path
+) -> None:
+    dags = parser.parse(tmp_path, SHARED)["dags"]
+    merge = dags["merge__a"]
+    assert merge["max_active_runs"] == 3
+    assert merge["pool_slots"] == {"plan": 1, "merge": 1, "report": 1}
+    for name, dag in dags.items():
+        held = {task for task, pool in dag["pools"].items() if pool == "a.merge"}
+        if name == "merge__a" or not held:
+            continue
+        assert {dag["pool_slots"][task] for task in held} == {3}, name
+        assert dag["max_active_runs"] == 1, name
+    assert {"ttl__a", "rewrite_partitions__a", "tombstone_cleanup__a"} <= set(dags)
 
 
 def test_the_report_follows_plan_and_merge_and_is_what_tells_the_asset(parsed: Any) -> None:

@@ -7,7 +7,10 @@ from datetime import datetime
 import pytest
 
 from firnline.errors import UsageError
-from tests.dags.filled import live_keys, live_rows
+from firnline.log.txn_file import RunIdentity
+from firnline.operations.drop.run import run_drop
+from firnline.operations.options import DropOptions
+from tests.dags.filled import fill, live_keys, live_rows
 from tests.dags.maintained import Maintained
 from tools.airflow_api import wait_until
 
@@ -31,6 +34,41 @@ def test_rival_runs_queue_in_the_pool_of_their_table(maintained: Maintained) -> 
     # The second planned the same work, and found it done when its turn came.
     assert [run.tasks["report"] for run in runs].count("success") == 1
     assert (live_rows(table), len(live_keys(table))) == (rows, 2)
+
+
+def test_two_merges_of_a_table_run_at_once_and_what_runs_alone_waits_for_both(
+    maintained: Maintained,
+) -> None:
+    table = maintained.table("shared")
+    fill(table, 5, partitions=("day=a", "day=b", "day=gone"))
+    rows = live_rows(table)
+    run_drop(table, DropOptions(partitions=("day=gone",)), RunIdentity(dag_id="by hand"))
+    with maintained.held("shared"):
+        merges = [maintained.merge("shared", {"partitions": [f"day={day}"]}) for day in "ab"]
+        assert wait_until(lambda: all(run.tasks["merge"] == "running" for run in merges))
+        undo = {"to": 0, "partitions": ["day=gone"], "dry_run": False}
+        restore = maintained.start("restore", "shared", undo)
+        assert wait_until(lambda: restore.tasks["plan"] == "success")
+    tasks = [run.ended().task("merge") for run in merges]
+    assert [task["state"] for task in tasks] == ["success", "success"]
+    assert [task["pool_slots"] for task in tasks] == [1, 1]
+    # The policy gives it the slots, and Airflow keeps them until it starts.
+    alone = restore.ended().task("restore")
+    assert (alone["state"], alone["pool"], alone["pool_slots"]) == ("success", "shared.merge", 2)
+    assert _time(alone["start_date"]) >= max(_time(task["end_date"]) for task in tasks)
+    assert (live_rows(table), len(live_keys(table))) == (rows, 2 + 5)
+    clear = {"dag_run_id": restore.run_id, "only_failed": False, "dry_run": False}
+    maintained.stack.api.call("POST", "/dags/restore/clearTaskInstances", clear)
+    assert restore.ended().task("restore")["pool_slots"] == 2
+
+
+def test_a_run_that_needs_more_slots_than_its_pool_has_fails_at_its_start_and_says_why(
+    maintained: Maintained,
+) -> None:
+    run = maintained.start("restore", "lean", to=0, partitions=["*"]).ended()
+    assert (run.state, set(run.tasks.values())) == ("failed", {None})
+    assert "the pool lean.merge has 1 slot and a task of this run takes 2" in run.note
+    assert CREATE_POOLS in run.note
 
 
 def _time(text: str) -> datetime:

@@ -152,6 +152,23 @@ def test_of_several_rows_of_a_key_the_last_one_stays(staged: Staged) -> None:
     ]
 
 
+def test_a_task_reads_the_row_groups_that_it_is_given_and_rows_anywhere_without_limits(
+    staged: Staged,
+) -> None:
+    (key,) = staged.put(rows([]))
+    pq.write_table(rows(range(100)), staged.root / key, row_group_size=10)
+    size = (staged.root / key).stat().st_size
+    source = KernelInput(key=key, bytes=size, rows=30, row_groups=(4, 7))
+    task = staged.task([], inputs=(source,), intake={"limits": None})
+    result = staged.run(task)
+    assert (result.error, result.rows_in) == (None, 30)
+    assert (result.parts[0].stats["id"], result.requests["get"]) == ((40, 69, 0), 2)
+    again = staged.run(
+        staged.task([], inputs=(msgspec.structs.replace(source, rows=31),), intake={"limits": None})
+    )
+    assert (again.error_type, again.parts) == ("PartUnreadableError", ())
+
+
 def test_files_without_a_row_become_no_part(staged: Staged) -> None:
     result = staged.run(staged.task(staged.put(rows([]), rows([]))))
     assert (result.error, result.parts) == (None, ())

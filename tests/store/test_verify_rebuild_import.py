@@ -153,6 +153,46 @@ def test_a_folder_is_imported_by_copies_of_the_store(store_root: StoreRoot, tmp_
     assert verify(table).healthy
 
 
+def test_files_to_split_cost_a_get_each_and_large_ones_those_of_their_row_groups(
+    store_root: StoreRoot, tmp_path: Path
+) -> None:
+    settings = {**SETTINGS, "append": {"part_bytes": "1MiB"}}
+    table = opened(store_root, **settings)
+    folder = f"{table.paths.prefix.rpartition('/')[0]}/in".lstrip("/")
+
+    def put(name: str, first: int, count: int, days: list[str], **how: Any) -> None:
+        rows = {
+            "id": range(first, first + count),
+            "day": [days[n % len(days)] for n in range(count)],
+        }
+        pq.write_table(pa.table(rows), tmp_path / name, **how)
+        table.store.put_file(f"{folder}/{name}", tmp_path / name)
+
+    put("0.parquet", 0, 10, ["mo", "tu"])
+    put("1.parquet", 10, 10, ["mo", "tu"])
+    put("2.parquet", 20, 10, ["mo"])
+    # Four row groups of 0.6 MiB: one task each.
+    plain = {"use_dictionary": False, "compression": "none"}
+    put("3.parquet", 30, 200_000, ["mo", "tu"], row_group_size=50_000, **plain)
+    table = opened(store_root, **settings)
+    kernels = LocalEngine(
+        lambda: opened(store_root, **settings).store, tmp_path, SystemIds(), SystemClock(), 2
+    )
+    options = ImportOptions(source=f"{store_root.url}/in", split=True)
+    report = run_import(table, options, engine=lambda: kernels)
+    # The footers; the two small files, in the task of the first row group; a footer and a row group
+    # for each of four tasks.
+    assert spent(report.requests) == {
+        "get": 4 + 2 + 4 * 2,
+        "put": 1 + report.parts_written + 2,
+        "list": 4,
+    }
+    assert report.parts_written == 2 * 4
+    assert ids(table, tmp_path) == Counter(range(200_030))
+    assert list(read_snapshot(table.store, table.paths).partitions) == ["day=mo", "day=tu"]
+    assert verify(table).healthy
+
+
 def test_a_table_is_downgraded_and_still_reads(store_root: StoreRoot, tmp_path: Path) -> None:
     table = filled(store_root, tmp_path)
     before = read_snapshot(table.store, table.paths).live.keys()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firnline.append.append import Appender
 from firnline.operations.analyze.run import run_analyze
@@ -311,6 +312,23 @@ def folder(call: Call) -> object:
 
 def import_(call: Call) -> None:
     run_import(call.table, ImportOptions(source=call.known))
+
+
+def spanning_files(call: Call) -> object:
+    """Files of which one has rows of both partitions; returns where they lie."""
+    table = call.table
+    two_appends(call)
+    parent, _, name = table.paths.prefix.rpartition("/")
+    later = rows_from(18)
+    odd = later.filter(pc.equal(later["day"], 1))
+    even = later.filter(pc.equal(later["day"], 0))
+    for number, rows in enumerate([rows_from(12), odd, even]):
+        table.store.put_new(f"{parent}/in/{number}.parquet".removeprefix("/"), parquet_bytes(rows))
+    return f"{table.settings.root.removesuffix(name)}in"
+
+
+def import_and_split(call: Call) -> None:
+    run_import(call.table, ImportOptions(source=call.known, split=True), engine=call.engine)
 
 
 def with_deletes(call: Call) -> None:
@@ -659,6 +677,9 @@ SCENARIOS = [
         "rebuild", lost, rebuild, ids(), ALL, op="rebuild", transactions=(1, 2), refused=NOT_LOST
     ),
     Scenario("import", folder, import_, TWELVE, ALL, settings=FREE, refused=IMPORTED),
+    Scenario(
+        "import that splits files", spanning_files, import_and_split, TWELVE, ALL, refused=IMPORTED
+    ),
     Scenario(
         "downgrade",
         with_deletes,

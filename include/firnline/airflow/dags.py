@@ -21,6 +21,8 @@ from firnline.airflow.submit import SubmitJob
 from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
 from firnline.airflow.work import InTaskWork, SparkWork, Work
+from firnline.operations.pools import pool_slots
+from firnline.settings.load import TableSettings
 
 RETRIES: dict[str, Any] = {
     "retries": 3,
@@ -44,8 +46,8 @@ def operation_dag(
 ) -> Iterator[DAG]:
     """Yield a DAG for a ``with`` statement whose body creates its tasks.
 
-    Sets id, params, tags, owner, one run at a time in a DAG for one table, no catch-up, retries for
-    transient errors and alerts.
+    Sets id, params, tags, owner, one run at a time in a DAG for one table (of merges
+    ``merge.slots``), no catch-up, retries for transient errors and alerts.
 
     Args:
         work: the work of its tasks.
@@ -60,7 +62,7 @@ def operation_dag(
     common: dict[str, Any] = {
         "schedule": None,
         "catchup": False,
-        "max_active_runs": 1 if known else MOST_RUNS,
+        "max_active_runs": active_runs(work, known),
         "params": {**table.params, **work.all_params(known)},
         "tags": {"firnline", work.operation, *([known.name] if known else [])},
         "default_args": {"owner": "firnline", **RETRIES},
@@ -80,6 +82,13 @@ def operation_dag(
         task.params = ParamsDict()
 
 
+def active_runs(work: Work[Any], known: TableSettings | None) -> int:
+    """Return how many runs of a DAG may be active; of one table as many as its lock lets work."""
+    if known is None:
+        return MOST_RUNS
+    return pool_slots(known, work.about.lock) if work.about.shares_lock else 1
+
+
 def longest(table: DagTable) -> timedelta:
     """Return the time limit of a task that commits: after ``commit_ttl`` it commits nothing."""
     return timedelta(milliseconds=table.commit_ttl) + timedelta(minutes=15)
@@ -91,8 +100,8 @@ def run_only(work: InTaskWork[Any], table: DagTable) -> RunInTask:
         task_id=work.operation,
         work=work,
         table=table,
-        pool=table.pool(work.operation),
         execution_timeout=longest(table),
+        **table.lock(work.operation),
     )
 
 
@@ -124,8 +133,8 @@ def submit_then_report(
         work=work,
         table=table,
         jobs=jobs,
-        pool=table.pool(work.operation),
         execution_timeout=longest(table),
+        **table.lock(work.operation),
     )
     report = ReportRun(task_id="report", work=work, table=table, execution_timeout=READING)
     # Set-up and tear-down: the report also runs after a failed job, without making the run a

@@ -151,7 +151,8 @@ class PlanFleet(BaseOperator):
         found: list[Need | Unreadable] = look_at_fleet(members_of(tables), fleet)
         runs = MergeRuns(context["ti"])
         asked = [each.table for each in found if isinstance(each, Need) and not each.idle]
-        held = {name: runs.held(dag_id("merge", name)) for name in asked}
+        slots = {table.name: table.merge.slots for table in tables}
+        held = {name: runs.held(dag_id("merge", name), slots[name]) for name in asked}
         reasons = {name: why for name, why in held.items() if why is not None}
         return plan_fleet(found, fleet, SystemClock().now_ms(), reasons)
 

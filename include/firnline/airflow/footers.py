@@ -64,8 +64,8 @@ def check(table: DagTable, jobs: Path) -> None:
     work = VerifyWork()
     common: dict[str, Any] = {
         "table": table,
-        "pool": table.pool(work.operation),
         "execution_timeout": longest(table),
+        **table.lock(work.operation),
     }
     deep = SubmitJob(task_id=_DEEP, work=FooterWork(), jobs=jobs, **common)
     deep.reports_in = work.operation

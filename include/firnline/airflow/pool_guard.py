@@ -1,4 +1,4 @@
-"""Detects pools that are missing or have too many slots, in Airflow's scheduler.
+"""Detects pools that are missing or have not the slots of the settings, in Airflow's scheduler.
 
 A task cannot see its own pool, and a task whose pool is missing never starts, without an error. The
 plugin registers this module as a listener. It is loaded into every process of Airflow, the tasks'
@@ -8,15 +8,21 @@ too, so it imports nothing until a hook needs it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
 from firnline.operations.dag_ids import TABLE, parse_dag_id
-from firnline.operations.pools import NO_TABLE, pool_of_run, pool_problems
+from firnline.operations.pools import CREATE_POOLS, NO_TABLE, lock_of_run, pool_problems
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
+
+    from firnline.airflow.page.settings_file import SettingsFile
+    from firnline.operations.pools import RunLock
+    from firnline.settings.load import TableSettings
 
 _LOG = logging.getLogger("firnline.pools")
 
@@ -36,50 +42,104 @@ def on_starting(component: object) -> None:
     except FirnlineError as error:
         _LOG.error("%s", error)
         return
-    for problem in pool_problems(wanted, read_slots()):
+    slots = {name: pool["slots"] for name, pool in wanted.items()}
+    for problem in pool_problems(slots, read_slots()):
         _LOG.error("%s", problem)
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's own names
     """Note the problem on the run; fail a run that would hang or could do harm."""
-    dag, pool = parse_dag_id(dag_run.dag_id), pool_of_run(dag_run.dag_id, dag_run.conf)
-    if dag is None or pool is None:
+    dag = parse_dag_id(dag_run.dag_id)
+    name = None if dag is None else dag.table_of(dag_run.conf)
+    if dag is None or name is None:
         return
     from firnline.airflow.notes import add_note
 
-    slots = read_slots()
-    stuck = _without_table(dag_run) if dag.table is None else []
-    for problem in [*stuck, *pool_problems([pool], slots)]:
+    tables = _tables()
+    lock = lock_of_run(dag_run.dag_id, dag_run.conf, tables or {})
+    if lock is None:
+        return
+    there = read_slots().get(lock.pool)
+    held = read_pools(dag_run.dag_id, dag_run.run_id)
+    hangs = _without_table(dag_run, held) if dag.table is None else []
+    hangs += _wider_than_its_pool(lock, held.get(lock.pool, lock.takes), there)
+    # Without settings nobody knows how many slots there should be; a run needs one.
+    of = lock.of if tables is not None else (there or 1)
+    known = {} if there is None else {lock.pool: there}
+    for problem in hangs or pool_problems({lock.pool: of}, known):
         _LOG.error("%s (run %s of %s)", problem, dag_run.run_id, dag_run.dag_id)
         # The run belongs to the scheduler's session, which saves both with what it does anyway.
         add_note(dag_run, problem)
-        if stuck or not slots.get(pool) or not _commits_exclude(dag.table_of(dag_run.conf)):
+        if hangs or not there or not _commits_exclude((tables or {}).get(name)):
             _fail(dag_run, problem)
 
 
-def _without_table(dag_run: DagRun) -> list[str]:
+@cache
+def _settings_file() -> SettingsFile:
+    """Return the settings, read again only when they change: this is the scheduler's own thread."""
+    from firnline.airflow.page.settings_file import SettingsFile
+    from firnline.clock import SystemClock
+
+    return SettingsFile(SystemClock())
+
+
+def _tables() -> dict[str, TableSettings] | None:
+    """Return the tables of the settings; None if they cannot be read, which is logged."""
+    from firnline.errors import FirnlineError
+
+    try:
+        return _settings_file()().tables
+    except FirnlineError as error:
+        _LOG.error("%s", error)
+        return None
+
+
+def _without_table(dag_run: DagRun, held: Mapping[str, int]) -> list[str]:
     """Return one sentence if tasks of the run have not got the pool of its table."""
-    if NO_TABLE not in read_pools(dag_run.dag_id, dag_run.run_id):
+    if NO_TABLE not in held:
         return []
     problem = (
         f"the tasks of this run did not get the pool of table {(dag_run.conf or {}).get(TABLE)}: "
-        "the process that started it lacks the policy of firnline; install the package firnline "
-        "wherever Airflow runs, restart it, and start a new run"
+        "the process that started it lacks the policy of firnline, or could not read the settings; "
+        "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there, restart "
+        "it, and start a new run"
     )
     return [problem]
 
 
-def read_pools(dag_id: str, run_id: str) -> set[str]:
-    """Return the pools of the tasks of a run, through a connection of its own."""
+def _wider_than_its_pool(lock: RunLock, takes: int, there: int | None) -> list[str]:
+    """Return one sentence if a task of the run takes more slots than its pool has."""
+    if there is None or not 0 < there < takes:
+        return []
+    slots = "1 slot" if there == 1 else f"{there} slots"
+    problem = (
+        f"the pool {lock.pool} has {slots} and a task of this run takes {takes}, so it would wait "
+        "for ever: merge.slots was changed, and the pool or the DAG still says what it was before; "
+        f"import the pools with {CREATE_POOLS}, wait until Airflow has read the DAG again, and "
+        "start a new run"
+    )
+    return [problem]
+
+
+def read_pools(dag_id: str, run_id: str) -> dict[str, int]:
+    """Return the pools of the tasks of a run, each with the most slots that one of them takes.
+
+    Through a connection of its own.
+    """
     from airflow import settings
-    from sqlalchemy import column, select, table
+    from sqlalchemy import column, func, select, table
 
     engine: Any = settings.engine
-    tasks = table("task_instance", *map(column, ("dag_id", "run_id", "pool"))).c
-    query = select(tasks.pool).where(tasks.dag_id == dag_id, tasks.run_id == run_id)
+    columns = ("dag_id", "run_id", "pool", "pool_slots")
+    tasks = table("task_instance", *map(column, columns)).c
+    query = (
+        select(tasks.pool, func.max(tasks.pool_slots))
+        .where(tasks.dag_id == dag_id, tasks.run_id == run_id)
+        .group_by(tasks.pool)
+    )
     with engine.connect() as connection:
-        return {str(pool) for (pool,) in connection.execute(query)}
+        return {str(pool): int(slots) for pool, slots in connection.execute(query)}
 
 
 def read_slots() -> dict[str, int]:
@@ -96,11 +156,8 @@ def read_slots() -> dict[str, int]:
     return {str(name): int(slots) for name, slots in rows}
 
 
-def _commits_exclude(name: str | None) -> bool:
+def _commits_exclude(table: TableSettings | None) -> bool:
     """Return True if commits exclude each other without the pool (locking ``fenced``)."""
-    from firnline.settings.load import load_settings
-
-    table = load_settings().tables.get(name or "")
     return table is None or table.locking == "fenced"
 
 

@@ -68,10 +68,16 @@ def changed_sentence(operation: str, figures: Mapping[str, Any]) -> str:
     commits = f"in {counted(number, 'transaction')}"
     before, after = counts.get("parts_in", 0), counts.get("parts_out", 0)
     if not before and not after:
-        return f"{done} {commits}"
+        return f"{done} {commits}{_head_text(figures)}"
     sizes = [about_size(counts.get(f"bytes_{end}", 0)) for end in ("in", "out")]
     became = f"{counted(before, 'part')} ({sizes[0]}) became {after:,} ({sizes[1]})"
-    return f"{done}: {became} {commits}{_rows_text(counts)}"
+    return f"{done}: {became} {commits}{_head_text(figures)}{_rows_text(counts)}"
+
+
+def _head_text(figures: Mapping[str, Any]) -> str:
+    """Return the newest transaction with the beginning of its digest, as a witness."""
+    head = figures.get("head")
+    return f" up to {head['seq']} (digest {head['digest'][:16]}…)" if head else ""
 
 
 def _rows_text(counts: Mapping[str, int]) -> str:

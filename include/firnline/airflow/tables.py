@@ -21,7 +21,7 @@ from airflow.sdk import (
 from firnline.airflow.params import asked_param
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import TABLE, dag_id
-from firnline.operations.pools import NO_TABLE, pool_of_operation
+from firnline.operations.pools import NO_TABLE, pool_of_operation, slots_of_operation
 from firnline.settings.load import TableSettings, load_settings
 from firnline.settings.sections import Operation
 
@@ -70,8 +70,8 @@ class DagTable(Protocol):
         """Return the inlets of its tasks."""
         ...
 
-    def pool(self, operation: str) -> str:
-        """Return the pool of the task that holds the table's lock."""
+    def lock(self, operation: str) -> dict[str, Any]:
+        """Return ``pool`` and ``pool_slots`` of the task that holds the table's lock."""
         ...
 
     def of_run(self, context: Context) -> TableSettings:
@@ -118,9 +118,12 @@ class OneTable:
         """Return the asset of the table."""
         return (asset_of(self.known),)
 
-    def pool(self, operation: str) -> str:
-        """Return the table's pool."""
-        return pool_of_operation(operation, self.known.name)
+    def lock(self, operation: str) -> dict[str, Any]:
+        """Return the table's pool, and all of its slots or that of one merge."""
+        return {
+            "pool": pool_of_operation(operation, self.known.name),
+            "pool_slots": slots_of_operation(operation, self.known),
+        }
 
     def of_run(self, context: Context) -> TableSettings:  # noqa: ARG002 - as the protocol
         """Return the table."""
@@ -179,9 +182,9 @@ class TableOfRun:
         """Return nothing: an inlet is fixed when the DAG is made."""
         return ()
 
-    def pool(self, operation: str) -> str:  # noqa: ARG002 - as the protocol
-        """Return the pool without slots, which the policy replaces."""
-        return NO_TABLE
+    def lock(self, operation: str) -> dict[str, Any]:  # noqa: ARG002 - as the protocol
+        """Return the pool without slots; the policy replaces it and the number of its slots."""
+        return {"pool": NO_TABLE}
 
     def of_run(self, context: Context) -> TableSettings:
         """Return the table that the configuration of the run names.

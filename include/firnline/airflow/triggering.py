@@ -32,10 +32,14 @@ class MergeRuns:
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self._ti: Any = ti
 
-    def held(self, dag_id: str) -> Held | None:
+    def held(self, dag_id: str, most: int = 1) -> Held | None:
         """Return why no run of a DAG is to be started now; None if one may be.
 
         Two requests to Airflow's API server.
+
+        Args:
+            dag_id: of the DAG.
+            most: runs of it that may be queued or running (``merge.slots``).
         """
         try:
             paused = self._ti.get_dag(dag_id).is_paused
@@ -44,8 +48,9 @@ class MergeRuns:
                 raise
             return Held(f"Airflow has no DAG {dag_id} yet")
         # Also of a DAG that is paused: its queued run starts first when it goes on.
-        if self._ti.get_dr_count(dag_id, states=list(_UNDER_WAY)):
-            return Held(f"a run of {dag_id} is queued or running", under_way=True)
+        if self._ti.get_dr_count(dag_id, states=list(_UNDER_WAY)) >= most:
+            which = f"a run of {dag_id} is" if most == 1 else f"{most} runs of {dag_id} are"
+            return Held(f"{which} queued or running", under_way=True)
         return Held(f"the DAG {dag_id} is paused") if paused else None
 
     def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any], note: str) -> bool:

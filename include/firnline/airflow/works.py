@@ -9,9 +9,12 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from firnline.airflow.figures import parts_text, time_text
 from firnline.airflow.work import InTaskWork, SparkWork
 from firnline.errors import UsageError
+from firnline.operations.dag_ids import parse_dag_id
 from firnline.operations.operation import Plan
 from firnline.operations.options import (
     CleanupOptions,
@@ -23,9 +26,12 @@ from firnline.operations.options import (
     VerifyOptions,
 )
 from firnline.operations.registry import CLEANUP, DELETE, REBUILD, REPLACE, RESTORE, TTL, VERIFY
+from firnline.settings.load import load_settings
 from firnline.units import about_size, counted
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
     from firnline.operations.verify.run import VerifyReport
     from firnline.table import Table
 
@@ -180,9 +186,19 @@ class VerifyWork(InTaskWork[VerifyOptions]):
 
     about = VERIFY
 
-    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:  # noqa: ARG002 - as the base class
+    def options(self, params: Mapping[str, Any], *, dry_run: bool) -> VerifyOptions:
         """Return the options, never deep: the Spark job after it reads the footers."""
-        return VerifyOptions()
+        return VerifyOptions(witness=super().options(params, dry_run=dry_run).witness)
+
+    def parse_params(self, context: Context) -> VerifyOptions:
+        """Return the options of this run; Airflow's own events on the table are witnesses too."""
+        from firnline.airflow.witness import of_context
+
+        options, known = super().parse_params(context), load_settings().tables
+        named = parse_dag_id(context["dag"].dag_id)
+        settings = None if named is None else known.get(named.table or "")
+        seen = () if settings is None else of_context(context, settings)
+        return structs.replace(options, witness=(*options.witness, *seen))
 
     def verdict(self, report: VerifyReport) -> None:
         """Raise FindingsError if there are findings other than notes."""

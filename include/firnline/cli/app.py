@@ -44,6 +44,7 @@ from firnline.cli.commands import (
     timeline,
     ttl,
     verify,
+    witness,
 )
 from firnline.cli.failures import (
     PIPE_CLOSED,
@@ -123,6 +124,7 @@ _GROUPS = (
     cleanup,
     sweep,
     verify,
+    witness,
     rebuild,
     relocate,
     clone,

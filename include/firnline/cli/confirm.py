@@ -37,7 +37,7 @@ def agreed(question: str, unchanged: str = "nothing was changed") -> bool:
         unchanged: message if the person interrupts the command instead.
     """
     with when_stopped(f"stopped; {unchanged}", next_step="run the same command again"):
-        sys.stdout.write(f"{question} Type yes: ")
+        sys.stdout.write(f"{question} Type yes, the whole word: ")
         sys.stdout.flush()
         return sys.stdin.readline().strip().lower() == "yes"
 

@@ -37,12 +37,20 @@ class EngineKind(StrEnum):
 
 @contextmanager
 def engine_for(
-    table: Table, kind: EngineKind, master: str | None, scratch: Path | None
+    operation: str, table: Table, kind: EngineKind, master: str | None, scratch: Path | None
 ) -> Iterator[Callable[[], Engine]]:
     """Yield an engine factory, and end the Spark application that it started.
 
+    Args:
+        operation: what the application is named by: ``firnline rewrite flights``.
+        table: the table.
+        kind: where kernels run.
+        master: of Spark; None: that of the table's settings.
+        scratch: local folder; None: the system's, or the executors'.
+
     Raises:
-        UsageError: a master without the Spark engine, or one that Spark does not know.
+        UsageError: a master without the Spark engine, or one that Spark does not know; a scratch
+            folder that cannot be used.
     """
     if kind is EngineKind.LOCAL and master is not None:
         raise UsageError(
@@ -54,14 +62,19 @@ def engine_for(
             f"{master!r} is not a Spark master",
             next_step="write local[*], local[2], spark://host:7077, sc://host:15002, yarn or k8s://…",
         )
+    if kind is EngineKind.LOCAL and scratch is not None:
+        _refuse_unusable(scratch)
     with ExitStack() as stack:
         if kind is EngineKind.LOCAL:
             yield lambda: _local(table, scratch)
         else:
-            yield lambda: _spark(table, master, scratch, stack)
+            name = f"firnline {operation} {table.settings.name}"
+            yield lambda: _spark(name, table, master, scratch, stack)
 
 
-def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitStack) -> Engine:
+def _spark(
+    name: str, table: Table, master: str | None, scratch: Path | None, stack: ExitStack
+) -> Engine:
     from firnline.settings.spark_conf import conf_of
     from firnline.spark.engine import SparkEngine
     from firnline.spark.session import open_session
@@ -73,7 +86,7 @@ def _spark(table: Table, master: str | None, scratch: Path | None, stack: ExitSt
     remote = master if master is not None and master.startswith("sc://") else None
     with stack.enter_context(jvm_log()):
         session = open_session(
-            f"firnline merge {table.settings.name}",
+            name,
             conf_of(table.settings),
             master=None if remote else master,
             remote=remote,
@@ -141,6 +154,21 @@ def _errors_to(path: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _refuse_unusable(scratch: Path) -> None:
+    """Raise UsageError unless the folder is there and can be written to: before any group is read.
+
+    It is not created: a mistyped path would fill another disk.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=scratch):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--scratch {scratch} cannot be used: {error.strerror}",
+            next_step="give a folder that is there and that this user can write to",
+        ) from None
 
 
 def _local(table: Table, scratch: Path | None) -> Engine:

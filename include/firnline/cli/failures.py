@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import sys
 import traceback
@@ -55,14 +57,21 @@ def end_by_sigterm() -> None:
 
 
 class _Begun:
-    """The operation of the current command line that may have changed a table."""
+    """The current command line: its table and its operation that may have changed that."""
 
     sentence: tuple[str, str] | None = None
+    by_root: tuple[str, str] | None = None
+    """Name and root of a table that was given by its root."""
+
+
+def given_by_root(name: str, root: str) -> None:
+    """Let commands in messages name the table by its root: no settings file may have its name."""
+    _Begun.by_root = name, root
 
 
 def nothing_begun() -> None:
     """Forget the operation: another command line begins in this process."""
-    _Begun.sentence = None
+    _Begun.sentence = _Begun.by_root = None
 
 
 @contextmanager
@@ -130,8 +139,8 @@ def as_data(error: BaseException, *, debug: bool) -> dict[str, Any]:
         message, step, code = _one_line(str(error)), _REPORT, UNEXPECTED
     data: dict[str, Any] = {
         "type": type(error).__name__,
-        "message": message,
-        "next_step": step,
+        "message": runnable(message),
+        "next_step": runnable(step),
         "exit_code": code,
         "retryable": isinstance(error, FirnlineError) and error.retryable,
     }
@@ -156,5 +165,15 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
     """Escape characters that a terminal would act on: names of keys and columns are not trusted."""
     kept = "\n" if keep_lines else ""
     return "".join(
-        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text
+        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode()
+        for c in runnable(text)
     )
+
+
+def runnable(text: str) -> str:
+    """Return a text whose commands name the table as this command line did."""
+    if _Begun.by_root is None or "`firnline " not in text:
+        return text
+    name, root = _Begun.by_root
+    command = re.compile(rf"(`firnline (?:[a-z-]+ )+){re.escape(name)}(?=[ `])")
+    return command.sub(lambda found: found[1] + shlex.quote(root), text)

@@ -15,6 +15,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from firnline.cli.failures import given_by_root
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.fields import OptionField, option_fields
 
@@ -60,7 +61,8 @@ SettingsOption = Annotated[
     typer.Option(
         "--settings",
         metavar="PATH",
-        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml.",
+        help="Settings file; without it $FIRNLINE_TABLES, else include/tables.yaml of this folder, "
+        "of $AIRFLOW_HOME, or beside the package. `firnline settings check` says which it is.",
     ),
 ]
 AtOption = Annotated[
@@ -203,7 +205,10 @@ def settings_of(target: str, path: Path | None) -> TableSettings:
             f"{target!r} is a path, and a table is named by its root URL",
             next_step=f"write file://{Path(target).absolute()}",
         )
-    return find_table(target, path)
+    found = find_table(target, path)
+    if "://" in target:
+        given_by_root(found.name, target)
+    return found
 
 
 def open_target(target: str, path: Path | None) -> Table:

@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from firnline.cli.failures import printable
+from firnline.cli.failures import printable, when_stopped
 from firnline.errors import FirnlineError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from firnline.operations.operation import Figures
+
+StateT = TypeVar("StateT")
+"""Progress of a run."""
 
 _PIPE_WIDTH = 4_000
 """Width of output that is not a terminal: wide enough for any row."""
@@ -64,20 +68,24 @@ def show(data: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]],
 
 
 def show_run(
-    run: Callable[[], Figures],
+    run: Callable[[Callable[[StateT], None]], Figures],
+    progress: AbstractContextManager[Callable[[StateT], None]],
     as_json: bool,
     render: Callable[[dict[str, Any]], None],
     *,
+    stopped: tuple[str, str],
     failed: tuple[type[FirnlineError], ...],
     shorten: Callable[[Any], FirnlineError],
     render_failed: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
-    """Carry out a run and print its report, also that of a run that failed.
+    """Carry out a run, show its progress, and print its report, also that of a run that failed.
 
     Args:
-        run: returns the report.
+        run: takes the callback for its progress, and returns the report.
+        progress: yields that callback; see ``firnline.cli.progress``.
         as_json: print JSON; a failure is then raised as it is.
         render: prints the report for people.
+        stopped: message and next step if Ctrl-C or SIGTERM ends the run.
         failed: errors that have a ``report``.
         shorten: takes the report; the error for people, who have the report before them.
         render_failed: prints the report of a run that failed; None for ``render``.
@@ -85,8 +93,10 @@ def show_run(
     Raises:
         FirnlineError: the run failed.
     """
+    message, next_step = stopped
     try:
-        report = run()
+        with when_stopped(message, next_step=next_step), progress as tell:
+            report = run(tell)
     except failed as error:
         partly: Figures = error.report  # type: ignore[attr-defined] # all of ``failed`` have one
         show(partly.to_json(), as_json, render_failed or render)
@@ -111,6 +121,13 @@ def line(text: str = "", style: str = "") -> None:
     from rich.text import Text
 
     console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
+
+
+def plain(text: str) -> None:
+    """Print one line that is to be copied: it is never wrapped."""
+    from rich.text import Text
+
+    console().print(Text(printable(text)), soft_wrap=True)
 
 
 def table(

@@ -17,6 +17,7 @@ from firnline.clock import Clock
 
 if TYPE_CHECKING:
     from firnline.operations.deletion import DeleteProgress
+    from firnline.operations.import_files.run import ImportProgress
     from firnline.operations.runner import Progress
 
 _EVERY_MS = 5_000
@@ -75,6 +76,19 @@ def deleting(
         return _Done(state.deleted + state.failed, state.objects, detail)
 
     return _shown(f"{verb} {table}", clock, of, silent=silent)
+
+
+def importing(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[ImportProgress], None]]:
+    """Return the callback of an import."""
+
+    def of(state: ImportProgress) -> _Done:
+        tasks = f"{state.tasks_done:,} of {state.tasks:,} tasks done, " if state.tasks else ""
+        detail = f"{tasks}{state.files_done:,} of {state.files:,} files copied"
+        return _Done(state.files_done + state.tasks_done, state.files + state.tasks, detail)
+
+    return _shown(f"importing into {table}", clock, of, silent=silent)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from firnline.cli import output
 from firnline.cli import render_schema as schema_output
 from firnline.cli.confirm import look_first
 from firnline.cli.engine import EngineKind, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import identity
 from firnline.cli.progress import reading
 from firnline.errors import RunFailedError
@@ -32,7 +31,6 @@ def repair(
     """Plan, ask, run, and print the report. Raises UsageError, RunFailedError."""
     from firnline.operations.schema_fix.run import (
         SchemaFixFailedError,
-        SchemaFixReport,
         preview,
         run_schema_fix,
     )
@@ -40,14 +38,7 @@ def repair(
     name = table.settings.name
     stopped = f"stopped; {name} is repaired as a whole or as it was"
 
-    def run() -> SchemaFixReport:
-        with (
-            when_stopped(stopped, next_step="see `firnline schema show`, or run it again"),
-            reading("repairing", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_schema_fix(table, factory, options, identity(table), tell)
-
-    with engine_for(table, engine, master, scratch) as factory:
+    with engine_for(options.op, table, engine, master, scratch) as factory:
         if not look_first(
             table,
             lambda: preview(table, options),
@@ -59,9 +50,11 @@ def repair(
         ):
             return
         output.show_run(
-            run,
+            lambda tell: run_schema_fix(table, factory, options, identity(table), tell),
+            reading("repairing", name, table.clock, silent=as_json),
             as_json,
             schema_output.report,
+            stopped=(stopped, "see `firnline schema show`, or run it again"),
             failed=(SchemaFixFailedError,),
             shorten=lambda _: RunFailedError(
                 f"nothing was changed in {name}, for the reasons above",

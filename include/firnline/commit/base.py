@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
-from firnline.log import txn_file
+from firnline.log import chain, txn_file
 from firnline.log.txn_file import TxnHeader
 from firnline.properties import record as birth
 from firnline.properties.in_force import current, disagree, put_within
@@ -157,6 +157,26 @@ def of_history(table: Table, seq: int) -> Properties | None:
         return birth.decode(key, head).properties
     header = txn_file.decode_header(key, head, table.paths)
     return None if header is None else header.properties
+
+
+def digest_of(table: Table, snapshot: Snapshot) -> str:
+    """Return the digest of the newest transaction (``log.chain``); empty if that is gone.
+
+    Requests: none if the log has it. If not (an older version committed it, or a client of version
+    1 has folded its log file), one ranged GET of its header, and a whole one if that is long.
+
+    Raises LogCorruptError.
+    """
+    if snapshot.digest or not snapshot.seq:
+        return snapshot.digest
+    key = table.paths.txn(snapshot.seq)
+    try:
+        head = table.store.get_range(key, 0, HEADER_BYTES)
+        if b"\n" not in head:
+            head = table.store.get(key)
+    except ObjectNotFoundError:
+        return ""  # a downgrade has deleted the history
+    return chain.header_digest(key, head.partition(b"\n")[0])
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from firnline.commit import fold, invariants
-from firnline.commit.base import ATTEMPTS, Base, publish, take_base
+from firnline.commit.base import ATTEMPTS, Base, digest_of, publish, take_base
 from firnline.commit.change import Change, Repaired, refuse_other_columns
 from firnline.commit.keys import refuse_beneath, refuse_between
 from firnline.errors import CommitConflictError, CommitExpiredError, CommitUnknownError, StoreError
-from firnline.log import codec, dated, txn_file
+from firnline.log import chain, codec, dated, txn_file
 from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
@@ -70,8 +70,9 @@ def commit(
 ) -> Committed:
     """Commit a change on a base; rebase if others committed meanwhile.
 
-    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``. For a table of more than
-    ``checkpoint.min_parts`` parts one LIST more, and one PUT if a checkpoint is due.
+    Requests without a rival: one PUT under ``_txn/``, one under ``_log/``; those of ``digest_of``.
+    For a table of more than ``checkpoint.min_parts`` parts one LIST more, and one PUT if a
+    checkpoint is due.
 
     Args:
         table: the table.
@@ -121,7 +122,8 @@ def commit(
 def commit_whole(table: Table, header: TxnHeader, log_file: bytes, began_ms: int) -> bool:
     """Commit a log file that replaces the whole log; return True if it exists under ``_log/``.
 
-    For a rebuild or a downgrade, which are never rebased: their log file is the whole state.
+    For a rebuild or a downgrade, which are never rebased: their log file is the whole state. The
+    caller has linked it to the transaction before (``log.chain``).
 
     Requests: 2 PUT.
 
@@ -319,7 +321,9 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     _check(table, base, change, content, repair)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))
     header = _header(table, base, change, run, counts, content)
-    return _Draft(header, content, codec.encode(content))
+    before = digest_of(table, snapshot)
+    made = chain.link(header, codec.encode(content), content.x, before, table.paths)
+    return _Draft(made.header, msgspec.structs.replace(content, x=made.mark), made.log_file)
 
 
 def _header(
@@ -392,6 +396,7 @@ def _folds(
         return change.repair(snapshot)
     own_bytes = sum(len(marker_json(m)) for m in own if isinstance(m, Marker))
     head = sum(len(record_line(r)) for r in own if isinstance(r, PropertiesRecord))
+    head += chain.MARK_BYTES
     return Repaired(fold.choose(snapshot, own_bytes, purged, head), _line(snapshot, change))
 
 

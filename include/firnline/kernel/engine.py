@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from firnline.kernel.task import KernelResult, KernelTask
 
@@ -25,6 +25,21 @@ class Engine(Protocol):
         with an error; the others continue. Closing the iterator cancels unfinished groups.
         """
         ...
+
+
+@runtime_checkable
+class Parallel(Protocol):
+    """An engine that says how many groups it works on at the same time."""
+
+    @property
+    def at_once(self) -> int:
+        """The number of groups, at least 1; it may change while the engine runs."""
+        ...
+
+
+def at_once(engine: Engine) -> int:
+    """Return how many groups an engine works on at the same time; 1 if it does not say."""
+    return max(1, engine.at_once) if isinstance(engine, Parallel) else 1
 
 
 @contextmanager

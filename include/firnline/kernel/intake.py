@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from firnline.clock import Clock
 from firnline.errors import KernelError, UsageError
 from firnline.ids import Ids
 from firnline.kernel.convert import RowCheck, row_check
-from firnline.kernel.task import Intake, KernelResult, KernelTask, Limits
+from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
+from firnline.parquet.cut import Cut
 from firnline.parquet.part import read_pairs
 from firnline.paths import TablePaths
 from firnline.rows.parts import Layout, PartWriter, Place
@@ -51,7 +53,10 @@ class TakeIn:
     uploaded: list[str] = field(default_factory=list)
 
     def run(self) -> KernelResult:
-        """Write the parts. Requests: a GET per input and a PUT per part (more for large ones).
+        """Write the parts.
+
+        Requests: a GET per input, of which some row groups are read those of ``fetch_cut``, and a
+        PUT per part (more for large ones).
 
         Raises:
             UsageError: a row outside of the limits, columns that do not go with the settings, a
@@ -63,10 +68,8 @@ class TakeIn:
         task = self.task
         assert task.intake is not None
         try:
-            with row_check(self.folder) as check:
-                writer = self._writer(task.intake)
-                limits = task.intake.limits
-                writer.check = lambda rows: refuse_outside(check, rows, limits)
+            writer = self._writer(task.intake)
+            with self._checked(writer, task.intake.limits):
                 for rows in gather(self._tables(task.intake), writer.buffer.chunk_bytes):
                     writer.add(rows)
                 writer.flush()
@@ -78,11 +81,22 @@ class TakeIn:
             group=task.group, parts=tuple(writer.parts), rows_in=rows_in, columns=writer.columns
         )
 
+    @contextmanager
+    def _checked(self, writer: PartWriter, limits: Limits | None) -> Iterator[None]:
+        """Let the writer refuse rows outside of the limits."""
+        if limits is None:
+            yield
+            return
+        with row_check(self.folder) as check:
+            writer.check = lambda rows: refuse_outside(check, rows, limits)
+            yield
+
     def _tables(self, intake: Intake) -> Iterator[pa.Table]:
         known = self._known()
         for source in self.task.inputs:
             name = intake.place + source.key
-            for batch in staged_batches(self.store, source.key, name, known, self.folder):
+            cut = _cut(source)
+            for batch in staged_batches(self.store, source.key, name, known, self.folder, cut):
                 if self.stopped():
                     raise KernelError(
                         "the reading of new rows was stopped", next_step="run it again"
@@ -128,6 +142,13 @@ class TakeIn:
             _LOG.warning(
                 "%d new objects are left to the orphan sweep: %r", len(self.uploaded), error
             )
+
+
+def _cut(source: KernelInput) -> Cut | None:
+    if source.row_groups is None:
+        return None
+    first, end = source.row_groups
+    return Cut(source.bytes, first, end, source.rows or 0)
 
 
 def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:

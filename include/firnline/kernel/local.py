@@ -41,6 +41,11 @@ class LocalEngine:
         """Return an empty string: there is no cluster."""
         return ""
 
+    @property
+    def at_once(self) -> int:
+        """Return the number of threads."""
+        return self.parallel
+
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """Run the tasks; see ``Engine.run``. Closing the iterator early stops running tasks."""
         stop = threading.Event()

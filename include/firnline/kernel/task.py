@@ -41,11 +41,13 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     inputs the output is made of."""
     sources: tuple[Source, ...] = ()
     """Columns stored under other names than their own; from ``log.schema_changes``."""
+    row_groups: tuple[int, int] | None = None
+    """With an ``intake``: only these row groups, [first, end), which have ``rows`` rows."""
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
-    row_groups: tuple[int, ...] | None = None
-    """Numbers of the row groups to read, ascending; None: all, with one GET. The rows of the others
-    are not the task's."""
+    chosen: tuple[int, ...] | None = None
+    """With a ``slice``: numbers of the row groups to read, ascending; None: all, with one GET. The
+    rows of the others are not the task's."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +147,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     """URL that the keys of the inputs are below, for errors."""
     partition_by: tuple[Level, ...] = ()
     """Empty: all rows go into the task's partition."""
-    limits: Limits
+    limits: Limits | None = None
+    """Where the rows have to lie; None: anywhere."""
     part_bytes: int
     """Size of a Parquet file at which a part is closed."""
     buffer_bytes: int

@@ -21,6 +21,7 @@ from firnline.log.records import (
     LogContent,
     LogTombstone,
     Marker,
+    TxnMark,
     marker_json,
     with_unknown,
 )
@@ -64,6 +65,19 @@ def seal(head: bytes, tail: bytes) -> bytes:
     """Join two texts with a line between them that holds the checksum of both."""
     total = zlib.crc32(tail, zlib.crc32(head))
     return b"\n".join([head, _encode(_Seal(_Sum(total))), tail])
+
+
+def is_seal(line: bytes) -> bool:
+    """Return True for a line that holds a checksum."""
+    return line.startswith(b'{"sum":')
+
+
+def with_mark(data: bytes, mark: TxnMark) -> bytes:
+    """Return a sealed log file with another mark of its transaction."""
+    head, schema, _, tail = data.split(b"\n", 3)
+    fields = _RAW_OBJECT.decode(head)
+    first = _encode({**fields, "x": msgspec.Raw(_encode(mark))})
+    return seal(first + b"\n" + schema, tail)
 
 
 def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes | memoryview) -> None:

@@ -133,6 +133,8 @@ class TxnMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """Purge horizon: every part that died at or before this time is confirmed deleted."""
     standing: tuple[int, ...] | None = None
     """Older transactions whose log files existed and were not folded by it; None: unknown."""
+    digest: str = ""
+    """Digest of the transaction (``log.chain``); empty: an older version committed it."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):

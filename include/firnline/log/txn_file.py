@@ -72,6 +72,11 @@ class TxnHeader(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     properties: Properties | None = None
     """Properties of the table from this transaction on: for writers, which do not read the log, and
     if the record in the log was lost. None: an older version wrote the transaction."""
+    before: str = ""
+    """Digest of the transaction before (``log.chain``); empty for the first one, or where the one
+    before is not known."""
+    content: str = ""
+    """Digest of the log file; empty: an older version wrote the transaction."""
 
 
 _HEADER = msgspec.json.Decoder(TxnHeader)

@@ -102,7 +102,9 @@ class Committer:
 
     def _conflict(self, done: Done) -> None:
         self.conflicts += 1
-        _LOG.warning("partition %s was maintained by somebody else meanwhile", done[0].partition)
+        _LOG.warning(
+            "partition %s was maintained by somebody else meanwhile", done[0].partition or "(none)"
+        )
         self.new.delete(outputs_of([done]))
 
 

@@ -123,6 +123,9 @@ class Operation(Generic[OptionsT]):
     by_hand: bool = False
     """People start it, so one DAG serves all tables; else each table has a DAG of its own, which
     has a schedule, a data interval or a pause switch."""
+    shares_lock: bool = False
+    """Runs of it may work beside each other, as many as the lock has slots (``merge.slots``), and
+    beside nothing else that holds the lock."""
     once: bool = False
     """A run that has completed is done again only when it is told so: of work that does what the
     run's params say. What follows from the table as it is may run at any time."""

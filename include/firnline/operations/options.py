@@ -410,6 +410,16 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     deep: Annotated[
         bool, Option("Deep", "Read the footer of every live part too: one request for each.")
     ] = False
+    witness: Annotated[
+        tuple[str, ...],
+        Option(
+            "Witness",
+            "Lines that `firnline witness` printed before: the history has to hold these "
+            "transactions. On the command line also a file with such lines, or `airflow`: the "
+            "events on the table's asset in its database.",
+            metavar="LINE|FILE|airflow",
+        ),
+    ] = ()
 
 
 class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -489,6 +499,14 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             "Again",
             "Also import a folder that was imported before: its rows are then in the table twice.",
+        ),
+    ] = False
+    split: Annotated[
+        bool,
+        Option(
+            "Split",
+            "Read and write the rows of files that span partitions, or whose footer does not "
+            "say in which one they lie; without it such a file is refused.",
         ),
     ] = False
     dry_run: DryRun = False

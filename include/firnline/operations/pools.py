@@ -1,23 +1,24 @@
-"""The Airflow pools that tables need: one slot each, so that work on a table queues.
+"""The Airflow pools that tables need, so that work on a table queues.
 
-Plain data, usable without Airflow. Pools keep runs from doing work twice; what keeps
-them from harming each other is the commit (``firnline.commit.transaction``).
+A pool has one slot, that of merges ``merge.slots``: a merge takes one of them, every other
+operation all, so that it runs alone. Plain data, usable without Airflow. Pools keep runs from doing
+work twice; what keeps them from harming each other is the commit (``commit.transaction``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firnline.operations.dag_ids import parse_dag_id
-from firnline.operations.operation import Lock
+from firnline.operations.operation import Lock, Operation
 from firnline.operations.registry import OPERATIONS
 
 if TYPE_CHECKING:
     # Airflow loads this module into every task's process, which needs no settings.
-    from firnline.settings.load import Settings
+    from firnline.settings.load import Settings, TableSettings
 
-SLOTS = 1
 NO_TABLE = "firnline.no_table"
 """Pool of tasks whose table is not known when the DAG is made. It has no slot: Airflow's policy
 (``firnline.airflow.policy``) gives each task the pool of its run's table, and where the policy is
@@ -28,14 +29,15 @@ _NO_TABLE = {
     "include_deferred": True,
 }
 CREATE_POOLS = "`firnline pools > pools.json` and then `airflow pools import pools.json`"
-"""Command that creates missing pools and sets pools to one slot."""
+"""Command that creates missing pools and gives all of them the slots of the settings."""
 
 _DESCRIPTIONS: Mapping[Lock, str] = {
     "merge": "whatever replaces parts of table {table}: one at a time",
     "cleanup": "whatever deletes objects of table {table}: one at a time",
 }
-_LOCKS: Mapping[str, Lock] = {each.dag: each.lock for each in OPERATIONS}
-"""DAG id before ``__`` -> the table's pool that its runs hold."""
+_SHARED = "{slots} merges of table {table}, or one of whatever else replaces its parts"
+_OPERATIONS: Mapping[str, Operation[Any]] = {each.dag: each for each in OPERATIONS}
+"""By DAG id before ``__``."""
 LOCKS: tuple[Lock, ...] = tuple(_DESCRIPTIONS)
 
 
@@ -44,24 +46,44 @@ def pool_name(table: str, lock: Lock) -> str:
     return f"{table}.{lock}"
 
 
+def pool_slots(table: TableSettings, lock: Lock) -> int:
+    """Return the slots that a table's pool has to have."""
+    return table.merge.slots if lock == "merge" else 1
+
+
 def pools_json(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return pools by name, as ``airflow pools import`` reads them."""
     of_tables = {
-        pool_name(table, kind): {
-            "slots": SLOTS,
-            "description": text.format(table=table),
-            # A deferred task has to keep its slot.
-            "include_deferred": True,
-        }
-        for table in settings.tables
-        for kind, text in _DESCRIPTIONS.items()
+        pool_name(name, lock): _pool(table, lock)
+        for name, table in settings.tables.items()
+        for lock in LOCKS
     }
     return {**of_tables, NO_TABLE: _NO_TABLE}
 
 
+def _pool(table: TableSettings, lock: Lock) -> dict[str, Any]:
+    slots = pool_slots(table, lock)
+    text = _DESCRIPTIONS[lock] if slots == 1 else _SHARED
+    return {
+        "slots": slots,
+        "description": text.format(table=table.name, slots=slots),
+        # A deferred task has to keep its slot.
+        "include_deferred": True,
+    }
+
+
 def pool_of_operation(operation: str, table: str) -> str:
     """Return the pool that runs of an operation hold. Raises KeyError for an unknown operation."""
-    return pool_name(table, _LOCKS[operation])
+    return pool_name(table, _OPERATIONS[operation].lock)
+
+
+def slots_of_operation(operation: str, table: TableSettings) -> int:
+    """Return the slots of its pool that a run takes: all, or one beside others of its kind.
+
+    Raises KeyError for an unknown operation.
+    """
+    about = _OPERATIONS[operation]
+    return 1 if about.shares_lock else pool_slots(table, about.lock)
 
 
 def pool_of_run(dag_id: str, conf: Mapping[str, Any] | None) -> str | None:
@@ -76,23 +98,55 @@ def pool_of_run(dag_id: str, conf: Mapping[str, Any] | None) -> str | None:
     return None if found is None or table is None else pool_of_operation(found.operation, table)
 
 
-def pool_problems(wanted: Iterable[str], slots: Mapping[str, int]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class RunLock:
+    """What the task of a run that works holds."""
+
+    pool: str
+    takes: int
+    """Slots that the task takes."""
+    of: int
+    """Slots that the pool has to have."""
+
+
+def lock_of_run(
+    dag_id: str, conf: Mapping[str, Any] | None, tables: Mapping[str, TableSettings]
+) -> RunLock | None:
+    """Return what a run holds; None where ``pool_of_run`` does.
+
+    Args:
+        dag_id: of the run.
+        conf: configuration that the run was started with.
+        tables: of the settings; of one that is not among them a run takes one slot of one.
+    """
+    found, pool = parse_dag_id(dag_id), pool_of_run(dag_id, conf)
+    if found is None or pool is None:
+        return None
+    table = tables.get(found.table_of(conf) or "")
+    if table is None:
+        return RunLock(pool, 1, 1)
+    lock = _OPERATIONS[found.operation].lock
+    return RunLock(pool, slots_of_operation(found.operation, table), pool_slots(table, lock))
+
+
+def pool_problems(wanted: Mapping[str, int], slots: Mapping[str, int]) -> list[str]:
     """Return one sentence for each pool that is missing or has not exactly the slots it must have.
 
     Args:
-        wanted: names of pools.
+        wanted: pool -> slots that it must have.
         slots: pool -> slots, of all pools there are; a missing key is a missing pool.
     """
-    return [problem for name in wanted if (problem := _problem(name, slots.get(name)))]
+    found = (_problem(name, most, slots.get(name)) for name, most in wanted.items())
+    return [problem for problem in found if problem is not None]
 
 
-def _problem(name: str, slots: int | None) -> str | None:
+def _problem(name: str, wanted: int, slots: int | None) -> str | None:
     if slots is None:
         return (
             f"the pool {name} does not exist, so nothing that needs it can run; "
             f"create it with {CREATE_POOLS}"
         )
-    if slots == (0 if name == NO_TABLE else SLOTS):
+    if slots == wanted:
         return None
     if name == NO_TABLE:
         return (
@@ -103,8 +157,18 @@ def _problem(name: str, slots: int | None) -> str | None:
         return (
             f"the pool {name} has no slot, so nothing can run in it; repair it with {CREATE_POOLS}"
         )
-    many = "any number of slots" if slots < 0 else f"{slots} slots"
-    return (
-        f"the pool {name} has {many} instead of 1, so runs on this table work against each other; "
-        f"narrow it with {CREATE_POOLS}"
-    )
+    many = "any number of slots" if slots < 0 else _counted(slots)
+    if 0 < slots < wanted:
+        return (
+            f"the pool {name} has {many} instead of {wanted}, so fewer merges run at once than "
+            f"merge.slots says, and an operation that takes all {wanted} slots would wait for "
+            f"ever; widen it with {CREATE_POOLS}"
+        )
+    harm = "so runs on this table work against each other"
+    if wanted > 1:
+        harm = "so what is to run alone on this table may meet a merge, and work in vain"
+    return f"the pool {name} has {many} instead of {wanted}, {harm}; narrow it with {CREATE_POOLS}"
+
+
+def _counted(slots: int) -> str:
+    return "1 slot" if slots == 1 else f"{slots} slots"

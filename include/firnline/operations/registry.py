@@ -104,6 +104,7 @@ MERGE = Operation(
     noun="a merge",
     title="Merge small parts of one table into large sorted ones",
     lock="merge",
+    shares_lock=True,
     options=MergeOptions,
     load=_merge,
     job=True,

@@ -311,7 +311,7 @@ def _complete(new: Outputs, partition: str, batch: list[Done]) -> PartitionResul
 
 def _failure(group: PlannedGroup, result: KernelResult) -> Failure:
     failure = Failure.of(group.partition, result)
-    _LOG.error("partition %s: %s", failure.partition, failure.message)
+    _LOG.error("%s", failure)
     return failure
 
 

@@ -72,7 +72,7 @@ def _wanted(
     groups = [found[number] for number in numbers]
     spans: list[tuple[int, int, int, int]] = []
     for place, group in enumerate(groups):
-        start, end = group.extent
+        start, end = group.place
         if not len(MAGIC) <= start < end <= end_of_data:
             raise ThriftError("a row group is not in the file")
         last = spans[-1] if spans else None

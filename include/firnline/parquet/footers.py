@@ -48,6 +48,8 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Columns whose bounds are to be extracted."""
     groups_by: str | None = None
     """Column whose bounds are to be extracted for each row group; None: no row groups."""
+    row_groups: bool = False
+    """Extract the sizes of the row groups."""
 
 
 class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -74,6 +76,8 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """With ``groups_by``."""
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
+    row_groups: tuple[tuple[int, int], ...] = ()
+    """Rows and uncompressed bytes of each row group, if asked for."""
     error: str | None = None
     """Reason why it cannot be read, or cannot be a part."""
     next_step: str = ""
@@ -151,6 +155,7 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         stats=from_footer(footer, wanted.stats),
         bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=read_pairs(task.key, footer.metadata),
+        row_groups=_row_groups(footer) if wanted.row_groups else (),
     )
 
 
@@ -169,6 +174,11 @@ def _bounds_of_groups(footer: pq.FileMetaData, column: str | None) -> tuple[RowG
 
 def _page_bytes(group: pq.RowGroupMetaData) -> int:
     return sum(group.column(n).total_compressed_size for n in range(group.num_columns))
+
+
+def _row_groups(footer: pq.FileMetaData) -> tuple[tuple[int, int], ...]:
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return tuple((group.num_rows, group.total_byte_size) for group in groups)
 
 
 def arrow_schema(footer: pq.FileMetaData) -> pa.Schema:

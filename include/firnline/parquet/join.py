@@ -28,8 +28,8 @@ from firnline.parquet.thrift import (
     encode,
 )
 
-MAGIC = b"PAR1"
-"""First and last bytes of a Parquet file."""
+MAGIC: Final = b"PAR1"
+"""First and last bytes of a file."""
 _COPIED_AT_ONCE = 4 * 2**20
 _MOST_ORDINAL = 2**15 - 1
 
@@ -95,22 +95,10 @@ class RowGroup:
         """Return the size of its values, uncompressed."""
         return self.plain.integer(_BYTES) or 0
 
-    @property
-    def extent(self) -> tuple[int, int]:
-        """Return the position of its first page, and the one behind its last page.
-
-        Raises ThriftError if it has no pages.
-        """
-        starts = [_start(each) for each in self.chunks()]
-        sizes = [each.struct(_META).integer(_COMPRESSED) or 0 for each in self.chunks()]
-        if not starts:
-            raise ThriftError("a row group has no column chunks")
-        return min(starts), max(start + size for start, size in zip(starts, sizes, strict=True))
-
     def move(self, delta: int) -> None:
         """State that its pages are elsewhere, and that it has neither filters nor page indexes."""
         for chunk in self.chunks():
-            _move_chunk(chunk, delta)
+            _move(chunk, _start(chunk), delta)
             chunk.struct(_META).drop(*_BLOOM)
             chunk.drop(*_OFFSET_INDEX, *_COLUMN_INDEX)
         self.plain.drop(_GROUP_START)
@@ -124,6 +112,15 @@ class RowGroup:
     def has_bloom_filter(self) -> bool:
         """Return True if a column chunk has a Bloom filter."""
         return any(each.struct(_META).get(_BLOOM[0]) is not None for each in self.chunks())
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the positions of its first byte in the file, and of the byte behind its last."""
+        starts = [(_start(chunk), chunk.struct(_META)) for chunk in self.chunks()]
+        if not starts:
+            raise ThriftError("a row group has no columns")
+        ends = [start + (meta.integer(_COMPRESSED) or 0) for start, meta in starts]
+        return min(start for start, _ in starts), max(ends)
 
     def chunks(self) -> list[Struct]:
         """Return the column chunks."""
@@ -264,6 +261,23 @@ def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
     _write_footer(file, footer)
 
 
+def end_with(file: BinaryIO, footer: Footer, groups: Sequence[RowGroup], delta: int) -> int:
+    """Write the end of a file that holds some row groups of another one; return their rows.
+
+    Their filters and page indexes, which lie elsewhere in that file, are left out.
+
+    Args:
+        file: where their bytes have been written.
+        footer: of the other file.
+        groups: of ``footer``; changed.
+        delta: what is added to a position there for that in ``file``.
+    """
+    for group in groups:
+        group.move(delta)
+    end_file(file, footer, groups)
+    return sum(group.rows for group in groups)
+
+
 def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
     """State in a file's footer by what its rows are sorted; only the footer is written again.
 
@@ -358,12 +372,13 @@ def _start(chunk: Struct) -> int:
 def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> int:
     delta = out.tell() - start
     _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
-    _move_chunk(chunk, delta)
+    _move(chunk, start, delta)
     return delta
 
 
-def _move_chunk(chunk: Struct, delta: int) -> None:
-    start, meta = _start(chunk), chunk.struct(_META)
+def _move(chunk: Struct, start: int, delta: int) -> None:
+    """State that the pages of a chunk, which began at ``start``, lie ``delta`` bytes later."""
+    meta = chunk.struct(_META)
     for number in (_DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
         if old := meta.integer(number):
             meta.put(number, I64, old + delta)

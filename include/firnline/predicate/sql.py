@@ -138,9 +138,34 @@ def _comparison(node: exp.Expression) -> Predicate:
     if op is None:
         raise _refused(node)
     left, right = node.args["this"], node.args["expression"]
+    _refuse_two_columns(left, right)
     if isinstance(_plain(right), exp.Column):
         left, right, op = right, left, _FLIPPED[op]
     return COMPARISONS[op](_column(left), _literal(right))
+
+
+def _refuse_two_columns(left: exp.Expression, right: exp.Expression) -> None:
+    """Raise UsageError for a comparison of columns: mostly the quotes of a text are wrong."""
+    from sqlglot import exp
+
+    columns = [each for each in map(_plain, (left, right)) if isinstance(each, exp.Column)]
+    if len(columns) < 2:
+        return
+    quoted = next((str(c.this.this) for c in columns if c.this.args.get("quoted")), None)
+    if quoted is None:
+        raise UsageError(
+            f"the condition compares `{_name(columns[0])}` with `{_name(columns[1])}`, two columns",
+            next_step="compare a column with a literal; a text stands in single quotes",
+        )
+    text = quoted.replace("'", "''")
+    raise UsageError(
+        f'"{quoted}" in double quotes is a column, as in SQL',
+        next_step=f"write '{text}' in single quotes if it is a text",
+    )
+
+
+def _name(column: exp.Column) -> str:
+    return str(column.sql(dialect="duckdb"))
 
 
 def _in(node: exp.In) -> Predicate:

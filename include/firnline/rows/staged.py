@@ -15,8 +15,10 @@ from firnline.errors import (
     PartSchemaError,
     PartUnreadableError,
     SchemaConflictError,
+    ScratchFullError,
     UsageError,
 )
+from firnline.parquet.cut import Cut, fetch_cut
 from firnline.rows.source import check_files, read_files
 from firnline.store.base import Store
 from firnline.types.schema import SchemaUnion
@@ -25,11 +27,11 @@ _ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
 
 
 def staged_batches(
-    store: Store, key: str, name: str, known: SchemaUnion, folder: Path
+    store: Store, key: str, name: str, known: SchemaUnion, folder: Path, cut: Cut | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file, whose footer is checked first; its copy is deleted at the end.
 
-    Requests: one GET.
+    Requests: one GET; for a cut those of ``fetch_cut``.
 
     Args:
         store: where it lies.
@@ -37,15 +39,17 @@ def staged_batches(
         name: its URL, for errors.
         known: columns of the table.
         folder: where the copy goes; one at a time.
+        cut: the row groups to read; None: all.
 
     Raises:
+        ScratchFullError: the disk is full.
         UsageError: it was deleted meanwhile.
         PartUnreadableError, PartSchemaError, SchemaConflictError: it does not read or fit; names
             the file.
     """
     copy = folder / "staged.parquet"
     try:
-        store.get_file(key, copy)
+        _fetch(store, key, copy, cut)
         check_files([copy], known)
         yield from read_files([copy])
     except ObjectNotFoundError:
@@ -56,6 +60,19 @@ def staged_batches(
         raise _renamed(error, copy, name) from None
     finally:
         copy.unlink(missing_ok=True)
+
+
+def _fetch(store: Store, key: str, copy: Path, cut: Cut | None) -> None:
+    if cut is None:
+        store.get_file(key, copy)
+        return
+    try:
+        fetch_cut(store, key, cut, copy)
+    except OSError as error:
+        raise ScratchFullError(
+            f"row groups of {key} cannot be written to {copy.parent}: {error.strerror}",
+            next_step="free some space there, or give --scratch a larger disk",
+        ) from None
 
 
 def _renamed(error: FirnlineError, copy: Path, name: str) -> FirnlineError:

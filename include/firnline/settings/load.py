@@ -88,14 +88,14 @@ def _which(name: str, known: Iterable[str]) -> str:
 def settings_path() -> Path:
     """Return the path of the settings file: $FIRNLINE_TABLES, else ``include/tables.yaml``.
 
-    The latter is searched beside the package, under $AIRFLOW_HOME and under the current folder.
+    The latter is searched under the current folder, under $AIRFLOW_HOME and beside the package.
     """
     named = os.environ.get("FIRNLINE_TABLES")
     if named:
         return Path(named)
     beside = Path(__file__).resolve().parents[2] / "tables.yaml"
-    homes = [os.environ.get("AIRFLOW_HOME"), "."]
-    places = [beside, *(Path(home, "include", "tables.yaml") for home in homes if home)]
+    homes = [Path.cwd(), os.environ.get("AIRFLOW_HOME")]
+    places = [*(Path(home, "include", "tables.yaml") for home in homes if home), beside]
     return next((place for place in places if place.is_file()), beside)
 
 
@@ -314,6 +314,8 @@ def find_table(target: str, path: Path | None = None) -> TableSettings:
     return next(same, ad_hoc)
 
 
+_NAME_IT = "give the path of tables.yaml by --settings or FIRNLINE_TABLES"
+
 MAX_BYTES = 8 * 2**20
 """Bytes of a settings file at most; a thousand tables take about 300 KB."""
 
@@ -402,19 +404,19 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     except OSError as error:
         raise SettingsError(
             f"the settings file {path} cannot be read: {error.strerror}",
-            next_step="set FIRNLINE_TABLES to the path of tables.yaml",
+            next_step=_NAME_IT,
         ) from None
     if len(raw) > MAX_BYTES:
         raise SettingsError(
             f"the settings file {path} is larger than 8 MiB",
-            next_step="set FIRNLINE_TABLES to the path of tables.yaml, or split it",
+            next_step=f"{_NAME_IT}, or split it",
         )
     try:
         value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - _Loader is a safe loader
         _check_size(value, 1, {})
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(
-            f"{path}{_mark_place(error)}: {_reason(error)}", next_step="correct that line"
+            f"{path}{_mark_place(error, raw)}: {_reason(error)}", next_step="correct that line"
         ) from None
     if not isinstance(value, dict):
         raise SettingsError(
@@ -457,9 +459,13 @@ def _check_size(value: object, depth: int, known: dict[int, tuple[int, int]]) ->
     return count, levels
 
 
-def _mark_place(error: Exception) -> str:
+def _mark_place(error: Exception, raw: bytes) -> str:
     mark = getattr(error, "problem_mark", None)
-    return "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+    if mark is not None:
+        return f", line {mark.line + 1}, column {mark.column + 1}"
+    # libyaml says no line for a character that YAML does not allow, only its place in the file.
+    place = getattr(error, "position", None)
+    return "" if place is None else f", line {raw[:place].count(10) + 1}"
 
 
 def _reason(error: Exception) -> str:

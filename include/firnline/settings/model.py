@@ -168,7 +168,24 @@ class TableSettings(Section):
     @model_validator(mode="after")
     def _check(self) -> TableSettings:
         self.check_together()
+        self._check_slots()
         return self
+
+    def _check_slots(self) -> None:
+        # Not of check_together: what a table's own properties say must not keep readers out.
+        if self.merge.slots == 1:
+            return
+        several = f"merge.slots is {self.merge.slots}"
+        if self.locking != "fenced":
+            raise ValueError(
+                f"{several}, and with locking: {self.locking} nothing but a pool of one slot "
+                "keeps two merges from losing each other's work; set merge.slots to 1"
+            )
+        if not self.partition_by and self.partition is None:
+            raise ValueError(
+                f"{several}, and without partition_by or partition all merges would do the same "
+                "work and one of them commit it; set merge.slots to 1"
+            )
 
     def check_together(self) -> None:
         """Raise ValueError for settings that contradict each other."""
@@ -235,7 +252,7 @@ class TableSettings(Section):
 
     @property
     def merge_pool(self) -> str:
-        """Airflow pool (one slot) of all operations that replace parts."""
+        """Airflow pool of all operations that replace parts; it has ``merge.slots`` slots."""
         return f"{self.name}.merge"
 
     @property

@@ -363,6 +363,15 @@ class MergeSettings(Section):
         description="Maximum number of times that a run plans again after losing a commit to a "
         "concurrent run.",
     )
+    slots: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Merges of the table that may work at the same time, on different partitions: "
+        "slots of its pool `TABLE.merge` in Airflow. Every other operation that replaces parts "
+        "takes all of them, so it waits for the merges and they for it. After a change the pools "
+        "have to be imported again. Needs `locking: fenced` and partitions.",
+    )
     sql: str | None = Field(
         default=None,
         min_length=1,

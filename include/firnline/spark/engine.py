@@ -78,6 +78,11 @@ class SparkEngine:
         """Return Spark's id of the application, for the table's history."""
         return str(self.session.conf.get("spark.app.id", "") or "")
 
+    @property
+    def at_once(self) -> int:
+        """Return the slots of the cluster. A Connect server, which takes a job to ask, says 1."""
+        return 1 if is_connect(self.session) else self._capacity().slots
+
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """Yield results as groups complete; None at least once a second while none does.
 

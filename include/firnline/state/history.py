@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from firnline.errors import SnapshotExpiredError, UsageError
-from firnline.log import txn_file
+from firnline.log import chain, txn_file
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -20,6 +20,13 @@ _HEAD_BYTES = 64 * 1024
 _CLOCKS_DIFFER_MS = 3_600_000
 
 
+class Head(msgspec.Struct, frozen=True):
+    """The newest transaction of a history or run, and its digest (``log.chain``)."""
+
+    seq: int
+    digest: str
+
+
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one run, summed over its transactions."""
 
@@ -27,6 +34,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     transactions: tuple[int, ...]
     counts: Counts
     partitions: tuple[str, ...]
+    head: Head | None = None
+    """Its newest transaction: a witness of the history up to there, wherever the report is kept."""
 
     def to_json(self) -> dict[str, object]:
         """Return plain data for XCom, asset events and ``--json``."""
@@ -65,7 +74,7 @@ def history(
     last = max(known)
     old = {key: known[n] for key in keys if (n := table.paths.parse_txn(key)) in known and n < last}
     found = _headers(table, [key for key in keys if key not in old])
-    same = any(header.txn == known[last].txn for header in found)
+    same = known[last] in found  # it holds the digest of the one before, and so of all
     rest = list(old.values()) if same else _headers(table, list(old))
     return sorted([*found, *rest], key=lambda header: -header.seq)
 
@@ -146,13 +155,27 @@ def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:
 
     Requests: 1 LIST and one ranged GET per transaction after ``since_seq``.
     """
-    mine = transactions_of(table, run, since_seq)
+    found = _of_run(table, run, since_seq)
+    mine = [header for header, _ in found]
     return RunReport(
         run=run,
         transactions=tuple(sorted(h.seq for h in mine)),
         counts=add_counts([h.counts for h in mine]),
         partitions=tuple(sorted({p for h in mine for p in h.partitions})),
+        head=_head(found),
     )
+
+
+def newest_head(table: Table) -> Head | None:
+    """Return the newest transaction and its digest; None for a table without transactions.
+
+    Requests: 1 LIST and 1 ranged GET. Raises LogCorruptError.
+    """
+    return _head(_digests(table, heapq.nlargest(1, (m.key for m in _transactions(table)))))
+
+
+def _head(found: Sequence[tuple[TxnHeader, str]]) -> Head | None:
+    return Head(found[0][0].seq, found[0][1]) if found else None
 
 
 def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[TxnHeader]:
@@ -160,11 +183,15 @@ def transactions_of(table: Table, run: RunIdentity, since_seq: int = 0) -> list[
 
     Requests: as for ``run_report``.
     """
+    return [header for header, _ in _of_run(table, run, since_seq)]
+
+
+def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHeader, str]]:
     after = table.paths.txn(since_seq)  # 0 is the birth record
     keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
     return [
-        header
-        for header in _headers(table, keys)
+        (header, digest)
+        for header, digest in _digests(table, keys)
         if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
     ]
 
@@ -177,7 +204,12 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
-    found: list[TxnHeader] = []
+    return [header for header, _ in _digests(table, keys)]
+
+
+def _digests(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
+    """Return headers and their digests, newest first."""
+    found: list[tuple[TxnHeader, str]] = []
     longer: list[str] = []
     for key, head in table.store.get_heads(keys, _HEAD_BYTES):
         if head is None:
@@ -186,10 +218,13 @@ def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
         if header is None:
             longer.append(key)
         else:
-            found.append(header)
+            found.append((header, chain.header_digest(key, head.partition(b"\n")[0])))
     found += [
-        txn_file.decode(key, data, table.paths)[0]
+        (
+            txn_file.decode(key, data, table.paths)[0],
+            chain.header_digest(key, data.partition(b"\n")[0]),
+        )
         for key, data in table.store.get_many(longer)
         if data is not None
     ]
-    return sorted(found, key=lambda header: -header.seq)
+    return sorted(found, key=lambda pair: -pair[0].seq)

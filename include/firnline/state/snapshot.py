@@ -191,6 +191,8 @@ class Snapshot(StateColumns):
     today too: its columns are today's."""
     properties: tuple[PropertiesRecord, ...] = ()
     """Property records, oldest first, each with the time since which it is visible."""
+    digest: str = ""
+    """Digest of the newest transaction (``log.chain``); empty if the log does not have it."""
     _columns: dict[tuple[str, ...], PartColumns] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -468,7 +470,15 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         conflict=conflict,
         changes=changes,
         properties=_properties(log),
+        digest=_digest(log),
     )
+
+
+def _digest(log: LogRead) -> str:
+    """Return the digest of the newest transaction; empty if the log does not have it."""
+    newest = max((item.name.seq for item in log.listing.values()), default=0)
+    mark = log.mark
+    return mark.digest if mark is not None and mark.seq == newest else ""
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:

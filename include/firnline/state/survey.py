@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firnline.errors import FirnlineError, LogCorruptError, SnapshotUnstableError
-from firnline.log import codec, txn_file
+from firnline.log import chain, codec, txn_file
+from firnline.log.chain import Link
 from firnline.log.reader import ATTEMPTS, LogObject
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
@@ -33,6 +34,8 @@ class LogSurvey:
     """Errors of the unreadable log files, by key."""
     strange: tuple[str, ...]
     """Objects that are not log files."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Digests (``log.chain``) of the transactions' log files, computed, by key."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ class TxnSurvey:
     """Property records of the transactions and of the birth record, each with its own time."""
     modified: dict[int, int] = field(default_factory=dict)
     """Last-modified time of the object in unix ms, by transaction number."""
+    links: dict[int, Link] = field(default_factory=dict)
+    """Place of each transaction in the chain of digests, by number."""
 
     @property
     def newest(self) -> int:
@@ -85,7 +90,8 @@ def survey_log(store: Store, paths: TablePaths) -> LogSurvey:
                 listing[meta.key] = LogObject(name, meta.size, meta.modified_ms)
         found = _read_all(store, paths, listing)
         if found is not None:
-            return LogSurvey(listing, *found, tuple(strange))
+            contents, broken, digests = found
+            return LogSurvey(listing, contents, broken, tuple(strange), digests)
     raise SnapshotUnstableError(
         f"the log under {paths.log_dir} changed during each of {ATTEMPTS} attempts to read it",
         next_step="try again when no clean-up runs",
@@ -94,17 +100,20 @@ def survey_log(store: Store, paths: TablePaths) -> LogSurvey:
 
 def _read_all(
     store: Store, paths: TablePaths, listing: Mapping[str, LogObject]
-) -> tuple[dict[str, LogContent], dict[str, FirnlineError]] | None:
+) -> tuple[dict[str, LogContent], dict[str, FirnlineError], dict[str, str]] | None:
     contents: dict[str, LogContent] = {}
     broken: dict[str, FirnlineError] = {}
+    digests: dict[str, str] = {}
     for key, data in store.get_many(list(listing)):
         if data is None:
             return None
         try:
             contents[key] = codec.decode(key, data, paths)
+            if contents[key].x is not None:
+                digests[key] = chain.content_digest(key, data, paths)
         except FirnlineError as error:
             broken[key] = error
-    return contents, broken
+    return contents, broken, digests
 
 
 def survey_transactions(store: Store, paths: TablePaths, upto: int | None = None) -> TxnSurvey:
@@ -149,6 +158,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
+    found.links[header.seq] = chain.link_of(key, data, paths)
     if upto is not None and header.seq > upto:
         return
     for marker in content.markers:

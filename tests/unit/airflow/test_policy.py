@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,17 +13,46 @@ from firnline.airflow import policy
 from firnline.operations.pools import NO_TABLE
 
 
-def pool(dag_id: str, conf: dict[str, Any] | None, given: str = NO_TABLE) -> str:
-    """Return the pool of a task after Airflow has asked."""
-    task: Any = SimpleNamespace(dag_id=dag_id, pool=given)
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "tables.yaml"
+    file.write_text(
+        "tables:\n  flights: {root: 's3://b/flights'}\n"
+        "  shared: {root: 's3://b/shared', partition_by: [d], merge: {slots: 4}}\n"
+    )
+    monkeypatch.setenv("FIRNLINE_TABLES", str(file))
+    return file
+
+
+def asked(dag_id: str, conf: dict[str, Any] | None, given: str = NO_TABLE) -> Any:
+    """Return a task after Airflow has asked."""
+    task: Any = SimpleNamespace(dag_id=dag_id, pool=given, pool_slots=1)
     run: Any = SimpleNamespace(conf=conf)
     policy.task_instance_mutation_hook(task, run)
-    return str(task.pool)
+    return task
+
+
+def pool(dag_id: str, conf: dict[str, Any] | None, given: str = NO_TABLE) -> str:
+    """Return the pool of a task after Airflow has asked."""
+    return str(asked(dag_id, conf, given).pool)
 
 
 def test_a_task_gets_the_pool_of_the_table_that_its_run_names() -> None:
     assert pool("restore", {"table": "flights"}) == "flights.merge"
     assert pool("rebuild", {"table": "flights"}) == "flights.cleanup"
+
+
+def test_a_task_takes_all_slots_of_a_pool_that_merges_share() -> None:
+    assert asked("restore", {"table": "shared"}).pool_slots == 4
+    assert asked("rebuild", {"table": "shared"}).pool_slots == 1
+    assert asked("restore", {"table": "flights"}).pool_slots == 1
+
+
+def test_without_readable_settings_a_task_stays_where_nothing_runs(settings: Path) -> None:
+    """Not an error: it would stop the scheduler, which creates the tasks of all DAGs."""
+    settings.write_text("tables: {shared: {merge: {slots: many}}}")
+    task = asked("restore", {"table": "shared"})
+    assert (task.pool, task.pool_slots) == (NO_TABLE, 1)
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"table": 7}])

@@ -19,6 +19,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     settings.write_text(
         "tables:\n  safe: {root: 's3://b/safe'}\n"
         "  unsafe: {root: 's3://b/unsafe', locking: pool-only}\n"
+        "  shared: {root: 's3://b/shared', partition_by: [d], merge: {slots: 2}}\n"
     )
     monkeypatch.setenv("FIRNLINE_TABLES", str(settings))
     found: list[str] = []
@@ -31,11 +32,15 @@ def starts(
     dag_id: str,
     slots: dict[str, int],
     conf: dict[str, Any] | None = None,
-    *held: str,
+    **takes: int,
 ) -> str:
-    """The note of a run that starts while Airflow has these pools, and its tasks hold some."""
+    """The note of a run that starts while Airflow has these pools, and its tasks take slots.
+
+    ``takes`` has the pools with ``_`` for ``.``.
+    """
+    held = {name.replace("_", ".", 1): count for name, count in takes.items()}
     monkeypatch.setattr(pool_guard, "read_slots", lambda: slots)
-    monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool", *held})
+    monkeypatch.setattr(pool_guard, "read_pools", lambda *_: {"default_pool": 1, **held})
     run: Any = SimpleNamespace(dag_id=dag_id, run_id="manual__1", note=None, conf=conf)
     pool_guard.on_dag_run_running(run, "")
     return run.note or ""
@@ -71,10 +76,62 @@ def test_a_run_on_any_table_is_ended_unless_its_tasks_hold_the_pool_of_its_table
     monkeypatch: pytest.MonkeyPatch, ended: list[str]
 ) -> None:
     pools, conf = {"safe.merge": 1, "unsafe.merge": 2, NO_TABLE: 0}, {"table": "safe"}
-    assert starts(monkeypatch, "restore", pools, conf, "safe.merge") == ""
+    assert starts(monkeypatch, "restore", pools, conf, safe_merge=1) == ""
     assert ended == []
-    note = starts(monkeypatch, "restore", pools, conf, NO_TABLE)
+    note = starts(monkeypatch, "restore", pools, conf, firnline_no_table=1)
     assert "the tasks of this run did not get the pool of table safe" in note
-    assert "install the package firnline wherever Airflow runs" in note
+    assert "install the package firnline wherever Airflow runs, set FIRNLINE_TABLES there" in note
     assert "has 2 slots" in starts(monkeypatch, "restore", pools, {"table": "unsafe"})
+    assert len(ended) == 2
+
+
+def test_a_merge_goes_on_in_a_pool_that_has_fewer_slots_than_the_settings_say(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    note = starts(monkeypatch, "merge__shared", {"shared.merge": 1}, None, shared_merge=1)
+    assert "has 1 slot instead of 2, so fewer merges run at once" in note
+    assert starts(monkeypatch, "merge__shared", {"shared.merge": 2}, None, shared_merge=1) == ""
+    assert ended == []
+
+
+@pytest.mark.parametrize(("dag_id", "conf"), [("ttl__shared", {}), ("erase", {"table": "shared"})])
+def test_what_needs_more_slots_than_its_pool_has_is_ended_instead_of_waiting_for_ever(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str], dag_id: str, conf: dict[str, Any]
+) -> None:
+    note = starts(monkeypatch, dag_id, {"shared.merge": 1}, conf, shared_merge=2)
+    assert "the pool shared.merge has 1 slot and a task of this run takes 2" in note
+    assert "import the pools with `firnline pools > pools.json`" in note
+    assert ended == [note.removeprefix("firnline: ").removesuffix(".")]
+    assert starts(monkeypatch, dag_id, {"shared.merge": 2}, conf, shared_merge=2) == ""
+    assert len(ended) == 1
+
+
+def test_a_run_of_a_dag_from_before_the_change_is_ended_where_it_would_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    """The settings and the pool say 1 already, and the task still takes 3."""
+    note = starts(monkeypatch, "ttl__safe", {"safe.merge": 1}, {}, safe_merge=3)
+    assert "merge.slots was changed, and the pool or the DAG still says what it was before" in note
+    assert len(ended) == 1
+
+
+def test_a_pool_with_more_slots_than_merges_share_is_named_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str]
+) -> None:
+    conf = {"table": "shared"}
+    note = starts(monkeypatch, "erase", {"shared.merge": 4}, conf, shared_merge=2)
+    assert (
+        "has 4 slots instead of 2, so what is to run alone on this table may meet a merge" in note
+    )
+    assert ended == []
+
+
+def test_with_settings_that_cannot_be_read_only_a_pool_that_nothing_runs_in_ends_a_run(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "tables.yaml").write_text("tables: {shared: {}}")
+    assert starts(monkeypatch, "merge__shared", {"shared.merge": 2}) == ""
+    assert ended == []
+    assert "does not exist" in starts(monkeypatch, "merge__shared", {})
+    assert "has no slot" in starts(monkeypatch, "merge__shared", {"shared.merge": 0})
     assert len(ended) == 2

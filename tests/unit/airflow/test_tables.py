@@ -53,7 +53,7 @@ def test_one_dag_for_all_tables_works_on_the_table_that_its_run_names() -> None:
     assert (table.dag_id("restore"), table.names) == ("restore", ("a", "a__b", "merge__a"))
     assert table.params["table"].schema["enum"] == ["a", "a__b", "merge__a"]
     assert table.of_run(run_context(RestoreWork(), {"table": "a__b"})).name == "a__b"
-    assert table.pool("restore") == NO_TABLE
+    assert table.lock("restore") == {"pool": NO_TABLE}
 
 
 @pytest.mark.usefixtures("three")

@@ -25,7 +25,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.properties.run import run_apply
 from firnline.operations.registry import REBUILD
 from firnline.settings.load import SortField, TableSettings
-from firnline.state.history import history
+from firnline.state.history import history, newest_head
 from firnline.table import Table, open_table
 from tests.dags.filled import fill, live_keys
 from tests.support.airflow_context import run_context
@@ -125,6 +125,9 @@ def test_what_is_done_in_the_task_stands_in_history_xcom_and_event(
     (header,) = history(table)
     assert (header.run.dag_id, header.run.run_id) == ("ttl__t", "scheduled__1")
     assert figures["transactions"] == [header.seq]
+    head = newest_head(table)
+    assert head is not None
+    assert figures["head"] == {"seq": head.seq, "digest": head.digest}
     assert figures["counts"]["parts_in"] == figures["parts"] == 2
     assert context["outlet_events"][asset_of(settings)].extra == figures
     assert len(live_keys(table)) == 2

@@ -69,6 +69,13 @@ def test_a_run_under_way_holds_it_and_counts_into_the_budget() -> None:
     assert runs(under_way=1, paused=True).held("merge__t") == expected
 
 
+def test_of_a_table_whose_merges_share_its_pool_as_many_runs_may_be_under_way() -> None:
+    assert runs(under_way=1).held("merge__t", 2) is None
+    expected = Held("2 runs of merge__t are queued or running", under_way=True)
+    assert runs(under_way=2).held("merge__t", 2) == expected
+    assert runs(under_way=1, paused=True).held("merge__t", 2) == Held("the DAG merge__t is paused")
+
+
 def test_a_paused_dag_is_held() -> None:
     assert runs(paused=True).held("merge__t") == Held("the DAG merge__t is paused")
 

@@ -20,7 +20,14 @@ MERGE, CLEANUP, TTL = MergeWork(), CleanupWork(), TtlWork()
     ("work", "pool"), [(MERGE, "t.merge"), (CLEANUP, "t.cleanup"), (TTL, "t.merge")]
 )
 def test_every_kind_of_work_has_a_pool_of_its_table(work: Work[Any], pool: str) -> None:
-    assert OneTable(make_world().settings).pool(work.operation) == pool
+    lock = OneTable(make_world().settings).lock(work.operation)
+    assert lock == {"pool": pool, "pool_slots": 1}
+
+
+def test_beside_merges_that_share_a_pool_everything_else_takes_all_of_its_slots() -> None:
+    table = OneTable(make_world(partition="d=.*", merge={"slots": 3}).settings)
+    taken = [table.lock(work.operation)["pool_slots"] for work in (MERGE, TTL, CLEANUP)]
+    assert taken == [1, 3, 1]
 
 
 @pytest.mark.parametrize(

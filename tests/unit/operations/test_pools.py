@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firnline.operations.pools import NO_TABLE, pool_of_run, pool_problems, pools_json
+from firnline.operations.pools import (
+    NO_TABLE,
+    RunLock,
+    lock_of_run,
+    pool_of_run,
+    pool_problems,
+    pools_json,
+)
 from firnline.settings.load import load_settings
 from tests.support.tables import loaded
 from tools.bootstrap import REPO
@@ -20,6 +27,35 @@ def test_every_table_has_two_pools_of_one_slot(tmp_path: Path) -> None:
     assert none["slots"] == 0, "what has not got the pool of a table never runs"
     for table in settings.tables.values():
         assert {table.merge_pool, table.cleanup_pool} <= set(pools)
+
+
+def test_a_pool_of_merges_has_the_slots_that_the_table_says(tmp_path: Path) -> None:
+    settings = loaded(
+        tmp_path, "tables: {a: {root: 's3://b/a', partition_by: [d], merge: {slots: 3}}}"
+    )
+    pools = pools_json(settings)
+    assert {name: pool["slots"] for name, pool in pools.items()} == {
+        "a.merge": 3,
+        "a.cleanup": 1,
+        NO_TABLE: 0,
+    }
+    said = "3 merges of table a, or one of whatever else replaces its parts"
+    assert pools["a.merge"]["description"] == said
+
+
+def test_a_merge_takes_one_slot_and_what_runs_alone_takes_all(tmp_path: Path) -> None:
+    tables = loaded(
+        tmp_path, "tables: {a: {root: 's3://b/a', partition_by: [d], merge: {slots: 3}}}"
+    ).tables
+    assert lock_of_run("merge__a", {}, tables) == RunLock("a.merge", 1, 3)
+    for operation in ("restore", "erase", "delete_where", "replace", "remove_partitions"):
+        assert lock_of_run(operation, {"table": "a"}, tables) == RunLock("a.merge", 3, 3)
+    for dag in ("ttl__a", "rewrite_partitions__a"):
+        assert lock_of_run(dag, None, tables) == RunLock("a.merge", 3, 3)
+    assert lock_of_run("verify__a", None, tables) == RunLock("a.cleanup", 1, 1)
+    assert lock_of_run("merge__gone", None, tables) == RunLock("gone.merge", 1, 1)
+    assert lock_of_run("restore", {}, tables) is None
+    assert lock_of_run("somebody_elses", {"table": "a"}, tables) is None
 
 
 def test_the_pool_of_a_run_is_that_of_its_table() -> None:
@@ -44,8 +80,8 @@ def test_a_run_that_names_no_table_has_no_pool(conf: dict[str, object] | None) -
 
 
 def test_the_pool_without_a_table_must_have_no_slot() -> None:
-    assert pool_problems([NO_TABLE], {NO_TABLE: 0}) == []
-    (problem,) = pool_problems([NO_TABLE], {NO_TABLE: 1})
+    assert pool_problems({NO_TABLE: 0}, {NO_TABLE: 0}) == []
+    (problem,) = pool_problems({NO_TABLE: 0}, {NO_TABLE: 1})
     assert "would run without a lock; set it to 0 slots" in problem
 
 
@@ -61,9 +97,27 @@ def test_the_pool_without_a_table_must_have_no_slot() -> None:
 def test_a_pool_that_is_wrong_is_named_with_the_command_that_mends_it(
     slots: dict[str, int], said: str
 ) -> None:
-    (problem,) = pool_problems(["a.merge", "b.merge"], {"b.merge": 1, **slots})
+    (problem,) = pool_problems({"a.merge": 1, "b.merge": 1}, {"b.merge": 1, **slots})
     assert said in problem
     assert "`firnline pools > pools.json` and then `airflow pools import pools.json`" in problem
+
+
+@pytest.mark.parametrize(
+    ("slots", "said"),
+    [
+        (1, "has 1 slot instead of 3, so fewer merges run at once than merge.slots says"),
+        (2, "an operation that takes all 3 slots would wait for ever; widen it with"),
+        (4, "so what is to run alone on this table may meet a merge, and work in vain; narrow it"),
+        (-1, "has any number of slots instead of 3"),
+        (0, "has no slot"),
+    ],
+)
+def test_a_pool_that_several_merges_share_has_exactly_their_number_of_slots(
+    slots: int, said: str
+) -> None:
+    (problem,) = pool_problems({"a.merge": 3}, {"a.merge": slots})
+    assert said in problem
+    assert pool_problems({"a.merge": 3}, {"a.merge": 3}) == []
 
 
 def test_the_file_for_the_astro_cli_lists_the_same_pools_and_no_secret(

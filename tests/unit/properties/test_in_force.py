@@ -172,3 +172,14 @@ def test_whoever_deletes_waits_the_longest_of_each_time() -> None:
     assert found.late_append == 9 * HOUR
     later = waits([old, new], settings(**given), 10 * DAY)
     assert (later.append_ttl, later.grace) == (HOUR, 3 * HOUR)
+
+
+@pytest.mark.parametrize("said", [{}, {"partition_by": ["d"], "locking": "pool-only"}])
+def test_the_number_of_merges_at_once_keeps_nobody_out_of_a_table_that_says_otherwise(
+    said: dict[str, Any],
+) -> None:
+    """It is refused in a settings file; here readers and appends would be refused, too."""
+    wanted = settings(partition_by=["d"], merge={"slots": 2})
+    found = in_force(wanted, from_settings(settings(**said)))
+    assert found.merge.slots == 2
+    assert [f.label for f in found.partition_by] == said.get("partition_by", [])

@@ -152,6 +152,13 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ("version: v", "t", "needs a primary_key"),
         ("version: id, primary_key: [id]", "t", "name another column"),
         ("locking: none", "locking", "'fenced' or 'pool-only'"),
+        ("merge: {slots: 0}", "merge.slots", "greater than or equal to 1"),
+        ("merge: {slots: 2}", "t", "one of them commit it; set merge.slots to 1"),
+        (
+            "merge: {slots: 2}, partition_by: [d], locking: pool-only",
+            "t",
+            "keeps two merges from losing each other's work; set merge.slots to 1",
+        ),
         ("ttl: {keep: 3d}", "t", "set ttl.partition or ttl.column"),
         ("ttl: {keep: 3d, partition: '(?P<day>.*)', column: ts}", "ttl", "keep one"),
         ("ttl: {keep: 3d, column: ts, time_zone: Berlin}", "ttl", "'Berlin' is not an IANA"),

@@ -26,11 +26,13 @@ _NAMES = {each.dag: each.name for each in OPERATIONS}
 _MOST_RUNS = 2_000
 """Newest runs of the DAGs for all tables that are looked through for the last one of each table."""
 _HOLDING = ("running", "queued", "restarting")
+_LATER_MS = 1 << 62
+"""Of a task that has not started yet, which comes after those that have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A task that holds the slot of a table's pool."""
+    """A task that holds slots of a table's pool."""
 
     dag_id: str
     run_id: str
@@ -51,7 +53,8 @@ class LastRun:
 class Facts:
     """The facts of one table."""
 
-    holders: dict[Lock, Holder] = field(default_factory=dict)
+    holders: dict[Lock, list[Holder]] = field(default_factory=dict)
+    """Lock -> the tasks that hold it, the longest first: several merges may."""
     runs: dict[str, LastRun] = field(default_factory=dict)
     """Operation -> newest run of its DAG."""
     questions: int = 0
@@ -68,7 +71,7 @@ def facts_of(tables: Collection[str], session: Session) -> dict[str, Facts]:
     pools = {pool_name(table, lock): (table, lock) for table in tables for lock in LOCKS}
     for pool, holder in _holders(pools.keys(), session):
         table, lock = pools[pool]
-        found[table].holders[lock] = holder
+        found[table].holders.setdefault(lock, []).append(holder)
     for name, operation, run in _last_runs(session):
         if name in tables:
             # The newest comes first, of a table's own DAG and of that for all tables.
@@ -87,11 +90,12 @@ def _holders(pools: Collection[str], session: Session) -> list[tuple[str, Holder
         TaskInstance.start_date,
     )
     rows = session.execute(select(*columns).where(TaskInstance.state.in_(_HOLDING)))
-    return [
+    found = [
         (pool, Holder(dag_id, run_id, _ms(started)))
         for pool, dag_id, run_id, started in rows
         if pool in pools
     ]
+    return sorted(found, key=lambda each: (each[1].since_ms or _LATER_MS, each[1].run_id))
 
 
 def _last_runs(session: Session) -> Iterator[tuple[str, str, LastRun]]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -63,24 +62,17 @@ def cleanup(
 
 def _clean_up(table: Table, options: CleanupOptions, as_json: bool) -> None:
     """Run the clean-up and print the report, even after failures. Raises RunFailedError."""
-    from firnline.operations.cleanup.run import CleanupFailedError, CleanupReport, run_cleanup
+    from firnline.operations.cleanup.run import CleanupFailedError, run_cleanup
 
     name = table.settings.name
-
-    def run() -> CleanupReport:
-        with (
-            when_stopped(
-                f"stopped; what was deleted had no reader any more, {name} reads as before",
-                next_step="run the same command again to go on",
-            ),
-            deleting("cleaning up", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_cleanup(table, options, identity(table), tell)
+    stopped = f"stopped; what was deleted had no reader any more, {name} reads as before"
 
     output.show_run(
-        run,
+        lambda tell: run_cleanup(table, options, identity(table), tell),
+        deleting("cleaning up", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "run the same command again to go on"),
         failed=(CleanupFailedError,),
         shorten=lambda report: not_all_deleted(counted(report.failed, "object"), name),
     )

@@ -11,7 +11,6 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -64,7 +63,7 @@ def delete(
     require_table(opened)
     from firnline.operations.delete.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("delete", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),
@@ -80,22 +79,17 @@ def delete(
 def _delete(
     table: Table, engine: Callable[[], Engine], options: DeleteOptions, as_json: bool
 ) -> None:
-    from firnline.operations.delete.run import DeleteFailedError, DeleteReport, run_delete
+    from firnline.operations.delete.run import DeleteFailedError, run_delete
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
 
-    def run() -> DeleteReport:
-        with (
-            when_stopped(stopped, next_step="see `firnline history`, or run it again"),
-            reading("deleting from", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_delete(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_delete(table, engine, options, identity(table), tell),
+        reading("deleting from", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "see `firnline history`, or run it again"),
         failed=(DeleteFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",

@@ -22,6 +22,7 @@ from firnline.cli.options import (
 )
 from firnline.cli.output import requests_text
 from firnline.operations.options import DowngradeOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.table import Table
@@ -67,7 +68,7 @@ def downgrade(
 
     stopped = f"stopped; what is committed stays, and {opened.settings.name} reads as before"
     with (
-        engine_for(opened, engine, master, scratch) as factory,
+        engine_for("downgrade", opened, engine, master, scratch) as factory,
         when_stopped(stopped, next_step="run the same command again to go on"),
     ):
         report = run_downgrade(opened, factory, options, identity(opened))
@@ -92,13 +93,13 @@ def _render_plan(data: dict[str, Any]) -> None:
                 (
                     "rewrite",
                     (
-                        f"{number(data['parts_in'])} parts with deletes pending, "
+                        f"{counted(data['parts_in'], 'part')} with deletes pending, "
                         f"{about_size(data['bytes_in'])}"
                     ),
                 ),
                 (
                     "fold",
-                    f"{number(data['logs'])} log files into one, {number(data['live'])} parts",
+                    f"{number(data['logs'])} log files into one, {counted(data['live'], 'part')}",
                 ),
             ]
         )
@@ -120,7 +121,7 @@ def _render(data: dict[str, Any]) -> None:
         (
             "rewritten",
             (
-                f"{number(data['parts_rewritten'])} parts, {number(data['rows_deleted'])} "
+                f"{counted(data['parts_rewritten'], 'part')}, {number(data['rows_deleted'])} "
                 "rows deleted"
             ),
         ),

@@ -20,6 +20,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.rendering import render_report, sentence
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.drop.plan import DropPlan
@@ -75,7 +76,7 @@ def drop(
     if dry_run:
         _show_plan(opened, plan, as_json)
         return
-    refuse_silence(f"{plan.parts} parts of {opened.settings.name} may go", as_json)
+    refuse_silence(f"{counted(plan.parts, 'part')} of {opened.settings.name} may go", as_json)
     _show_plan(opened, plan, False)
     if not agreed("Drop them?", "nothing was dropped"):
         output.line("Nothing was dropped.")

@@ -13,7 +13,6 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -76,7 +75,7 @@ def erase(  # noqa: PLR0913, PLR0917 - one per option
     from firnline.operations.erase.run import preview
 
     options = msgspec.structs.replace(options, keys=parse_keys(options.columns, key))
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("erase", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),
@@ -111,22 +110,17 @@ def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tupl
 def _erase(
     table: Table, engine: Callable[[], Engine], options: EraseOptions, as_json: bool
 ) -> None:
-    from firnline.operations.erase.run import EraseFailedError, EraseReport, run_erase
+    from firnline.operations.erase.run import EraseFailedError, run_erase
 
     name = table.settings.name
     stopped = f"stopped; the rows of {name} went together or not at all"
 
-    def run() -> EraseReport:
-        with (
-            when_stopped(stopped, next_step=f"see `firnline certificate {name}`, or run it again"),
-            reading("erasing from", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_erase(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_erase(table, engine, options, identity(table), tell),
+        reading("erasing from", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, f"see `firnline certificate {name}`, or run it again"),
         failed=(EraseFailedError,),
         shorten=lambda report: RunFailedError(
             f"{report.parts_failed} parts of {name} may hold keys still, for the reasons above",

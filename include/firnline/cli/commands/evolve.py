@@ -23,6 +23,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.render_schema import evolution as changes
 from firnline.cli.repair import repair
 from firnline.operations.options import Evolution, LazyOptions, SchemaFixOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.options import Evolution
@@ -123,7 +124,7 @@ def _report(data: dict[str, Any]) -> None:
     output.pairs(
         [
             ("changed", changes(plan, "is")),
-            ("to merge", f"{number(plan['parts'])} parts, {about_size(plan['bytes'])}"),
+            ("to merge", f"{counted(plan['parts'], 'part')}, {about_size(plan['bytes'])}"),
             ("transaction", number(data["transaction"])),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),

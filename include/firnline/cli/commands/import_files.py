@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from firnline.cli import output
+from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.cli.progress import importing
 from firnline.operations.options import ImportOptions
 
 if TYPE_CHECKING:
+    from firnline.kernel.engine import Engine
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -27,11 +31,15 @@ SHOWN = 20
         "firnline import flights s3://lake/old/flights --dry-run",
         "firnline import file:///data/flights file:///data/old",
         "firnline import flights s3://lake/flights/_data",
+        "firnline import flights s3://lake/old/all --split",
     ],
 )
 def import_files(
     table: TableArgument,
     options: ImportOptions,
+    engine: EngineOption = EngineKind.LOCAL,
+    master: MasterOption = None,
+    scratch: ScratchOption = None,
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
@@ -39,13 +47,15 @@ def import_files(
 
     The store copies them by itself (what lies under the table's _data/ is taken where it is), all
     of them become visible at once, and the folder stays as it is. Every footer is checked first:
-    types have to agree, and a file's rows have to lie in one partition.
+    types have to agree, and a file's rows have to lie in one partition. With --split the engine
+    reads the files of which that is not so, and writes their rows as new parts.
     """
     opened = open_target(table, settings)
     if options.dry_run:
         _plan(opened, options, as_json)
-    else:
-        _import(opened, options, as_json)
+        return
+    with engine_for("import", opened, engine, master, scratch) as factory:
+        _import(opened, factory, options, as_json)
 
 
 def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
@@ -56,13 +66,18 @@ def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
     output.show(data, as_json, _render_plan)
 
 
-def _import(table: Table, options: ImportOptions, as_json: bool) -> None:
+def _import(
+    table: Table, engine: Callable[[], Engine], options: ImportOptions, as_json: bool
+) -> None:
     from firnline.operations.import_files.run import run_import
 
     name = table.settings.name
     stopped = f"stopped; the files are in {name} all together or not at all"
-    with when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"):
-        report = run_import(table, options)
+    with (
+        when_stopped(stopped, next_step=f"see `firnline parts {name}`, then run it again"),
+        importing(name, table.clock, silent=as_json) as tell,
+    ):
+        report = run_import(table, options, tell, engine=engine)
     output.show(report.to_json(), as_json, _render)
 
 
@@ -71,7 +86,8 @@ def _render_plan(data: dict[str, Any]) -> None:
 
     number = output.number
     partitions = data["partitions"]
-    if partitions:
+    split = data["split"]
+    if partitions or split["files"]:
         columns = [
             output.Column("partition", wrap=True),
             *(output.Column(title, number=True) for title in ("files", "rows", "bytes")),
@@ -80,6 +96,9 @@ def _render_plan(data: dict[str, Any]) -> None:
             [p["partition"] or "-", number(p["files"]), number(p["rows"]), about_size(p["bytes"])]
             for p in partitions[:SHOWN]
         ]
+        if split["files"]:
+            figures = [number(split["files"]), number(split["rows"]), about_size(split["bytes"])]
+            rows.append(["to split", *figures])
         total = [number(data["files"]), number(data["rows"]), about_size(data["bytes"])]
         output.table(columns, rows, [f"{number(len(partitions))} in all", *total])
         output.line()
@@ -100,9 +119,11 @@ def _summary(data: dict[str, Any]) -> str:
         if count
     ]
     left = f"; left out are {', '.join(beside)}" if beside else ""
+    split = data["split"]["files"]
+    read = f" and {number(split)} read and split" if split else ""
     return (
         f"{number(data['files'])} files to import, {number(data['copies'])} of them copied by the "
-        f"store, with about {number(data['requests'])} requests{left}."
+        f"store{read}, with about {number(data['requests'])} requests{left}."
     )
 
 
@@ -113,9 +134,12 @@ def _render(data: dict[str, Any]) -> None:
     if data["log_file"] is None:
         output.line(_summary(plan))
         return
+    split = plan["split"]["files"]
+    read = f", {number(split)} split into {number(data['parts_written'])} parts" if split else ""
+    copied = f"{number(plan['files'])} files, {number(plan['copies'])} of them copied{read}"
     output.pairs(
         [
-            ("imported", f"{number(plan['files'])} files, {number(plan['copies'])} of them copied"),
+            ("imported", copied),
             ("rows", number(plan["rows"])),
             ("bytes", about_size(plan["bytes"])),
             ("partitions", number(len(plan["partitions"]))),

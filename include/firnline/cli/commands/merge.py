@@ -11,7 +11,6 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -26,6 +25,7 @@ from firnline.cli.output import requests_text
 from firnline.cli.progress import merging
 from firnline.errors import RunFailedError
 from firnline.operations.options import MergeOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
@@ -75,7 +75,7 @@ def merge(
     """
     opened = open_target(table, settings)
     require_table(opened)
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("merge", opened, engine, master, scratch) as factory:
         if options.dry_run:
             from firnline.operations.merge.run import preview
 
@@ -163,12 +163,12 @@ def _summary(data: dict[str, Any]) -> str:
     said = []
     if data["parts_hidden"]:
         said.append(
-            f"{number(data['parts_hidden'])} parts, of which deletes hide every row "
+            f"{counted(data['parts_hidden'], 'part')}, of which deletes hide every row "
             f"({number(data['rows_hidden'])}), would go without being read."
         )
     if data["groups"]:
         said.append(
-            f"{number(data['parts_in'])} parts would become {number(data['parts_out'])}: about "
+            f"{counted(data['parts_in'], 'part')} would become {number(data['parts_out'])}: about "
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
             f"{number(data['requests'])} requests besides reading the log."
         )
@@ -185,22 +185,17 @@ def _merge(
     table: Table, engine: Callable[[], Engine], options: MergeOptions, as_json: bool
 ) -> None:
     """Run the merge and print the report, even with failed groups. Raises RunFailedError."""
-    from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
+    from firnline.operations.merge.run import MergeFailedError, run_merge
 
     name = table.settings.name
     stopped = f"stopped; what is committed stays, everything else in {name} is as it was"
 
-    def run() -> MergeReport:
-        with (
-            when_stopped(stopped, next_step="run the same command again to go on"),
-            merging(name, table.clock, silent=as_json) as tell,
-        ):
-            return run_merge(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_merge(table, engine, options, identity(table), tell),
+        merging(name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "run the same command again to go on"),
         failed=(MergeFailedError,),
         shorten=lambda report: RunFailedError(
             f"{len(report.failures)} of {report.groups} groups of {name} could not be merged, for "
@@ -214,7 +209,7 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
     name, counts, number = data["table"], defaultdict(int, data["counts"]), output.number
-    if not data["groups"]:
+    if not data["groups"] and not data["groups_lost"]:
         output.line(f"Nothing to merge in {name}: `firnline plan merge {name}` says why.")
         return
     if data["failures"]:
@@ -223,7 +218,7 @@ def _render(data: dict[str, Any]) -> None:
         output.table(columns, failures)
         output.line()
     rows = [
-        ("merged", f"{number(counts['parts_in'])} parts → {number(counts['parts_out'])}"),
+        ("merged", f"{counted(counts['parts_in'], 'part')} → {number(counts['parts_out'])}"),
         ("rows", _rows(counts)),
         ("bytes", f"{about_size(counts['bytes_in'])} → {about_size(counts['bytes_out'])}"),
         ("groups", _groups(data)),
@@ -231,6 +226,9 @@ def _render(data: dict[str, Any]) -> None:
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
+    if data["groups_lost"]:
+        lost = f"{number(data['groups_lost'])} groups, which another run had committed first"
+        rows.append(("in vain", lost))
     if data["replans"]:
         rows.append(("planned again", f"{number(data['replans'])} times, because of rivals"))
     output.pairs(rows)

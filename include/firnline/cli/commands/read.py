@@ -14,6 +14,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.errors import ScratchFullError, UsageError
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.read.scan import Scan
@@ -22,6 +23,7 @@ SHOWN = 20
 """Default number of rows on the screen."""
 
 commands = typer.Typer()
+_MOST_ROWS = 2**63 - 1
 
 
 @command(
@@ -65,6 +67,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
             "--limit",
             metavar="N",
             min=0,
+            max=_MOST_ROWS,
             help="Maximum number of rows; without it 20 on the screen, and all in a file.",
         ),
     ] = None,
@@ -108,7 +111,7 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
     else:
         rows = _write(found, Path(target), limit)
         data = {"output": target, "rows": rows, **found.plan.to_json()}
-        output.show(data, as_json, lambda _: output.line(f"{output.number(rows)} rows in {target}"))
+        output.show(data, as_json, lambda _: output.line(f"{counted(rows, 'row')} in {target}"))
 
 
 def _check_target(path: Path) -> None:
@@ -175,7 +178,7 @@ def _show(found: Scan, limit: int, as_json: bool) -> None:
 def _summary(found: Scan, shown: int, more: bool) -> str:
     plan, number = found.plan, output.number
     passed = sum(plan.passed_over.values())
-    rows = f"the first {number(shown)} rows" if more else f"{number(shown)} rows"
+    rows = f"the first {counted(shown, 'row')}" if more else f"{counted(shown, 'row')}"
     parts = f"{number(len(plan.task.parts))} of {number(len(plan.task.parts) + passed)} parts"
     hint = "; --limit shows more, --output keeps them" if more else ""
     return f"{rows[:1].upper()}{rows[1:]} from {parts}{hint}."

@@ -9,7 +9,6 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -27,7 +26,6 @@ from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
-    from firnline.operations.repartition.run import RepartitionReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -66,7 +64,7 @@ def repartition(
         data = {"table": opened.settings.name, **preview(opened, options).to_json()}
         output.show(data, as_json, _render_plan)
         return
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("repartition", opened, engine, master, scratch) as factory:
         _repartition(opened, factory, options, as_json)
 
 
@@ -79,17 +77,12 @@ def _repartition(
     name = table.settings.name
     stopped = f"stopped; partitions of {name} that are moved stay so, the others are as they were"
 
-    def run() -> RepartitionReport:
-        with (
-            when_stopped(stopped, next_step="run the same command again to go on"),
-            reading("repartitioning", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_repartition(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_repartition(table, engine, options, identity(table), tell),
+        reading("repartitioning", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "run the same command again to go on"),
         failed=(RepartitionFailedError,),
         shorten=lambda report: RunFailedError(
             f"{counted(len({f.partition for f in report.failures}), 'partition')} of {name} could "

@@ -12,7 +12,6 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -67,7 +66,7 @@ def replace(
         require_table(opened)
     from firnline.operations.replace.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("replace", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),
@@ -92,22 +91,17 @@ def _replace(
     scratch: Path | None,
     as_json: bool,
 ) -> None:
-    from firnline.operations.replace.run import ReplaceFailedError, ReplaceReport, run_replace
+    from firnline.operations.replace.run import ReplaceFailedError, run_replace
 
     name = table.settings.name
     stopped = f"stopped; the interval of {name} was replaced as a whole or not at all"
 
-    def run() -> ReplaceReport:
-        with (
-            when_stopped(stopped, next_step="see `firnline history`, or run it again"),
-            reading("replacing in", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_replace(table, engine, options, identity(table), tell, scratch=scratch)
-
     output.show_run(
-        run,
+        lambda tell: run_replace(table, engine, options, identity(table), tell, scratch=scratch),
+        reading("replacing in", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "see `firnline history`, or run it again"),
         failed=(ReplaceFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",

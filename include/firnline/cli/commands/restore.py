@@ -22,6 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.output import requests_text
 from firnline.errors import UsageError
 from firnline.operations.options import RestoreOptions
+from firnline.units import counted
 
 commands = typer.Typer()
 
@@ -88,7 +89,7 @@ def _rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("restored", _figures(plan["restored"])),
         ("removed", _figures(plan["removed"])),
-        ("stays", f"{number(plan['kept_parts'])} parts"),
+        ("stays", f"{counted(plan['kept_parts'], 'part')}"),
         ("partitions", f"{', '.join(names[:3])}{more}"),
         ("undone", f"transactions {', '.join(map(number, plan['undone'])) or 'none'}"),
     ]
@@ -97,9 +98,8 @@ def _rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
 def _figures(found: dict[str, int]) -> str:
     from firnline.units import about_size
 
-    number = output.number
     size = about_size(found["bytes"])
-    return f"{number(found['parts'])} parts, {number(found['rows'])} rows, {size}"
+    return f"{counted(found['parts'], 'part')}, {counted(found['rows'], 'row')}, {size}"
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import YesOption, look_first
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -65,7 +64,7 @@ def rewrite(
     require_table(opened)
     from firnline.operations.rewrite.run import preview
 
-    with engine_for(opened, engine, master, scratch) as factory:
+    with engine_for("rewrite", opened, engine, master, scratch) as factory:
         if not look_first(
             opened,
             lambda: preview(opened, options),
@@ -87,17 +86,12 @@ def _rewrite(
     name = table.settings.name
     stopped = f"stopped; partitions of {name} that are committed stay, the others are as they were"
 
-    def run() -> RewriteReport:
-        with (
-            when_stopped(stopped, next_step="see `firnline history`, then run it again"),
-            reading("rewriting", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_rewrite(table, engine, options, identity(table), tell)
-
     output.show_run(
-        run,
+        lambda tell: run_rewrite(table, engine, options, identity(table), tell),
+        reading("rewriting", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "see `firnline history`, then run it again"),
         failed=(RewriteFailedError, RewriteRefusedError),
         shorten=lambda report: _shortened(name, report),
     )

@@ -8,7 +8,6 @@ import msgspec
 import typer
 
 from firnline.cli import output
-from firnline.cli.failures import when_stopped
 from firnline.cli.options import (
     JsonOption,
     SettingsOption,
@@ -68,24 +67,17 @@ def sweep(
 
 def _sweep(table: Table, options: SweepOptions, as_json: bool) -> None:
     """Run the sweep and print the report, even after failures. Raises RunFailedError."""
-    from firnline.operations.sweep.run import SweepFailedError, SweepReport, run_sweep
+    from firnline.operations.sweep.run import SweepFailedError, run_sweep
 
     name = table.settings.name
-
-    def run() -> SweepReport:
-        with (
-            when_stopped(
-                f"stopped; what was deleted was named by nobody, {name} reads as before",
-                next_step="run the same command again to go on",
-            ),
-            deleting("sweeping", name, table.clock, silent=as_json) as tell,
-        ):
-            return run_sweep(table, options, identity(table), tell)
+    stopped = f"stopped; what was deleted was named by nobody, {name} reads as before"
 
     output.show_run(
-        run,
+        lambda tell: run_sweep(table, options, identity(table), tell),
+        deleting("sweeping", name, table.clock, silent=as_json),
         as_json,
         _render,
+        stopped=(stopped, "run the same command again to go on"),
         failed=(SweepFailedError,),
         shorten=lambda report: not_all_deleted(counted(report.failed, "orphan"), name),
     )

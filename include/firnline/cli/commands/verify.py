@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from firnline.cli import output
 from firnline.cli.engine import EngineKind, MasterOption, engine_for
@@ -13,6 +16,7 @@ from firnline.cli.options import JsonOption, SettingsOption, TableArgument, comm
 from firnline.cli.output import requests_text
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.options import VerifyOptions
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.verify.run import VerifyReport
@@ -29,6 +33,8 @@ SHOWN = 20
     [
         "firnline verify flights",
         "firnline verify flights --deep",
+        "firnline verify flights --witness witnesses.txt",
+        "firnline verify flights --witness airflow",
         "firnline verify flights --deep --engine spark --master spark://host:7077",
     ],
 )
@@ -54,6 +60,7 @@ def verify(
             next_step="add --deep, or leave --engine out",
         )
     opened = open_target(table, settings)
+    options = structs.replace(options, witness=_witnesses(opened, options.witness))
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
         report = _verify(opened, options, engine, master)
     output.show(report.to_json(), as_json, _render)
@@ -70,6 +77,31 @@ def verify(
         ) from error
 
 
+def _witnesses(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    """Return lines of witnesses: as they are given, of a file, or of Airflow's database."""
+    found: list[str] = []
+    for text in given:
+        if text == "airflow":
+            from firnline.airflow.witness import of_database
+
+            found += of_database(table.settings)
+        elif text.startswith("firnline-witness "):
+            found.append(text)
+        else:
+            found.append(_read(Path(text)))
+    return tuple(found)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the witnesses in {path} cannot be read: {error}",
+            next_step="give a file of lines of `firnline witness`, such a line, or `airflow`",
+        ) from None
+
+
 def _verify(
     table: Table, options: VerifyOptions, kind: EngineKind, master: str | None
 ) -> VerifyReport:
@@ -79,7 +111,7 @@ def _verify(
         return run_verify(table, options)
     from firnline.spark.footers import footers_by
 
-    with engine_for(table, kind, master, scratch=None) as factory:
+    with engine_for("verify", table, kind, master, scratch=None) as factory:
         return run_verify(table, options, footers_by(factory))
 
 
@@ -137,7 +169,7 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         ("objects", f"{number(checked['objects'])}, {about_size(checked['bytes'])}"),
     ]
     if data["deep"]:
-        footers = f"{number(checked['footers'])} with {number(checked['footer_rows'])} rows"
+        footers = f"{number(checked['footers'])} with {counted(checked['footer_rows'], 'row')}"
         rows.append(("footers", footers))
     rows += [
         ("requests", requests_text(data["requests"])),

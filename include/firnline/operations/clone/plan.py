@@ -13,7 +13,7 @@ import msgspec
 
 from firnline.commit import fold
 from firnline.errors import LogCorruptError, UsageError
-from firnline.log import codec, txn_file
+from firnline.log import chain, codec, txn_file
 from firnline.log.codec import UNREADABLE
 from firnline.log.reader import LogRead, time_after
 from firnline.log.records import LogContent, Marker, TxnMark
@@ -160,13 +160,15 @@ def without_history(
         properties=properties,
     )
     start = len(target.data_dir.removesuffix("_data/"))
+    # A history of its own: the digests of the source's states are not its past.
+    made = chain.link(header, codec.encode(content), content.x, "", target)
     return ClonePlan(
         source=root,
         history=False,
         seq=source.seq,
         parts=[Sized(m.p[start:], m.b) for m in live],
         rows=_rows(live),
-        transaction=txn_file.encode(header, codec.encode(content)),
+        transaction=txn_file.encode(made.header, made.log_file),
     )
 
 

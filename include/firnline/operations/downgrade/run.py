@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from firnline.commit.base import Base, take_base
+from firnline.commit.base import Base, digest_of, take_base
 from firnline.commit.transaction import commit_whole
 from firnline.errors import CommitConflictError, RunFailedError, StoreError
 from firnline.kernel.engine import Engine
+from firnline.log import chain
 from firnline.log.reader import time_after
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
@@ -177,7 +178,8 @@ class _Run:
             ),
             properties=base.properties,
         )
-        commit_whole(table, header, log_file, base.began_ms)
+        made = chain.link(header, log_file, None, digest_of(table, snapshot), table.paths)
+        commit_whole(table, made.header, log_file, base.began_ms)
         self.transactions.append(seq)
         return self.runner.take_base(everything=True)
 

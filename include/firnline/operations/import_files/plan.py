@@ -60,11 +60,14 @@ class PlannedFile:
     """One file that becomes a part."""
 
     source: str
-    partition: str
+    partition: str | None
+    """None: of several partitions, or of which nobody knows."""
     rows: int
     bytes: int
     stats: Stats
     in_place: bool
+    row_groups: tuple[tuple[int, int], ...] = ()
+    """Of a file that is split: rows and uncompressed bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,9 @@ class ImportPlan:
     """The plan of an import."""
 
     files: tuple[PlannedFile, ...]
+    """Files that are copied, or lie in place: each lies in one partition."""
+    split: tuple[PlannedFile, ...]
+    """Files whose rows are read and written, each into the partition that it belongs to."""
     columns: dict[str, str]
     """Columns of the table and of all files, column -> SQL type."""
     own: dict[str, str]
@@ -87,29 +93,38 @@ class ImportPlan:
     @property
     def nothing_to_do(self) -> bool:
         """Return True if there is no file to import."""
-        return not self.files
+        return not self.files and not self.split
 
     @property
     def requests(self) -> int:
-        """Estimate: a GET per footer, a copy per file that is not in place, a few more."""
+        """Estimate: a GET per footer, a copy per file that is not in place, a few more.
+
+        Of files that are split, whose rows alone tell how many parts they make: a GET and a PUT.
+        """
         copies = sum(not f.in_place for f in self.files)
-        return self.footers + copies + _FIXED_REQUESTS
+        return self.footers + copies + 2 * len(self.split) + _FIXED_REQUESTS
 
     @property
     def partitions(self) -> dict[str, list[PlannedFile]]:
         """Files by partition."""
         found: dict[str, list[PlannedFile]] = {}
         for file in self.files:
-            found.setdefault(file.partition, []).append(file)
+            found.setdefault(file.partition or "", []).append(file)
         return dict(sorted(found.items()))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: totals and a row per partition."""
+        """Plain data: totals and a row per partition, in which files that are split are not."""
+        every = (*self.files, *self.split)
         return {
-            "files": len(self.files),
-            "rows": sum(f.rows for f in self.files),
-            "bytes": sum(f.bytes for f in self.files),
+            "files": len(every),
+            "rows": sum(f.rows for f in every),
+            "bytes": sum(f.bytes for f in every),
             "copies": sum(not f.in_place for f in self.files),
+            "split": {
+                "files": len(self.split),
+                "rows": sum(f.rows for f in self.split),
+                "bytes": sum(f.bytes for f in self.split),
+            },
             "requests": self.requests,
             "partitions": [
                 {
@@ -162,6 +177,7 @@ def plan_import(
     *,
     ignored: Sequence[str] = (),
     already: int = 0,
+    split: bool = False,
 ) -> ImportPlan:
     """Decide which file goes into which partition.
 
@@ -173,6 +189,8 @@ def plan_import(
         known: the table's columns; grows by those of the files.
         ignored: objects that are not Parquet files.
         already: files in place that are parts already.
+        split: read and write the rows of a file of which the footer does not prove that they lie
+            in one partition; False: such a file is refused.
 
     Raises:
         PartUnreadableError, PartSchemaError: a file that does not read, or holds what no part can.
@@ -180,6 +198,7 @@ def plan_import(
         UsageError: a file's partition cannot be told, or it spans several, or it is too large.
     """
     planned: list[PlannedFile] = []
+    apart: list[PlannedFile] = []
     empty: list[str] = []
     own: dict[str, str] = {}
     for facts in footers:
@@ -189,20 +208,12 @@ def plan_import(
             empty.append(facts.key)
             continue
         own |= facts.columns
-        in_place = facts.key.startswith(paths.data_dir)
-        if not in_place and facts.bytes > COPY_LIMIT and settings.root.startswith("s3://"):
-            raise UsageError(
-                f"{facts.key} has {facts.bytes} bytes, and a store copies at most {COPY_LIMIT} in "
-                "one request",
-                next_step=f"copy it to {paths.data_dir} by other means and import that folder",
-            )
-        partition = partition_of(settings, paths, source, facts, in_place)
-        planned.append(
-            PlannedFile(facts.key, partition, facts.rows, facts.bytes, facts.stats, in_place)
-        )
+        file = _planned(settings, paths, source, facts, split=split)
+        (planned if file.partition is not None else apart).append(file)
     _check_columns(settings, known)
     return ImportPlan(
         files=tuple(planned),
+        split=tuple(apart),
         columns=known.columns,
         own={name: known.columns[name] for name in own},
         empty=tuple(empty),
@@ -210,6 +221,34 @@ def plan_import(
         known=already,
         footers=len(footers),
     )
+
+
+def _planned(
+    settings: TableSettings, paths: TablePaths, source: str, facts: FooterFacts, *, split: bool
+) -> PlannedFile:
+    """Return a file with its partition, or with None if its rows are to be read and written."""
+    in_place = facts.key.startswith(paths.data_dir)
+    try:
+        partition = partition_of(settings, paths, source, facts, in_place)
+    except NotOnePartitionError as error:
+        if in_place:
+            # Taken in as it is it would be a part that stays there, and be found again.
+            raise UsageError(
+                error.message,
+                next_step=f"move it out of {paths.data_dir} and import that folder with --split",
+            ) from None
+        if not split:
+            raise
+        return PlannedFile(
+            facts.key, None, facts.rows, facts.bytes, facts.stats, False, facts.row_groups
+        )
+    if not in_place and facts.bytes > COPY_LIMIT and settings.root.startswith("s3://"):
+        raise UsageError(
+            f"{facts.key} has {facts.bytes} bytes, and a store copies at most {COPY_LIMIT} in "
+            "one request",
+            next_step=f"copy it to {paths.data_dir} by other means and import that folder",
+        )
+    return PlannedFile(facts.key, partition, facts.rows, facts.bytes, facts.stats, in_place)
 
 
 def _check(facts: FooterFacts) -> None:
@@ -230,7 +269,14 @@ def _check_columns(settings: TableSettings, known: SchemaUnion) -> None:
             )
 
 
-_SPLIT = "split it by partition, append its rows with `firnline append`, or give the table no "
+class NotOnePartitionError(UsageError):
+    """The footer of a file does not prove that its rows lie in one partition."""
+
+
+_SPLIT = (
+    "add --split, by which its rows are read and written, split it by partition, or give the "
+    "table no partition_by"
+)
 
 
 def partition_of(
@@ -245,7 +291,7 @@ def partition_of(
         facts: the file's footer.
         in_place: it lies under the table's ``_data/``.
 
-    Raises UsageError that names the file.
+    Raises UsageError that names the file; NotOnePartitionError if it may span partitions.
     """
     base = paths.data_dir if in_place else source
     folder = facts.key.removeprefix(base).rpartition("/")[0]
@@ -283,10 +329,10 @@ def _segment(field: PartitionField, facts: FooterFacts) -> str:
         )
     bounds = facts.stats.get(field.column)
     if bounds is None:
-        raise UsageError(
+        raise NotOnePartitionError(
             f"the footer of {facts.key} does not say between which values column "
             f"{field.column!r} lies, so nobody knows its partition",
-            next_step=_SPLIT + "partition_by",
+            next_step=_SPLIT,
         )
     low, high, nulls = bounds
     label = quote_value(field.label)
@@ -296,10 +342,10 @@ def _segment(field: PartitionField, facts: FooterFacts) -> str:
     if nulls:
         segments.append(f"{label}={NULL_VALUE}")
     if len(set(segments)) > 1:
-        raise UsageError(
+        raise NotOnePartitionError(
             f"the rows of {facts.key} lie in several partitions, from {segments[0]!r} to "
             f"{segments[-1]!r}",
-            next_step=_SPLIT + "partition_by",
+            next_step=_SPLIT,
         )
     return segments[0]
 

@@ -1,7 +1,8 @@
 """Import: a folder of Parquet files becomes a table or a part of it. An append without rows.
 
 Files are copied by the store itself, those that lie under ``_data/`` already are taken where they
-are, and the folder is never written to. One log file at the end makes all of it visible.
+are, and the folder is never written to. Files that span partitions are read and written by an
+engine, if that is asked for. One log file at the end makes all of it visible.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from firnline.commit.append_log import publish_append
 from firnline.commit.base import take_base
 from firnline.commit.outputs import Outputs
 from firnline.errors import UsageError
-from firnline.log.records import LogContent, Marker, stats_json
+from firnline.kernel.engine import Engine
+from firnline.log.records import LogContent, Marker, hashes_json, stats_json
 from firnline.operations.import_files.plan import (
     ImportedFrom,
     ImportPlan,
@@ -27,9 +29,11 @@ from firnline.operations.import_files.plan import (
     records_of,
     sort_out,
 )
+from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs_of
 from firnline.operations.options import ImportOptions
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
+from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.paths import Root
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -45,7 +49,11 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of an import."""
 
     files: int
+    """Files to copy."""
     files_done: int
+    tasks: int = 0
+    """Tasks that read and write the rows of files that are split."""
+    tasks_done: int = 0
 
 
 class ImportReport(Report, frozen=True, kw_only=True):
@@ -56,6 +64,8 @@ class ImportReport(Report, frozen=True, kw_only=True):
     dry_run: bool
     log_file: str | None
     """Key of the log file that made it visible."""
+    parts_written: int
+    """Parts with the rows of files that were split."""
     plan: dict[str, object]
     """As ``ImportPlan.to_json``."""
     requests: dict[str, int]
@@ -77,6 +87,11 @@ class _Began:
     """As ``Origin.begins``."""
 
     @property
+    def writer(self) -> str:
+        """Name in the log file's key, and in the footers of parts that are written."""
+        return f"import-{self.id}"
+
+    @property
     def q(self) -> int:
         """Newest transaction of the snapshot and of the history."""
         return self.snapshot.seq
@@ -95,22 +110,26 @@ def run_import(
     table: Table,
     options: ImportOptions,
     on_progress: Callable[[ImportProgress], None] | None = None,
+    *,
+    engine: Callable[[], Engine] | None = None,
 ) -> ImportReport:
     """Import a folder.
 
     Requests: those of ``take_base``, a LIST per 1,000 objects of the folder, a ranged GET per
     file, a copy per file that does not lie in place, 1 PUT; where it begins the table 1 LIST and
-    1 PUT more.
+    1 PUT more. Of files that are split no copy, and those of ``NewRowTasks.write``.
 
     Args:
         table: the table; it need not exist.
         options: what to import.
-        on_progress: called every hundred copies.
+        on_progress: called after every task, and every hundred copies.
+        engine: called once there is a file to split.
 
     Raises:
         UsageError: no such folder, another bucket, imported before, or a file whose partition
             cannot be told; the last three name it.
         PartUnreadableError, PartSchemaError, SchemaConflictError: a file that does not fit.
+        ScratchFullError, KernelError: a task failed; see ``NewRowTasks.write``.
         AppendExpiredError: it took longer than ``append.ttl``.
         CommitUnknownError: nobody can say whether it is visible; the copies stay.
 
@@ -122,14 +141,16 @@ def run_import(
     began = _begin(table)
     table = began.table
     plan = _plan(table, began.snapshot, options, prefix)
-    log_file = None
+    log_file, written = None, 0
     if not options.dry_run and not plan.nothing_to_do:
-        log_file = _execute(table, plan, prefix, began, on_progress or (lambda _: None))
+        work = _Work(table, plan, prefix, began, on_progress or (lambda _: None))
+        log_file, written = work.execute(engine)
     return ImportReport(
         table=table.settings.name,
         source=options.source,
         dry_run=options.dry_run,
         log_file=log_file,
+        parts_written=written,
         plan=plan.to_json(),
         requests=metrics.requests,
         seconds=metrics.seconds,
@@ -196,15 +217,19 @@ def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str)
         table.settings,
         table.paths,
         prefix,
-        _footers(table, new, known),
+        _footers(table, new, known, row_groups=options.split),
         known,
         ignored=ignored,
         already=len(files) - len(new),
+        split=options.split,
     )
 
 
-def _footers(table: Table, files: Sequence[ObjectMeta], known: SchemaUnion) -> list[FooterFacts]:
-    wanted = FooterWanted(columns=known.columns, stats=table.settings.statistics_columns)
+def _footers(
+    table: Table, files: Sequence[ObjectMeta], known: SchemaUnion, *, row_groups: bool
+) -> list[FooterFacts]:
+    stats = table.settings.statistics_columns
+    wanted = FooterWanted(columns=known.columns, stats=stats, row_groups=row_groups)
     tasks = [FooterTask(meta.key, meta.size) for meta in files]
     return list(many_facts(table.store, tasks, wanted))
 
@@ -220,47 +245,100 @@ def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
             )
 
 
-def _execute(
-    table: Table,
-    plan: ImportPlan,
-    prefix: str,
-    began: _Began,
-    tell: Callable[[ImportProgress], None],
-) -> str:
-    copies: dict[str, str] = {
-        file.source: table.paths.data_part(file.partition, table.ids.uuid7(table.clock.now_ms()))
-        for file in plan.files
-        if not file.in_place
-    }
-    with Outputs(table, copies.values()) as new:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is done once the plan stands."""
+
+    table: Table
+    plan: ImportPlan
+    prefix: str
+    began: _Began
+    tell: Callable[[ImportProgress], None]
+
+    def execute(self, engine: Callable[[], Engine] | None) -> tuple[str, int]:
+        """Write, copy and publish; return the key of the log file, and the parts written."""
+        copies: dict[str, str] = {
+            file.source: self.table.paths.data_part(file.partition or "", self._name())
+            for file in self.plan.files
+            if not file.in_place
+        }
+        with Outputs(self.table) as new:
+            rows = self._split(engine, new, len(copies)) if self.plan.split else WrittenRows()
+            new.add(*copies.values())
+            self._copy(copies, rows.tasks)
+            return self._publish(copies, rows, new.attempt), len(rows.parts)
+
+    def _name(self) -> str:
+        return self.table.ids.uuid7(self.table.clock.now_ms())
+
+    def _split(self, engine: Callable[[], Engine] | None, new: Outputs, copies: int) -> WrittenRows:
+        """Read the files that span partitions, and write their rows."""
+        if engine is None:
+            raise UsageError(
+                "files that span partitions need an engine that reads them",
+                next_step="pass engine, or import without split",
+            )
+        table, began, here = self.table, self.began, Root.parse(self.table.settings.root)
+        now = table.clock.now_ms()
+        tasks = NewRowTasks(
+            table=table,
+            columns=self.plan.columns,
+            place=f"{here.scheme}://{here.bucket.rstrip('/')}/",
+            partition="",
+            metadata=PartMetadata(
+                table=table.paths.prefix,
+                partition="",
+                writer=began.writer,
+                append=began.id,
+                q=began.q,
+                o=(now, now),
+            ),
+        )
+        files = [
+            run
+            for file in self.plan.split
+            for run in runs_of(table, RowFile(file.source, file.bytes), file.row_groups)
+        ]
+
+        def tell(done: int, total: int) -> None:
+            self.tell(ImportProgress(files=copies, files_done=0, tasks=total, tasks_done=done))
+
+        return tasks.write(engine(), files, new, tell)
+
+    def _copy(self, copies: dict[str, str], tasks: int) -> None:
+        store = self.table.store
         # Closed before anybody deletes the copies: what is under way would land after that.
-        with closing(each(list(copies), lambda key: table.store.copy(key, copies[key]))) as copied:
+        with closing(each(list(copies), lambda key: store.copy(key, copies[key]))) as copied:
             for done, _ in enumerate(copied, start=1):
                 if done % _TELL_EVERY == 0:
-                    tell(ImportProgress(files=len(copies), files_done=done))
-        return _publish(table, plan, copies, prefix, began, new.attempt)
+                    self.tell(
+                        ImportProgress(
+                            files=len(copies), files_done=done, tasks=tasks, tasks_done=tasks
+                        )
+                    )
 
-
-def _publish(
-    table: Table,
-    plan: ImportPlan,
-    copies: dict[str, str],
-    prefix: str,
-    began: _Began,
-    attempt: Attempt,
-) -> str:
-    now = table.clock.now_ms()
-    key = table.paths.append_log(now, f"import-{began.id}")
-    record = ImportedFrom(began.id, prefix, now, len(plan.files))
-    content = LogContent(
-        t=now,
-        schema=plan.own,
-        markers=[_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files],
-        other=[record_line(record)],
-    )
-    publish_append(table, key, content, began.elapsed_ms, attempt, "import", begins=began.begins)
-    return key
+    def _publish(self, copies: dict[str, str], rows: WrittenRows, attempt: Attempt) -> str:
+        table, began, plan = self.table, self.began, self.plan
+        now = table.clock.now_ms()
+        key = table.paths.append_log(now, began.writer)
+        record = ImportedFrom(began.id, self.prefix, now, len(plan.files) + len(plan.split))
+        markers = [_marker(f, copies.get(f.source, f.source), now, began.q) for f in plan.files]
+        content = LogContent(
+            t=now,
+            schema=plan.own,
+            markers=[*markers, *(_written(part, now, began.q) for part in rows.parts)],
+            other=[record_line(record)],
+        )
+        publish_append(
+            table, key, content, began.elapsed_ms, attempt, "import", begins=began.begins
+        )
+        return key
 
 
 def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
     return Marker(p=key, b=file.bytes, t=t, n=file.rows, q=q, s=stats_json(file.stats))
+
+
+def _written(part: WrittenPart, t: int, q: int) -> Marker:
+    stats, hashes = stats_json(part.stats), hashes_json(part.hashes)
+    return Marker(p=part.key, b=part.bytes, t=t, n=part.rows, q=q, s=stats, h=hashes)

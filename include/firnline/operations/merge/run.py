@@ -1,7 +1,8 @@
 """The merge: small parts of a partition become one sorted part.
 
 Groups are committed as they complete, those of the last seconds in one transaction, so that a
-killed run keeps its progress; a group that cannot be read is reported and the others go on.
+killed run keeps its progress; a group that cannot be read is reported and the others go on. Where
+several merges may work at once (``merge.slots``), a run works in turns (``merge.turns``).
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from firnline.commit.base import Base, take_base
 from firnline.errors import RunFailedError
-from firnline.kernel.engine import Engine, running
+from firnline.kernel.engine import Engine, at_once, running
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Committer, Done
@@ -21,6 +21,7 @@ from firnline.operations.kernel_tasks import MERGE_SOURCE, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
 from firnline.operations.merge.slices import Gathering, tasks_of
+from firnline.operations.merge.turns import limited, next_turn, partitions_of
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.history import add_counts
@@ -43,6 +44,8 @@ class MergeReport(Report, frozen=True, kw_only=True):
     """Sequence numbers of what was committed."""
     counts: Counts
     failures: tuple[Failure, ...]
+    groups_lost: int
+    """Groups whose parts another run had replaced first; their outputs were deleted."""
     replans: int
     """Times that the run planned again because another run replaced parts of the plan."""
     requests: dict[str, int]
@@ -70,7 +73,8 @@ def run_merge(
     the outputs, four for the probe of the store and two per transaction. Of a group that is sliced:
     a ranged GET for the footer of each input of several row groups, and in each slice, for an input
     of which it needs all row groups, one GET, of some, one for the footer and one for each stretch
-    of neighbours.
+    of neighbours. With ``merge.slots`` above 1 the two LIST and reads of new log files again for
+    each turn.
 
     Args:
         table: the table.
@@ -84,13 +88,16 @@ def run_merge(
             holds the report.
         CommitExpiredError, CommitUnknownError: see ``transaction.commit``.
     """
-    state = _Run(Runner(table, run, engine), on_progress or (lambda _: None))
-    state.runner.run(
-        lambda base: state.plan(base, options),
-        state.execute,
-        ends=lambda plan: options.dry_run or plan.nothing_to_do,
-    )
-    report = state.report(options)
+    state = _Run(Runner(table, run, engine), options, on_progress or (lambda _: None))
+    more = True
+    while more:
+        _, done = state.runner.run(
+            state.plan,
+            state.execute,
+            ends=lambda plan: options.dry_run or plan.nothing_to_do,
+        )
+        more = done is not None and not done.is_last
+    report = state.report()
     if report.failures:
         raise MergeFailedError(report)
     return report
@@ -109,14 +116,16 @@ class MergeFailedError(RunFailedError):
         self.report = report
 
 
-def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergePlan:
+def _plan(
+    base: Base, options: MergeOptions, excluded: frozenset[str], max_bytes: int | None = None
+) -> MergePlan:
     table = base.table
     plan = plan_merge(
         base.snapshot,
         table.settings,
         table.clock.now_ms(),
         partitions=options.partitions,
-        max_bytes=options.max_bytes,
+        max_bytes=options.max_bytes if max_bytes is None else max_bytes,
         full=options.full,
         excluded=excluded,
     )
@@ -128,12 +137,26 @@ def _plan(base: Base, options: MergeOptions, excluded: frozenset[str]) -> MergeP
     return plan
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn that is over."""
+
+    is_last: bool
+    """True if nothing of the plan is left."""
+
+
 @dataclass
 class _Run:
     """The state of one run."""
 
     runner: Runner
+    options: MergeOptions
     on_progress: Callable[[Progress], None]
+    todo: frozenset[str] | None = None
+    """Partitions of the first plan that no turn has had; None before it, and without turns."""
+    bytes_read: int = 0
+    """Bytes of the inputs of all turns that are over."""
+    groups_lost: int = 0
     groups: int = 0
     groups_done: int = 0
     tasks: int = 0
@@ -145,16 +168,47 @@ class _Run:
     failures: list[Failure] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
 
-    def plan(self, base: Base, options: MergeOptions) -> MergePlan:
-        plan = _plan(base, options, frozenset(self.unreadable))
+    def plan(self, base: Base) -> MergePlan:
+        """Plan what is left. After a turn only partitions of the first plan that no turn has had.
+
+        So the run ends, whatever is appended and merged beside it.
+        """
+        plan = _plan(base, self.options, frozenset(self.unreadable), self._bytes_left(base))
+        if self.todo is not None:
+            plan = limited(plan, self.todo)
         planned = len(plan.groups) + len(plan.hidden)
         self.groups = self.groups_done + len(self.failures) + planned
         self.parts_merged = sum(c.parts_in for c in self.counts)
         self.parts_in = self.parts_merged + plan.parts_in + plan.parts_hidden
         return plan
 
-    def execute(self, base: Base, plan: MergePlan) -> Literal[True] | None:
-        """Run a plan to its end; None when another run replaced some of its parts."""
+    def _bytes_left(self, base: Base) -> int | None:
+        """Return the bytes that the turns to come may read; None before the first, or unlimited."""
+        bound = self.options.max_bytes
+        if bound is None:
+            bound = base.table.settings.merge.max_bytes_per_run
+        return None if bound is None or self.todo is None else max(0, bound - self.bytes_read)
+
+    def execute(self, base: Base, plan: MergePlan) -> _Turn | None:
+        """Run a plan, or a turn of it; None when another run replaced some of its parts.
+
+        Between turns that is as it should be: what another merge has done is not to do any more.
+        """
+        slots = base.table.settings.merge.slots
+        if slots == 1:
+            return None if self._work(base, plan) else _Turn(is_last=True)
+        turn = next_turn(plan, self.runner.identity, slots, self._at_once(plan))
+        self._work(base, turn)
+        self.bytes_read += turn.bytes_in
+        known = partitions_of(plan) if self.todo is None else self.todo
+        self.todo = known - partitions_of(turn)
+        return _Turn(is_last=not self.todo)
+
+    def _at_once(self, plan: MergePlan) -> int:
+        return at_once(self.runner.engine) if plan.groups else 1
+
+    def _work(self, base: Base, plan: MergePlan) -> int:
+        """Merge and commit; return the number of groups that another run was quicker with."""
         engine = self.runner.engine if plan.groups else None
         with Committer(base.table, self.runner.identity, base, self._committed) as committer:
             for group in plan.hidden:
@@ -163,7 +217,8 @@ class _Run:
             if engine is not None:
                 self._merge(base, plan, engine, committer)
             committer.commit_all()
-        return None if committer.conflicts else True
+        self.groups_lost += committer.conflicts
+        return committer.conflicts
 
     def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
         gathering = Gathering(base.table, list(tasks_of(base.table, base.snapshot, plan.groups)))
@@ -189,7 +244,7 @@ class _Run:
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
         failure = Failure.of(group.partition, result)
-        _LOG.error("partition %s: %s", failure.partition, failure.message)
+        _LOG.error("%s", failure)
         self.failures.append(failure)
         self.unreadable.update(m.p for m in group.parts)
 
@@ -213,16 +268,17 @@ class _Run:
             )
         )
 
-    def report(self, options: MergeOptions) -> MergeReport:
+    def report(self) -> MergeReport:
         return MergeReport(
             table=self.runner.table.settings.name,
-            dry_run=options.dry_run,
+            dry_run=self.options.dry_run,
             groups=self.groups,
             groups_done=self.groups_done,
             tasks=self.tasks_done,
             transactions=tuple(self.transactions),
             counts=add_counts(self.counts),
             failures=tuple(self.failures),
+            groups_lost=self.groups_lost,
             replans=self.runner.replans,
             requests=self.runner.requests,
             seconds=self.runner.seconds,

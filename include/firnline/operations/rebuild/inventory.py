@@ -48,6 +48,8 @@ class Inventory:
     properties: tuple[PropertiesRecord, ...]
     """Properties of the table in log and transactions, oldest first."""
     plan: RebuildPlan
+    digests: dict[int, str]
+    """Digests of the transactions (``log.chain``) by number, as far as they are known."""
 
 
 def read_inventory(
@@ -93,7 +95,14 @@ def read_inventory(
         other=other,
         properties=said,
         plan=plan,
+        digests=_digests(log, txns),
     )
+
+
+def _digests(log: LogSurvey, txns: TxnSurvey) -> dict[int, str]:
+    marks = (content.x for content in log.contents.values())
+    stated = {mark.seq: mark.digest for mark in marks if mark is not None and mark.digest}
+    return stated | {seq: link.digest for seq, link in txns.links.items()}
 
 
 def _properties(log: LogSurvey, txns: TxnSurvey) -> tuple[PropertiesRecord, ...]:

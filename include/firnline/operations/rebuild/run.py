@@ -12,7 +12,7 @@ import msgspec
 
 from firnline.commit.transaction import commit_whole
 from firnline.errors import CommitUnknownError, FindingsError, UsageError
-from firnline.log import codec, dated
+from firnline.log import chain, codec, dated
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
@@ -153,7 +153,6 @@ def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> 
         other=sorted(inventory.other | _dates(table, inventory, t)),
         x=TxnMark(seq=seq, txn=txn, op=OP, purged=plan.purged, standing=()),
     )
-    rows = plan.rows or 0
     header = TxnHeader(
         seq=seq,
         txn=txn,
@@ -162,21 +161,22 @@ def _write(table: Table, inventory: Inventory, run: RunIdentity, began: int) -> 
         t=t,
         log=table.paths.txn_log(t, seq, txn),
         run=run,
-        counts=Counts(
-            parts_in=len(plan.live),
-            parts_out=len(plan.live),
-            rows_in=rows,
-            rows_out=rows,
-            logs_folded=len(listing),
-        ),
+        counts=_counts(plan, len(listing)),
         properties=content.properties[-1].values,
     )
-    if not commit_whole(table, header, codec.encode(content), began):
+    before = inventory.digests.get(base, "")
+    made = chain.link(header, codec.encode(content), content.x, before, table.paths)
+    if not commit_whole(table, made.header, made.log_file, began):
         raise CommitUnknownError(
             f"rebuild {table.paths.txn(seq)} is committed, and its log file is not published yet",
             next_step="run it again: that publishes it",
         )
     return seq
+
+
+def _counts(plan: RebuildPlan, folded: int) -> Counts:
+    live, rows = len(plan.live), plan.rows or 0
+    return Counts(parts_in=live, parts_out=live, rows_in=rows, rows_out=rows, logs_folded=folded)
 
 
 def _properties(table: Table, inventory: Inventory, seq: int, t: int) -> list[PropertiesRecord]:

@@ -17,6 +17,7 @@ from firnline.log.records import LogContent, Marker
 from firnline.operations.options import VerifyOptions
 from firnline.operations.runner import RunMetrics
 from firnline.operations.verify.checkpoints import check_checkpoints
+from firnline.operations.verify.history import check_chain, check_witnesses
 from firnline.operations.verify.plan import (
     Counted,
     Finding,
@@ -34,6 +35,7 @@ from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.state import health
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey, TxnSurvey, survey_log, survey_transactions
+from firnline.state.witness import parse_witnesses
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
@@ -121,8 +123,10 @@ def run_verify(
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
-        UsageError: there is no table at the root.
+        UsageError: there is no table at the root, or no witness of it in ``options.witness``.
     """
+    name = table.settings.name
+    witnesses = parse_witnesses(options.witness, name) if options.witness else ()
     run = _Run(table, RunMetrics(table), Findings())
     log = survey_log(table.store, table.paths)
     published = LogRead(log.listing, log.contents)
@@ -135,6 +139,8 @@ def run_verify(
     check_leftovers(run.found, snapshot, others.grace, now)
     newest = _judge(table, run, log, txns).unpublished
     check_transactions(run.found, txns, snapshot, table.paths, now, unpublished=newest is not None)
+    check_chain(run.found, txns, log, table.paths)
+    check_witnesses(run.found, txns, witnesses, table.paths)
     whole = not log.broken and run.readable
     v1_parts = check_v1(run.found, snapshot) if whole else None
     check_checkpoints(table, run.found, log, snapshot if whole else None)

@@ -15,7 +15,7 @@ import pytest
 
 from firnline.append.append import Appender
 from firnline.clock import SystemClock
-from firnline.errors import KernelError, SchemaConflictError, UsageError
+from firnline.errors import KernelError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
@@ -100,6 +100,38 @@ def test_files_that_make_a_part_or_so_go_to_one_task_and_the_engine_writes_all_r
     assert visible_ids(world.table) == Counter(
         {**dict.fromkeys([0, 1, 2, 7, 8, 9], 1), 4: 5 * LARGE, 5: 1}
     )
+
+
+def test_a_file_larger_than_a_part_is_read_by_several_tasks(engine: Any) -> None:
+    world = world_of()
+    sink = io.BytesIO()
+    table = rows([4] * 4 * LARGE)
+    pq.write_table(table, sink, row_group_size=LARGE, compression="none", use_dictionary=False)
+    world.store.put_new("staged/0.parquet", sink.getvalue())
+    stage_small = io.BytesIO()
+    pq.write_table(rows([5]), stage_small)
+    world.store.put_new("staged/1.parquet", stage_small.getvalue())
+    running = engine(world)
+    report = replace(world, running)
+    taken = [[(i.key, i.row_groups, i.rows) for i in task.inputs] for task in running.intakes]
+    large = "staged/0.parquet"
+    assert taken == [
+        [(large, (0, 1), LARGE)],
+        [(large, (1, 2), LARGE)],
+        [(large, (2, 3), LARGE)],
+        [(large, (3, 4), LARGE), ("staged/1.parquet", None, None)],
+    ]
+    assert report.rows_new == 4 * LARGE + 1
+    assert visible_ids(world.table) == Counter(
+        {**dict.fromkeys([0, 1, 2, 7, 8, 9], 1), 4: 4 * LARGE, 5: 1}
+    )
+
+
+def test_a_large_file_whose_footer_is_damaged_is_refused_by_its_url(engine: Any) -> None:
+    world = world_of()
+    world.store.put_new("staged/0.parquet", b"PAR1" + b"x" * 2**21)
+    with pytest.raises(PartUnreadableError, match=r"staged/0\.parquet is"):
+        replace(world, engine(world))
 
 
 def test_with_a_primary_key_one_task_reads_all_files_and_the_later_row_counts(engine: Any) -> None:

@@ -98,10 +98,13 @@ function Run({ run, dagId, now }) {
     run.ended_ms && h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs", ml: 1 }, ago(run.ended_ms, now)));
 }
 
+/** Pairs of a lock and a task that holds it; several merges may hold one. */
+const heldBy = (holders) => Object.entries(holders).flatMap(([lock, tasks]) => tasks.map((by) => [lock, by]));
+
 function Lock({ holders, now }) {
-  const held = Object.entries(holders);
+  const held = heldBy(holders);
   if (!held.length) return h(ui.Text, { color: "fg.muted" }, "free");
-  return held.map(([lock, by]) => h(ui.Box, { key: lock, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
+  return held.map(([lock, by]) => h(ui.Box, { key: `${lock} ${by.dag_id} ${by.run_id}`, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
     h(Link, { to: `/dags/${by.dag_id}/runs/${encodeURIComponent(by.run_id)}` }, `${lock}: ${by.dag_id.split("__")[0]}`),
     h(ui.Text, { as: "span", color: "fg.muted", fontSize: "xs", ml: 1 }, by.since_ms ? `for ${duration(now - by.since_ms)}` : "queued")));
 }
@@ -128,7 +131,7 @@ const COLUMNS = [
   ["dead", "Dead", (row) => row.figures?.dead_bytes ?? -1],
   ["last", "Last merge", (row) => row.figures?.last.merge?.t ?? 0],
   ["verify", "Verify", (row) => row.airflow.runs.verify?.state ?? ""],
-  ["lock", "Lock", (row) => Object.keys(row.airflow.holders).length],
+  ["lock", "Lock", (row) => heldBy(row.airflow.holders).length],
   ["asks", "Waits for you", (row) => row.airflow.questions],
 ];
 
@@ -154,9 +157,9 @@ const span = (className, ...content) => h("span", { className }, ...content);
 const runPath = (dagId, runId) => `/dags/${dagId}/runs/${encodeURIComponent(runId)}`;
 
 function lockCell(holders, now) {
-  const held = Object.entries(holders);
+  const held = heldBy(holders);
   if (!held.length) return span("muted", "free");
-  return held.map(([lock, by]) => h("div", { key: lock, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
+  return held.map(([lock, by]) => h("div", { key: `${lock} ${by.dag_id} ${by.run_id}`, title: by.since_ms ? `since ${date(by.since_ms)}` : "" },
     h(router.Link, { to: runPath(by.dag_id, by.run_id) }, `${lock}: ${by.dag_id.split("__")[0]}`),
     span("small", by.since_ms ? ` for ${duration(now - by.since_ms)}` : " queued")));
 }

@@ -1,0 +1,161 @@
+"""Digests that chain the transactions of a table (docs/format.md, "Chained history").
+
+The header of a transaction states the digest of its log file and that of the transaction before;
+the digest of a transaction is that of its header. Keys count without the table's place, so a
+relocation changes no digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import msgspec
+
+from firnline.log import codec, txn_file
+from firnline.log.codec import UNREADABLE, corrupt
+from firnline.log.records import TxnMark
+from firnline.log.txn_file import TxnHeader
+from firnline.paths import TablePaths
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+_encode = msgspec.json.Encoder().encode
+MARK_BYTES = len(',"digest":""') + 64
+"""Bytes of its digest in the log file of every transaction."""
+_HERE = TablePaths("")
+"""A table whose keys begin with ``_data/`` or ``_log/``."""
+
+
+class Linked(NamedTuple):
+    """A transaction that states its place in the chain."""
+
+    header: TxnHeader
+    log_file: bytes
+    mark: TxnMark | None
+    """With the digest of the transaction; None in a log file of version 1."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """The place of a transaction in the chain, as it is stored and as its bytes give it."""
+
+    digest: str
+    """Of its header, computed."""
+    before: str = ""
+    """Of the transaction before, as the header states it; empty if it states none."""
+    content: str = ""
+    """Of its log file, as the header states it; empty if an older version wrote it."""
+    content_now: str = ""
+    """Of its log file, computed."""
+    mark: str = ""
+    """Of itself, as its log file states it; empty if that states none."""
+
+
+def header_digest(key: str, line: bytes) -> str:
+    """Return the SHA-256 of a header, hexadecimal: of the line, with the mere name in ``log``.
+
+    Args:
+        key: of the transaction, for errors.
+        line: first line of its file.
+
+    Raises LogCorruptError.
+    """
+    try:
+        fields = _OBJECT.decode(line)
+        name = _TEXT.decode(fields["log"]).rpartition("/")[2]
+    except (*UNREADABLE, KeyError) as error:
+        raise corrupt(key, 1, str(error)) from error
+    return _sha256(_encode({**fields, "log": msgspec.Raw(_encode(name))}))
+
+
+def content_digest(key: str, log_file: bytes, paths: TablePaths) -> str:
+    """Return the SHA-256 of a log file, hexadecimal.
+
+    Of its lines without the checksum, which the place of the table changes, without the digest in
+    the first one, and with keys of objects that begin with ``_data/`` or ``_log/``.
+
+    Args:
+        key: of the log file, for errors.
+        log_file: its bytes.
+        paths: of the table.
+
+    Raises LogCorruptError.
+    """
+    head, _, rest = log_file.partition(b"\n")
+    schema, _, rest = rest.partition(b"\n")
+    if codec.is_seal(rest):
+        rest = rest.partition(b"\n")[2]
+    try:
+        first = _without_digest(head)
+    except UNREADABLE as error:
+        raise corrupt(key, 1, str(error)) from error
+    tail = b"\n" + rest
+    for folder, name in ((paths.data_dir, _HERE.data_dir), (paths.log_dir, _HERE.log_dir)):
+        tail = tail.replace(_start(folder), _start(name))
+    return _sha256(first, b"\n", schema, tail)
+
+
+def _without_digest(head: bytes) -> bytes:
+    fields = _OBJECT.decode(head)
+    if "x" not in fields:
+        return head
+    mark = _OBJECT.decode(fields["x"])
+    mark.pop("digest", None)
+    return _encode({**fields, "x": msgspec.Raw(_encode(mark))})
+
+
+def _start(folder: str) -> bytes:
+    """Return the beginning of the line of an object in a folder."""
+    return b'\n{"p":' + _encode(folder)[:-1]
+
+
+def _sha256(*pieces: bytes) -> str:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()
+
+
+def link(
+    header: TxnHeader, log_file: bytes, mark: TxnMark | None, before: str, paths: TablePaths
+) -> Linked:
+    """Put a transaction into the chain.
+
+    Args:
+        header: its header, without digests.
+        log_file: its log file.
+        mark: the mark in the log file; None in one of version 1.
+        before: digest of the transaction before; empty for the first one, or where none is known.
+        paths: of the table.
+    """
+    content = content_digest(header.log, log_file, paths)
+    header = msgspec.structs.replace(header, before=before, content=content)
+    if mark is None:
+        return Linked(header, log_file, None)
+    digest = header_digest(paths.txn(header.seq), _encode(header))
+    mark = msgspec.structs.replace(mark, digest=digest)
+    return Linked(header, codec.with_mark(log_file, mark), mark)
+
+
+def link_of(key: str, data: bytes, paths: TablePaths) -> Link:
+    """Return the link of a transaction's file.
+
+    Args:
+        key: of the transaction.
+        data: its bytes, which ``txn_file.decode`` has accepted.
+        paths: of the table.
+
+    Raises LogCorruptError.
+    """
+    line, _, rest = data.partition(b"\n")
+    log_file = rest.partition(b"\n")[2]
+    header = txn_file.decode_header(key, data, paths)
+    assert header is not None  # as ``txn_file.decode`` has accepted it
+    mark = codec.decode_header(header.log, log_file).x
+    return Link(
+        digest=header_digest(key, line),
+        before=header.before,
+        content=header.content,
+        content_now=content_digest(header.log, log_file, paths),
+        mark="" if mark is None else mark.digest,
+    )

@@ -1,0 +1,50 @@
+"""Witnesses: statements of what the history of a table was, kept outside of the table.
+
+Whoever can write to the bucket can write another history with other digests. A number and a digest
+that somebody noted elsewhere show that: the transactions up to there are those that it has seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from firnline.errors import UsageError
+
+_LINE = re.compile(r"firnline-witness table=(\S+) transaction=(\d+) digest=([0-9a-f]{64})")
+
+
+class Witness(msgspec.Struct, frozen=True):
+    """A transaction of a table and its digest (``log.chain``)."""
+
+    table: str
+    seq: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"firnline-witness table={self.table} transaction={self.seq} digest={self.digest}"
+
+
+def parse_witnesses(texts: Iterable[str], table: str) -> tuple[Witness, ...]:
+    """Return the witnesses of a table, oldest transaction first.
+
+    Args:
+        texts: texts that hold lines of ``firnline witness`` among others, of any tables.
+        table: name of the table.
+
+    Raises UsageError where there is none of the table.
+    """
+    found = {
+        Witness(name, int(seq), digest)
+        for text in texts
+        for name, seq, digest in _LINE.findall(text)
+        if name == table
+    }
+    if not found:
+        raise UsageError(
+            f"there is no witness of table {table} in what was given",
+            next_step="`firnline witness` prints one: note it outside of the table's bucket",
+        )
+    return tuple(sorted(found, key=lambda witness: (witness.seq, witness.digest)))
