@@ -11,7 +11,13 @@ publication.
 """
 TEXTS: dict[str, tuple[str, str]] = {
     "sorted": ("Sorted merge", _MERGE.format(sorted="sorted by (event, ts), ")),
-    "unsorted": ("Unsorted merge", _MERGE.format(sorted="")),
+    "unsorted": (
+        "Unsorted merge",
+        _MERGE.format(sorted="").rstrip("\n")
+        + """ delta-rs reads and writes local disk, and writes no Bloom
+filters.
+""",
+    ),
     "small": (
         "Small merge, cold",
         "\n3 files, 9,000 rows, a table on local disk; from the start of the process to its end.\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,15 @@ def test_what_else_there_is_is_written_behind_them(group: Group) -> None:
     assert ids(group, part.key) == list(range(ROWS + 500))
 
 
+def test_parts_of_other_writers_are_decoded_as_their_schema_is_another_one(group: Group) -> None:
+    """Arrow writes the same columns with another schema: files with both cannot be joined."""
+    whole, found = output(group, 0, bloom_filters=None), group.put(numbers(ROWS), numbers(0, 10))
+    pq.write_table(numbers(ROWS), group.root / found[0], compression="zstd", row_group_size=2048)
+    (part,) = merged(group, [*found, whole], bloom_filters=None).parts
+    assert chunks(group, part.key)[: 2 * 2] == chunks(group, whole)
+    assert ids(group, part.key) == sorted([*range(2 * ROWS), *range(10)])
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
@@ -96,8 +106,8 @@ def test_rows_are_written_anew_where(
     found: list[int] = []
     choose = copies.copies_of
 
-    def counted(task: KernelTask, inputs: Inputs) -> list[Footer]:
-        chosen = choose(task, inputs)
+    def counted(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> list[Footer]:
+        chosen = choose(task, inputs, schema)
         found.append(len(chosen))
         return chosen
 

@@ -21,7 +21,13 @@ from tests.kernel.conftest import Group
 from tests.kernel.test_ranges import bag, numbers, tables
 from tests.support.effort import examples
 
-WAYS = pytest.mark.parametrize("passes", [0.0, 1e9], ids=["files", "passes"])
+WAYS = pytest.mark.parametrize("way", ["files", "passes", "at once"])
+
+
+def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let groups that do not fit be split that way, whatever their rows are."""
+    monkeypatch.setattr(ranges, "_MOST_PASSES", 1e9 if way == "passes" else 0.0)
+    monkeypatch.setattr(pieces, "has_fixed_width", lambda *_: way == "at once")
 
 
 def sorted_in(group: Group, found: list[pa.Table], **changed: Any) -> tuple[KernelResult, Any]:
@@ -50,9 +56,9 @@ def test_the_rows_are_those_of_one_sort_in_its_order(
     parts: list[pa.Table],
     descending: tuple[bool, bool],
     data: st.DataObject,
-    passes: float,
+    way: str,
 ) -> None:
-    monkeypatch.setattr(ranges, "_MOST_PASSES", passes)
+    take(way, monkeypatch)
     folder = tmp_path_factory.mktemp("pieces")
     group = Group(folder / "store", folder / "scratch")
     wanted = pa.concat_tables(parts)
@@ -73,12 +79,12 @@ def test_the_rows_are_those_of_one_sort_in_its_order(
     assert result.rows_in == wanted.num_rows
 
 
-@WAYS
+@pytest.mark.parametrize("way", ["files", "passes"])
 @pytest.mark.usefixtures("in_pieces")
 def test_the_output_is_one_part_in_the_form_of_the_table(
-    group: Group, monkeypatch: pytest.MonkeyPatch, passes: float
+    group: Group, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(ranges, "_MOST_PASSES", passes)
+    take(way, monkeypatch)
     metadata = PartMetadata(table="table", partition="d=1", writer="merge", q=3, o=(1, 2))
     result, file = sorted_in(
         group,
@@ -113,6 +119,14 @@ def test_rows_that_deletes_hide_are_in_no_piece(group: Group) -> None:
 def test_a_group_that_fits_into_memory_is_sorted_at_once(group: Group) -> None:
     _, file = sorted_in(group, [numbers(1000), numbers(500)], sort=("a",))
     assert file.metadata.num_row_groups == 1
+
+
+def test_wide_rows_or_many_runs_are_not_sorted_on_disk_at_once(group: Group) -> None:
+    """Of each run a merge holds some rows: here 2,048 of 100 bytes, or of 10 KB."""
+    task = group.task([], {"a": "BIGINT"}, sort=("a",), memory=512 * 2**20)
+    assert pieces.runs_fit(task, 100, 50)
+    assert not pieces.runs_fit(task, 10_000, 50)
+    assert not pieces.runs_fit(task, 100, 512)
 
 
 def test_passes_are_taken_where_each_reads_a_share(

@@ -6,8 +6,7 @@ again. Parts of former merges have the form of the output and row groups of its 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from firnline.kernel.duckdb import tries
@@ -19,16 +18,18 @@ _SHARE = 4
 """A row group is large enough with this fraction of the rows, or bytes, of one that is full."""
 
 
-def copies_of(task: KernelTask, inputs: Inputs) -> list[Footer]:
+def copies_of(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -> list[Footer]:
     """Return the footers of the files to copy, all of one schema, in insertion order.
 
     Args:
         task: the group.
         inputs: its checked inputs.
+        schema: returns the schema of files that the task writes, see ``Footer.schema``. Other
+            writers have other schemas for the same columns; one file has one.
     """
     if not _is_plain(task):
         return []
-    found: dict[bytes, list[Footer]] = defaultdict(list)
+    found: list[Footer] = []
     for group in inputs.staged:
         if group.where_hidden is None and not group.converted:
             for path in group.paths:
@@ -36,12 +37,11 @@ def copies_of(task: KernelTask, inputs: Inputs) -> list[Footer]:
                     continue  # of thousands of small parts no footer is read here
                 footer = read_footer(path)
                 if _fits(task, footer):
-                    found[footer.schema].append(footer)
+                    found.append(footer)
     if not found:
         return []
-    # The schema that saves most work.
-    best = max(found.values(), key=lambda footers: sum(f.path.stat().st_size for f in footers))
-    return sorted(best, key=lambda footer: footer.path)
+    wanted = schema()
+    return sorted((f for f in found if f.schema == wanted), key=lambda footer: footer.path)
 
 
 def _is_plain(task: KernelTask) -> bool:

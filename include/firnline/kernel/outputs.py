@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
@@ -24,6 +24,7 @@ from firnline.kernel.pieces import sort_in_pieces
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.ranges import Range, Spreader
+from firnline.kernel.sort_codes import sort_codes
 from firnline.kernel.sql import copy_to, in_order, statements
 from firnline.kernel.task import KernelTask
 from firnline.parquet.join import Footer, join, read_footer, state_order
@@ -138,40 +139,52 @@ class Producer:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
         taken = [path for path in paths if path in inputs.rows_of]
-        if copies := copies_of(self.task, inputs):
+        if copies := copies_of(self.task, inputs, lambda: self._schema(types)):
             rest = others(inputs, copies)
             rows = statements(self.task, rest, types, keys).rows if rest.rows else ""
             copied = self._with_copies(copies, rows, count, metadata)
             return Produced(inputs.rows, deleted, 0, 0, (copied,), hidden)
-        outputs = self._outputs(rows, count, metadata, taken) if count else ()
+        values = sql.all_rows if self.task.query is None else rows
+        codes = sort_codes(self.task, self.connection, types, values)
+        outputs = self._outputs(rows, count, codes, metadata, taken) if count else ()
         if outputs is None:
             return Produced(0, 0, 0, 0, (), {}, in_place=True)
         return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden)
 
     def _outputs(
-        self, rows: str, count: int, metadata: dict[str, str], staged: Sequence[Path]
+        self,
+        rows: str,
+        count: int,
+        codes: Mapping[str, str],
+        metadata: dict[str, str],
+        staged: Sequence[Path],
     ) -> tuple[Written, ...] | None:
         """Write the outputs; None if a layout has nothing to move."""
         task, stop = self.task, self.stop_if_asked
         common = self.connection, self.folder, stop
+        found: list[Range] | None = None
         if task.layout is not None:
-            found = self._by_partition(rows, count, staged)
+            found = self._by_partition(rows, count, codes, staged)
         elif task.cluster is not None:
-            found = Spreader(task, task.cluster, *common).run(rows, count, staged)
-        elif (sort := sort_in_pieces(task, *common, staged)) is not None:
-            return (self._of_pieces(sort.run(rows, count, staged), count, metadata),)
+            found = Spreader(task, task.cluster, *common, codes).run(rows, count, staged)
+        elif (sort := sort_in_pieces(task, *common, codes, staged)) is not None:
+            found = sort.run(rows, count, staged)
+            if len(found) > 1:
+                return (self._of_pieces(found, count, metadata),)
         else:
-            found = [Range(in_order(task, rows), count)]
+            found = [Range(in_order(task, rows, codes), count)]
         return None if found is None else tuple(self._each(found, metadata))
 
-    def _by_partition(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range] | None:
+    def _by_partition(
+        self, rows: str, count: int, codes: Mapping[str, str], staged: Sequence[Path]
+    ) -> list[Range] | None:
         # It needs numpy, which executors have only where they split.
         from firnline.kernel.partitions import Partitioner
 
         task, copy = self.task, lambda path, query: self._copy(path, query, None)
         assert task.layout is not None
         common = self.connection, self.folder, self.stop_if_asked
-        return Partitioner(task, task.layout, *common, copy).run(rows, count, staged)
+        return Partitioner(task, task.layout, *common, copy, codes).run(rows, count, staged)
 
     def _each(self, found: Sequence[Range], metadata: dict[str, str]) -> Iterator[Written]:
         for number, each in enumerate(found):
@@ -199,12 +212,23 @@ class Producer:
         path, parts = self.folder / "output0.parquet", list(copies)
         if rows:
             rest = self.folder / "rest.parquet"
-            self._copy(rest, in_order(self.task, rows), {"firnline.piece": "0"})
+            self._copy(rest, in_order(self.task, rows, {}), {"firnline.piece": "0"})
             parts.append(read_footer(rest))
         self.stop_if_asked()
         used_up = [footer.path for footer in parts]
         join(parts, path, {**metadata, "firnline.rows": str(count)}, used_up=used_up)
         return self._described(path, count)
+
+    def _schema(self, types: Mapping[str, str]) -> bytes:
+        """Return the schema of the files that this task writes."""
+        path = self.folder / "schema.parquet"
+        nulls = ", ".join(
+            f"CAST(NULL AS {types[name]}) AS {quote_name(name)}" for name, _ in self.task.columns
+        )
+        self._copy(path, in_order(self.task, f"SELECT {nulls} WHERE false", {}), {})
+        schema = read_footer(path).schema
+        path.unlink()
+        return schema
 
     def _order(self) -> list[tuple[str, bool]]:
         return [(key.column, key.descending) for key in self.task.sort_by]

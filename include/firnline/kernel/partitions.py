@@ -8,7 +8,7 @@ numbers are written a batch at a time. What was split is checked by the same rul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Partitioner:
     stop_if_asked: Callable[[], None]
     copy: Callable[[Path, str], int]
     """Writes the rows of a query to a file that is read once more; returns their number."""
+    codes: Mapping[str, str]
+    """See ``sort_codes``."""
 
     def run(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range] | None:
         """Return the rows of each partition; None if all belong to the task's own.
@@ -109,7 +111,7 @@ class Partitioner:
                     )
             source = scan(files)
             total = self.connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0][0]
-            rows = in_order(self.task, f"SELECT {columns} FROM {source}")
+            rows = in_order(self.task, f"SELECT {columns} FROM {source}", self.codes)
             yield Range(rows, int(total), tuple(files), partition=partition)
 
 

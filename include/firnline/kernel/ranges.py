@@ -10,7 +10,7 @@ rows are on disk.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from firnline.errors import KernelError
 from firnline.kernel.cuts import Cut, Keys, bands, distinct, literal, range_number
 from firnline.kernel.duckdb import quote_list, quote_text, tries
 from firnline.kernel.inputs import scan
-from firnline.kernel.sql import with_nulls
+from firnline.kernel.sql import order_by, with_nulls
 from firnline.kernel.task import Cluster, KernelTask
 from firnline.types.hashes import Hashes, HashRange
 from firnline.types.sql import free_name, quote_name
@@ -55,11 +55,15 @@ class Spreader:
     connection: duckdb.DuckDBPyConnection
     folder: Path
     stop_if_asked: Callable[[], None]
+    codes: Mapping[str, str]
+    """See ``sort_codes``."""
     descending: tuple[bool, ...] = ()
     """With the method ``range``: the order of each column; empty: all ascending."""
     pieces: bool = False
     """The ranges are pieces of one file: they are not counted where that would be a pass of its
     own."""
+    at_once: bool = False
+    """Do not write rows to files of their ranges, but leave them in one range."""
 
     def run(self, rows: str, count: int, staged: Sequence[Path]) -> list[Range]:
         """Return the ranges of a query's rows, in the order of their keys; none without rows.
@@ -79,7 +83,7 @@ class Spreader:
             return [Range(self._ordered(keys, with_keys), count)]
         sample = keys.rows(f"SELECT * FROM {SAMPLE}")
         cuts = self._cuts(keys, sample, self.cluster.outputs)
-        if not cuts:
+        if not cuts or (self.at_once and not self._are_bands_cheap(keys, cuts, staged)):
             return [Range(self._ordered(keys, with_keys), count)]
         found = self._split(keys, with_keys, cuts, staged)
         counts = [each.count for each in found if each.count is not None]
@@ -190,10 +194,7 @@ class Spreader:
         if self.cluster.method == "hash":  # equal values next to each other compress best
             order = ", ".join(f"{quote_name(c)} ASC NULLS LAST" for c in self.cluster.columns)
         if self.task.sort_by:
-            order = ", ".join(
-                f"{quote_name(key.column)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
-                for key in self.task.sort_by
-            )
+            order = order_by(self.task, self.codes)
         made = "" if keys.made is None else f", {quote_name(keys.names[0])}"
         rows = with_nulls(
             f"SELECT {columns}{made} FROM ({rows})", len(self.task.columns) + bool(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Statements:
     """Counts the distinct primary keys of the remaining rows; None without a primary key."""
     rows: str
     """The remaining rows, one per primary key, in the order of their insertion."""
+    all_rows: str
+    """All rows of the inputs, those that do not remain too."""
     losing: str | None = None
     """Counts the winning rows that are removed nevertheless: key tombstones, then rows that
     ``keep`` removes. None if neither applies."""
@@ -63,6 +65,7 @@ def statements(
         vanishing=" UNION ALL ".join(gone) if gone else None,
         primary_keys=_count_keys(task, staying) if task.primary_key else None,
         rows=_last_of_each_key(task, names, staying, place, inputs),
+        all_rows=" UNION ALL ".join(_select(task, types, g, None) for g in inputs.staged),
         losing=_losing(task, staying, place, inputs),
     )
 
@@ -229,15 +232,28 @@ def with_nulls(rows: str, columns: int) -> str:
     return f"SELECT * FROM ({rows} UNION ALL SELECT {nulls} FROM {never})"
 
 
-def in_order(task: KernelTask, rows: str) -> str:
-    """Sort rows by the table's sort order."""
+def in_order(task: KernelTask, rows: str, codes: Mapping[str, str]) -> str:
+    """Sort rows by the table's sort order, if it has one; for ``codes`` see ``order_by``."""
     rows = with_nulls(rows, len(task.columns))
-    if not task.sort_by:
-        return rows
-    return f"{rows} ORDER BY " + ", ".join(
-        f"{quote_name(key.column)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
+    return f"{rows} ORDER BY {order_by(task, codes)}" if task.sort_by else rows
+
+
+def order_by(task: KernelTask, codes: Mapping[str, str]) -> str:
+    """Return the expressions for ORDER BY of the table's sort order.
+
+    Args:
+        task: the group.
+        codes: see ``sort_codes``.
+    """
+    return ", ".join(
+        f"{_coded(key.column, codes)} {'DESC' if key.descending else 'ASC'} NULLS LAST"
         for key in task.sort_by
     )
+
+
+def _coded(name: str, codes: Mapping[str, str]) -> str:
+    column = quote_name(name)
+    return f"CAST({column} AS {codes[name]})" if name in codes else column
 
 
 def copy_to(
