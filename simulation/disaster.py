@@ -13,7 +13,7 @@ from firnline.log.txn_file import folded_by
 from firnline.operations.options import RebuildOptions, VerifyOptions
 from firnline.operations.rebuild import run as rebuild
 from firnline.operations.verify import run as verify
-from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted
+from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, RowGroupFacts
 from firnline.parquet.part import read_pairs
 from firnline.read.stream import AppendStream
 from firnline.state.health import OLD_MS
@@ -205,5 +205,6 @@ def read_footers(
             bytes=task.bytes,
             rows=len(part["rows"]),
             columns=part["columns"],
+            bounds=(RowGroupFacts(len(part["rows"]), task.bytes, None),),
             part=read_pairs(task.key, pairs),
         )

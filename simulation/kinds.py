@@ -94,7 +94,9 @@ def settings_of(
     )
     if kind.target is None:
         return found
-    merge = found.merge.model_copy(update={"target_size": kind.target})
+    # Groups above one part are sliced, where the statistics of their parts tell users apart.
+    sizes = {"target_size": kind.target, "split_above": kind.target}
+    merge = found.merge.model_copy(update=sizes)
     return found.model_copy(update={"merge": merge})
 
 

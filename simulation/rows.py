@@ -125,7 +125,7 @@ class RowEngine:
 
     def _merged(self, task: KernelTask) -> KernelResult:
         users = self._users(task)
-        read = [_Read(source, self._rows(task, source)) for source in task.inputs]
+        read = [_Read(source, _in_slice(task, self._rows(task, source))) for source in task.inputs]
         for one in read:
             one.visible = [row for row in one.rows if not _hides(one.source, users, row)]
             one.left = one.visible
@@ -211,6 +211,21 @@ class RowEngine:
             rows=len(rows),
             stats=stats_of(rows, task.stats_columns, self.kind.arrow),
         )
+
+
+def _in_slice(task: KernelTask, rows: list[Row]) -> list[Row]:
+    """Return the rows of the task's key range; no column of a table here has nulls."""
+    wanted = task.slice
+    if wanted is None:
+        return rows
+    read: Callable[[str], Any] = int if dict(task.columns)[wanted.column] == "BIGINT" else str
+    low, high = (None if end is None else read(end) for end in (wanted.low, wanted.high))
+    return [
+        row
+        for row in rows
+        if (low is None or row[wanted.column] >= low)
+        and (high is None or row[wanted.column] < high)
+    ]
 
 
 def _by_partition(task: KernelTask, rows: list[Row]) -> dict[str, list[Row]]:

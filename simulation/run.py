@@ -17,6 +17,7 @@ import greenlet
 
 from firnline.commit import fold
 from firnline.operations.analyze import run as analyze
+from firnline.operations.merge import slices
 from firnline.operations.rebuild import inventory
 from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
@@ -100,6 +101,7 @@ def _light(mix: Mix) -> Iterator[None]:
         (part_rows, "write_part", rows.write_part),
         (inventory, "many_facts", read_footers),
         (analyze, "many_facts", footers_with_bounds),
+        (slices, "many_facts", read_footers),
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),
         (fold, "TIER", mix.tier),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from firnline.errors import (
     ObjectExistsError,
@@ -133,6 +134,10 @@ class SimStore:
     def get_file(self, key: str, path: Path) -> int:
         """Write an object to a file."""
         return path.write_bytes(self.get(key))
+
+    def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
+        """Write a range of an object's bytes to an open file."""
+        file.write(self.get_range(key, start, length))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield objects in random order; interrupted from time to time, not at every object."""

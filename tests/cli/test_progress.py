@@ -7,6 +7,7 @@ import logging
 import sys
 
 import pytest
+from msgspec import structs
 
 from firnline.cli.progress import merging
 from firnline.operations.runner import Progress
@@ -38,6 +39,13 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_at_the_end(
     lines = capsys.readouterr().err.splitlines()
     half = "merging events: 1,000 of 2,000 parts, 2 of 4 groups committed"
     assert lines == [*[half] * 3, "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed"]
+
+
+def test_tasks_are_named_where_a_group_has_several(capsys: pytest.CaptureFixture[str]) -> None:
+    with merging("events", SetClock(), silent=False) as tell:
+        tell(structs.replace(HALF, tasks=9, tasks_done=6))
+    line = capsys.readouterr().err.strip()
+    assert line.endswith("2 of 4 groups committed, 6 of 9 tasks done")
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.kernel import pieces, ranges
+from firnline.kernel.cuts import Keys
 from firnline.kernel.task import KernelResult, SortKey
 from firnline.parquet.part import PartMetadata
 from firnline.types.arrow import from_arrow
@@ -137,7 +138,7 @@ def test_passes_are_taken_where_each_reads_a_share(
     taken: list[int] = []
     passes = ranges.Spreader._by_passes
 
-    def counted(self: ranges.Spreader, keys: ranges.Keys, rows: str, conditions: Any) -> Any:
+    def counted(self: ranges.Spreader, keys: Keys, rows: str, conditions: Any) -> Any:
         taken.append(len(conditions))
         return passes(self, keys, rows, conditions)
 

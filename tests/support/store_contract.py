@@ -91,6 +91,16 @@ class StoreContract:
         for (start, length), expected in cases.items():
             assert store.get_range(f"{prefix}/r", start, length) == expected
 
+    def test_a_range_goes_to_the_position_of_a_file(
+        self, store: ObjectClient, prefix: str, tmp_path: Path
+    ) -> None:
+        store.put_new(f"{prefix}/into", b"0123456789")
+        with (tmp_path / "file").open("w+b") as file:
+            file.write(b"ab")
+            store.get_range_into(f"{prefix}/into", 3, 4, file)
+            store.get_range_into(f"{prefix}/into", 8, 2, file)
+        assert (tmp_path / "file").read_bytes() == b"ab345689"
+
     def test_keys_keep_every_character(self, store: ObjectClient, prefix: str) -> None:
         keys = [f"{prefix}/{key}" for key in KEYS]
         fill(store, keys)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from firnline.errors import (
     ObjectExistsError,
@@ -103,6 +103,9 @@ class MemoryStore:
 
     def get_file(self, key: str, path: Path) -> int:
         return path.write_bytes(self.get(key))
+
+    def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
+        file.write(self.get_range(key, start, length))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         for key in keys:
@@ -238,6 +241,9 @@ class FaultyStore:
     def get_file(self, key: str, path: Path) -> int:
         size: int = self._call(f"get {key}", lambda: self.inner.get_file(key, path))
         return size
+
+    def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
+        self._call(f"get {key}", lambda: self.inner.get_range_into(key, start, length, file))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         yield from self._call("get many", lambda: list(self.inner.get_many(keys)))

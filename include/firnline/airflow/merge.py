@@ -31,7 +31,7 @@ class MergeWork(SparkWork[MergeOptions]):
         lines = [f"as of transaction {figures['seq']}: {becomes}, {requests}"]
         lines += [
             f"partition {group['partition'] or '(none)'}: {parts_text(group['parts'])}, "
-            f"{about_size(group['bytes'])}"
+            f"{about_size(group['bytes'])}{_tasks(group)}"
             for group in figures["groups"]
         ]
         if figures.get("parts_hidden"):
@@ -54,6 +54,11 @@ class MergeWork(SparkWork[MergeOptions]):
         before, after = (_amount(figures["counts"], end) for end in ("in", "out"))
         commits = counted(len(figures["transactions"]), "transaction")
         return [f"{before} became {after} in {commits}"]
+
+
+def _tasks(group: Mapping[str, Any]) -> str:
+    tasks = group.get("tasks", 1)
+    return f", up to {tasks} tasks" if tasks > 1 else ""
 
 
 def _amount(counts: Mapping[str, int], end: str) -> str:

@@ -43,6 +43,8 @@ def merging(
     def of(state: Progress) -> _Done:
         parts = f"{state.parts_merged:,} of {state.parts_in:,} parts"
         groups = f"{state.groups_done:,} of {state.groups:,} groups committed"
+        if state.tasks > state.groups:
+            groups += f", {state.tasks_done:,} of {state.tasks:,} tasks done"
         return _Done(state.parts_merged, state.parts_in, f"{parts}, {groups}")
 
     def ends(state: Progress) -> bool:

@@ -8,6 +8,7 @@ and the output, about three times the inputs.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,10 @@ from firnline.ids import Ids
 from firnline.kernel.convert import check_values
 from firnline.kernel.duckdb import interrupted_when, never, open_duckdb
 from firnline.kernel.faults import kernel_fault, scratch_full
-from firnline.kernel.inputs import attribute_error, check_keys, read_footers
+from firnline.kernel.inputs import Inputs, attribute_error, check_keys, read_footers
 from firnline.kernel.intake import TakeIn
 from firnline.kernel.outputs import Produced, Producer, Written
+from firnline.kernel.sql import rows_by_file
 from firnline.kernel.staging import InputError, scratch_folder, stage, stage_keys
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.parquet.part import WrittenPart
@@ -105,6 +107,8 @@ class _Merge:
                 check_keys(connection, task, key_file, inputs)
             with self._faults(keys, connection), interrupted_when(self.stopped, connection):
                 check_values(connection, inputs, keys)
+                if task.slice is not None:
+                    inputs = _count_rows(connection, task, inputs)
                 producer = Producer(
                     task, connection, self.folder, self.stopped, self._stop_if_asked
                 )
@@ -154,6 +158,15 @@ class _Merge:
             raise _stopped(self.task)
 
 
+def _count_rows(connection: duckdb.DuckDBPyConnection, task: KernelTask, inputs: Inputs) -> Inputs:
+    """Return the inputs with the numbers of their rows that are in the task's slice."""
+    rows_of = dict.fromkeys(inputs.rows_of, 0)
+    query = rows_by_file(task, inputs, dict(inputs.stored.values()))
+    for path, count in connection.execute(query).fetchall():
+        rows_of[Path(path)] += int(count)
+    return dataclasses.replace(inputs, rows_of=rows_of)
+
+
 def _result(
     task: KernelTask, parts: tuple[WrittenPart, ...], produced: Produced, keys: dict[str, str]
 ) -> KernelResult:
@@ -187,6 +200,7 @@ def _check_task(task: KernelTask) -> None:
     named += task.keys.columns if task.keys else ()
     named += task.cluster.columns if task.cluster else ()
     named += [level.column for level in task.layout.levels] if task.layout else []
+    named += [task.slice.column] if task.slice else []
     for column in named:
         if fold_name(column) not in known:
             raise PartSchemaError(

@@ -12,18 +12,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import duckdb
-from msgspec import structs
 
 from firnline.errors import KernelError
+from firnline.kernel.cuts import Cut, Keys, bands, distinct, literal, range_number
 from firnline.kernel.duckdb import quote_list, quote_text, tries
 from firnline.kernel.inputs import scan
 from firnline.kernel.sql import order_by, with_nulls
 from firnline.kernel.task import Cluster, KernelTask
-from firnline.types.hashes import LARGEST, Hashes, HashRange
+from firnline.types.hashes import Hashes, HashRange
 from firnline.types.sql import free_name, quote_name
 
 # ruff: noqa: S608 -- every name and literal is quoted; DuckDB is confined to this task's folder
@@ -263,50 +262,6 @@ cost DuckDB more time in planning than they save in reading."""
 
 SAMPLE = "firnline_sample"
 
-Cut = tuple[str | None, ...]
-"""One value per key column, as text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The keys by which rows are clustered."""
-
-    names: tuple[str, ...]
-    """Names of the key columns."""
-    types: tuple[str, ...]
-    made: str | None = None
-    """Expression of the single key column; None: they are columns of the table."""
-    descending: tuple[bool, ...] = ()
-    """Order of each column; empty: all ascending. Nulls are last in both."""
-    hashed: HashRange | None = None
-    """Columns and forms of the hash that the key is; None unless it is ``types.murmur3``'s."""
-
-    def hashes(self, cuts: Sequence[Cut], number: int) -> Hashes:
-        """Return what the rows of a range (``range_number``) have in common."""
-        if self.hashed is None:
-            return ()
-        ends = [0, *(int(str(cut[0])) for cut in cuts), LARGEST + 1]
-        low, high = ends[number], ends[number + 1] - 1
-        return (structs.replace(self.hashed, low=low, high=high),)
-
-    def is_descending(self, place: int) -> bool:
-        """Return True if a column is sorted from its greatest value down."""
-        return bool(self.descending) and self.descending[place]
-
-    def rows(self, rows: str) -> str:
-        """Return rows with their key columns."""
-        if self.made is None:
-            return rows
-        return f"SELECT *, {self.made} AS {quote_name(self.names[0])} FROM ({rows})"
-
-    @property
-    def order(self) -> str:
-        """The expressions for ORDER BY."""
-        return ", ".join(
-            f"{quote_name(name)} {'DESC' if self.is_descending(place) else 'ASC'} NULLS LAST"
-            for place, name in enumerate(self.names)
-        )
-
 
 def take_sample(columns: Sequence[str], rows: str) -> str:
     """Return the statement that stores a random sample of a query's rows as table ``SAMPLE``."""
@@ -334,19 +289,6 @@ def cut_points(keys: Keys, rows: str, count: int) -> str:
         f" SELECT {texts} FROM ranked"
         f" WHERE number > 0 AND {share} > (number - 1) * {count} // total ORDER BY number"
     )
-
-
-def distinct(cuts: Sequence[Cut]) -> list[Cut]:
-    """Return cut points without repetitions: no row would lie between equal ones."""
-    return list(dict.fromkeys(cuts))
-
-
-def range_number(keys: Keys, cuts: Sequence[Cut]) -> str:
-    """Return the expression for the range of a row, 0 to ``len(cuts)``."""
-    cases = " ".join(
-        f"WHEN NOT {_at_or_after(keys, cut)} THEN {number}" for number, cut in enumerate(cuts)
-    )
-    return f"CASE {cases} ELSE {len(cuts)} END" if cuts else "0"
 
 
 def z_order(columns: Sequence[tuple[str, str]], cuts: Sequence[Sequence[Cut]]) -> str:
@@ -386,43 +328,6 @@ def _rank(name: str, kind: str, cuts: Sequence[str], count: int, place: int) -> 
     return f"CASE WHEN {quote_name(name)} IS NULL THEN {nulls} ELSE {search(0, len(cuts))} END"
 
 
-def bands(keys: Keys, cuts: Sequence[Cut]) -> list[str]:
-    """Return a condition for each range; bounds of the first column let scans skip row groups."""
-    ends: list[Cut | None] = [None, *cuts, None]
-    return [_band(keys, low, high) for low, high in pairwise(ends)]
-
-
-def _band(keys: Keys, low: Cut | None, high: Cut | None) -> str:
-    conditions: list[str] = []
-    if low is not None:
-        nulls = high is None or high[0] is None
-        conditions += [_no_earlier(keys, low, nulls=nulls), _at_or_after(keys, low)]
-    if high is not None:
-        conditions += [_no_later(keys, high), f"NOT {_at_or_after(keys, high)}"]
-    return " AND ".join(each for each in conditions if each) or "true"
-
-
-def _no_later(keys: Keys, cut: Cut) -> str:
-    """Return a condition on the first column alone that rows before a cut point fulfil."""
-    if cut[0] is None:
-        return ""
-    sign = ">=" if keys.is_descending(0) else "<="
-    return f"{quote_name(keys.names[0])} {sign} {literal(cut[0], keys.types[0])}"
-
-
-def _no_earlier(keys: Keys, cut: Cut, *, nulls: bool) -> str:
-    """Return a condition on the first column alone that rows at or after a cut point fulfil.
-
-    Without ``nulls``, those that have a value: the form that lets a scan skip row groups.
-    """
-    column = quote_name(keys.names[0])
-    if cut[0] is None:
-        return f"{column} IS NULL"
-    sign = "<=" if keys.is_descending(0) else ">="
-    bound = f"{column} {sign} {literal(cut[0], keys.types[0])}"
-    return f"({bound} OR {column} IS NULL)" if nulls else bound
-
-
 def row_group_overlaps(keys: Keys, ascending: Sequence[Cut], paths: Sequence[Path]) -> str:
     """Return the query for the mean number of ranges that a row of these files is read for.
 
@@ -450,25 +355,3 @@ def row_group_overlaps(keys: Keys, ascending: Sequence[Cut], paths: Sequence[Pat
     unknown = "count(*) = 0 OR count(low) < count(*) OR count(high) < count(*)"
     mean = f"sum(rows * (1{crossed})) / sum(rows)"
     return f"SELECT CASE WHEN {unknown} THEN NULL ELSE {mean} END FROM ({chunks})"
-
-
-def _at_or_after(keys: Keys, cut: Cut, place: int = 0) -> str:
-    """Return a condition that a row is at or after a cut point; true or false, never null."""
-    if place == len(keys.names):
-        return "true"
-    column, rest = quote_name(keys.names[place]), _at_or_after(keys, cut, place + 1)
-    text = cut[place]
-    if text is None:
-        return f"({column} IS NULL AND {rest})"
-    value, sign = literal(text, keys.types[place]), "<" if keys.is_descending(place) else ">"
-    return f"({column} IS NULL OR {column} {sign} {value} OR ({column} = {value} AND {rest}))"
-
-
-def literal(text: str, kind: str) -> str:
-    """Return a value as a literal, from its text."""
-    # A NUL character ends the statement for DuckDB's parser.
-    pieces = ["'" + piece.replace("'", "''") + "'" for piece in text.split("\0")]
-    return f"CAST(({' || chr(0) || '.join(pieces)}) AS {kind})"
-
-
-# ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder

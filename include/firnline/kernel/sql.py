@@ -9,6 +9,7 @@ from pathlib import Path
 
 from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
+from firnline.kernel.slices import rows_within
 from firnline.kernel.task import KernelTask
 from firnline.kernel.visibility import goes, stays, winners
 from firnline.types.sql import fold_name, free_name, quote_name
@@ -51,32 +52,47 @@ def statements(
     extra = place if task.primary_key else None
     key_rows = _key_rows(task, keys)
     staying = " UNION ALL ".join(
-        _staying(task, _select(names, types, group, extra), group, key_rows)
+        _staying(task, _select(task, types, group, extra), group, key_rows)
         for group in inputs.staged
     )
     path = free_name("path", names) if task.only_touched else None
     gone = [
         piece
         for group in inputs.staged
-        for piece in _gone(task, _select(names, types, group, None, path), group, key_rows, path)
+        for piece in _gone(task, _select(task, types, group, None, path), group, key_rows, path)
     ]
     return Statements(
         vanishing=" UNION ALL ".join(gone) if gone else None,
         primary_keys=_count_keys(task, staying) if task.primary_key else None,
         rows=_last_of_each_key(task, names, staying, place, inputs),
-        all_rows=" UNION ALL ".join(_select(names, types, g, None) for g in inputs.staged),
+        all_rows=" UNION ALL ".join(_select(task, types, g, None) for g in inputs.staged),
         losing=_losing(task, staying, place, inputs),
     )
 
 
+def rows_by_file(task: KernelTask, inputs: Inputs, types: dict[str, str]) -> str:
+    """Return the statement that counts the rows of each file that the task works on.
+
+    A file of which it works on no row has none.
+    """
+    path = free_name("path", [name for name, _ in task.columns])
+    found = (_select(task, types, group, None, path) for group in inputs.staged)
+    name = quote_name(path)
+    return f"SELECT {name}, count(*) FROM ({' UNION ALL '.join(found)}) GROUP BY {name}"
+
+
 def _select(
-    names: list[str],
+    task: KernelTask,
     types: dict[str, str],
     group: Staged,
     place: tuple[str, str] | None,
     path: str | None = None,
 ) -> str:
-    """Select all columns of the table in one scan, null for those that the files lack."""
+    """Select all columns of the table in one scan, null for those that the files lack.
+
+    Of a slice, the rows that are in it.
+    """
+    names = [name for name, _ in task.columns]
     columns = [_column(name, types[name], group) for name in names]
     # A file may spell a column in another case than the table.
     selected = [
@@ -89,7 +105,8 @@ def _select(
         ]
     if path is not None:
         selected.append(quote_name(path))
-    return f"SELECT {', '.join(selected)} FROM {scan(group.paths, path)}"
+    rows = f"SELECT {', '.join(selected)} FROM {scan(group.paths, path)}"
+    return rows_within(rows, task.slice, types)
 
 
 def _column(name: str, kind: str, group: Staged) -> str:

@@ -44,6 +44,8 @@ def stage(
 ) -> list[Path]:
     """Fetch every input with exactly one GET; return their local files, in order.
 
+    Of some row groups of an input: one GET for the footer, and one for each stretch of neighbours.
+
     Raises:
         InputError: an object is missing, or the store failed on it; the others are not awaited.
         ScratchFullError: no space under ``folder``.
@@ -94,7 +96,13 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     if stopped():
         return
     try:
-        store.get_file(source.key, path)
+        if source.chosen is None:
+            store.get_file(source.key, path)
+        else:
+            # It needs pyarrow, whose threads the process of a query must not have.
+            from firnline.parquet.excerpt import fetch_row_groups
+
+            fetch_row_groups(store, source.key, source.bytes, source.chosen, path)
     except ObjectNotFoundError as error:
         gone = PartGoneError(
             f"part {source.key} has no object",

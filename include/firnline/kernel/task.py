@@ -45,6 +45,9 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     """With an ``intake``: only these row groups, [first, end), which have ``rows`` rows."""
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
+    chosen: tuple[int, ...] | None = None
+    """With a ``slice``: numbers of the row groups to read, ascending; None: all, with one GET. The
+    rows of the others are not the task's."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +69,20 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     outputs: int
     """Maximum number of outputs; fewer if there are too few distinct values to separate them."""
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """A key range of a group's rows; other tasks have the other ranges.
+
+    The row groups that are left out of the task's inputs, and the inputs that are left out of it,
+    have no row of the slice.
+    """
+
+    column: str
+    low: str | None
+    """Rows at or after this value, as text that DuckDB casts to the column's type; None: all."""
+    high: str | None
+    """Rows before this value; None: all, nulls included, which come after every value."""
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,6 +217,9 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     SQL: a null is equal to nothing."""
     cluster: Cluster | None = None
     """None: one output with all rows."""
+    slice: Slice | None = None
+    """Work on a part of the group's rows. ``metadata`` names all inputs of the group. Not together
+    with ``only_touched``, ``layout`` or ``conversions``."""
     layout: Layout | None = None
     """Write an output for each partition that has rows by this layout, instead of one in
     ``partition``. If all rows are of ``partition`` already, all inputs stay unchanged. Not

@@ -24,6 +24,7 @@ from firnline.kernel.task import (
 from firnline.log.records import Delete, Marker, hashes_json, stats_json
 from firnline.log.txn_file import Counts
 from firnline.operations.merge.groups import PlannedGroup
+from firnline.operations.merge.splits import MARK
 from firnline.parquet.part import PartMetadata, WrittenPart
 from firnline.predicate.tree import parse_json, to_sql
 from firnline.settings.load import MergeSettings, TableSettings
@@ -286,18 +287,20 @@ def _counts(
 
 
 def _run_of(group: PlannedGroup, parts: Sequence[Marker], result: KernelResult) -> str | None:
-    """Return the clustered run of the outputs: that of all inputs, or a new one, or None.
+    """Return the run of clustered or sliced outputs: that of all inputs, or a new one, or None.
 
     Fewer rows of a run are still apart from the rest of it.
     """
     runs = {m.c for m in parts}
     run = runs.pop() if len(runs) == 1 else None
-    if group.cluster is None or (run is not None and run.startswith(f"{group.cluster}-")):
+    sliced = group.slices > 1 and len(result.parts) > 1
+    mark = group.cluster or (MARK if sliced else None)
+    if mark is None or (run is not None and run.startswith(f"{mark}-")):
         return run
     if not result.parts:
         return None
     name = result.parts[0].key.rpartition("/")[2].removesuffix(".parquet")
-    return f"{group.cluster}-{name}"
+    return f"{mark}-{name}"
 
 
 def _marker(

@@ -148,6 +148,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     parts_done: int
     """Parts of groups that are committed."""
     transactions: int
+    tasks: int = 0
+    """Kernel tasks of a merge, of which a large group has several."""
+    tasks_done: int = 0
 
 
 class Runner(RunMetrics):

@@ -23,7 +23,7 @@ from firnline.errors import FirnlineError, ObjectNotFoundError, PartUnreadableEr
 from firnline.parquet.part import PartMetadata
 from firnline.store.base import Store
 from firnline.store.transfer import each
-from firnline.types.values import Stats
+from firnline.types.values import Scalar, Stats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,8 +46,21 @@ class FooterWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Types that the table has already; see ``types.arrow.from_arrow``."""
     stats: tuple[str, ...] = ()
     """Columns whose bounds are to be extracted."""
+    groups_by: str | None = None
+    """Column whose bounds are to be extracted for each row group; None: no row groups."""
     row_groups: bool = False
     """Extract the sizes of the row groups."""
+
+
+class RowGroupFacts(msgspec.Struct, frozen=True, array_like=True):
+    """One row group of a footer."""
+
+    rows: int
+    bytes: int
+    """Bytes of its pages in the object."""
+    bounds: tuple[Scalar, Scalar, int] | None
+    """Smallest and largest value of ``FooterWanted.groups_by`` and its nulls, as in statistics of
+    parts; None: any."""
 
 
 class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +72,8 @@ class FooterFacts(msgspec.Struct, frozen=True, kw_only=True):
     columns: dict[str, str] = {}
     """Column -> SQL type."""
     stats: Stats = {}
+    bounds: tuple[RowGroupFacts, ...] = ()
+    """With ``groups_by``."""
     part: PartMetadata | None = None
     """Metadata of firnline in it."""
     row_groups: tuple[tuple[int, int], ...] = ()
@@ -138,9 +153,27 @@ def facts_of(task: FooterTask, footer: pq.FileMetaData, wanted: FooterWanted) ->
         rows=footer.num_rows,
         columns=from_arrow(arrow_schema(footer), wanted.columns),
         stats=from_footer(footer, wanted.stats),
+        bounds=_bounds_of_groups(footer, wanted.groups_by),
         part=read_pairs(task.key, footer.metadata),
         row_groups=_row_groups(footer) if wanted.row_groups else (),
     )
+
+
+def _bounds_of_groups(footer: pq.FileMetaData, column: str | None) -> tuple[RowGroupFacts, ...]:
+    from firnline.parquet.stats import of_row_groups
+
+    if column is None:
+        return ()
+    bounds = of_row_groups(footer, column)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    return tuple(
+        RowGroupFacts(group.num_rows, _page_bytes(group), each)
+        for group, each in zip(groups, bounds, strict=True)
+    )
+
+
+def _page_bytes(group: pq.RowGroupMetaData) -> int:
+    return sum(group.column(n).total_compressed_size for n in range(group.num_columns))
 
 
 def _row_groups(footer: pq.FileMetaData) -> tuple[tuple[int, int], ...]:

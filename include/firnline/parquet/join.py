@@ -95,6 +95,14 @@ class RowGroup:
         """Return the size of its values, uncompressed."""
         return self.plain.integer(_BYTES) or 0
 
+    def move(self, delta: int) -> None:
+        """State that its pages are elsewhere, and that it has neither filters nor page indexes."""
+        for chunk in self.chunks():
+            _move(chunk, _start(chunk), delta)
+            chunk.struct(_META).drop(*_BLOOM)
+            chunk.drop(*_OFFSET_INDEX, *_COLUMN_INDEX)
+        self.plain.drop(_GROUP_START)
+
     @property
     def codecs(self) -> frozenset[int | None]:
         """Return the codecs of the column chunks."""
@@ -149,7 +157,14 @@ def read_footer(path: Path) -> Footer:
 
 
 def parse_footer(path: Path, data: bytes) -> Footer:
-    """Return a footer from its bytes. ``path``: of the file, for errors; raises as above."""
+    """Return a footer from its bytes, without their length and the magic behind them.
+
+    Args:
+        path: its file, for errors.
+        data: the bytes.
+
+    Raises PartUnreadableError: see ``read_footer``.
+    """
     try:
         footer = Footer(path, decode(data))
         _check(footer)
@@ -215,15 +230,35 @@ def join(
                 footer.path.unlink()
         rows = sum(group.integer(_ROWS) or 0 for group in groups)
         _number(groups, _sorting(groups, sorted_by))
-        plain = Struct(
-            {n: footers[0].plain.fields[n] for n in (_VERSION, _SCHEMA, _CREATED_BY, _ORDERS)
-             if n in footers[0].plain.fields}
-        )  # fmt: skip
-        plain.put(_NUM_ROWS, I64, rows)
-        plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
+        plain = _footer_of(footers[0], groups)
         plain.put(_PAIRS, LIST, Items(STRUCT, [_pair(*each) for each in metadata.items()]))
         _write_footer(out, plain)
     return rows
+
+
+def _footer_of(like: Footer, groups: Sequence[Struct]) -> Struct:
+    """Return a footer with the schema of another one, and other row groups."""
+    fields = like.plain.fields
+    plain = Struct({n: fields[n] for n in (_VERSION, _SCHEMA, _CREATED_BY, _ORDERS) if n in fields})
+    plain.put(_NUM_ROWS, I64, sum(group.integer(_ROWS) or 0 for group in groups))
+    plain.put(_ROW_GROUPS, LIST, Items(STRUCT, list(groups)))
+    return plain
+
+
+def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
+    """Write a footer behind pages that are in place, and with it the end of the file.
+
+    Args:
+        file: open for writing, at its end.
+        like: footer whose schema and key-value pairs it has.
+        groups: row groups, of which ``move`` has stated the positions in this file.
+    """
+    plain = [group.plain for group in groups]
+    _number(plain, None)
+    footer = _footer_of(like, plain)
+    if _PAIRS in like.plain.fields:
+        footer.fields[_PAIRS] = like.plain.fields[_PAIRS]
+    _write_footer(file, footer)
 
 
 def end_with(file: BinaryIO, footer: Footer, groups: Sequence[RowGroup], delta: int) -> int:
@@ -238,16 +273,9 @@ def end_with(file: BinaryIO, footer: Footer, groups: Sequence[RowGroup], delta: 
         delta: what is added to a position there for that in ``file``.
     """
     for group in groups:
-        for chunk in group.chunks():
-            _move(chunk, _start(chunk), delta)
-            chunk.struct(_META).drop(*_BLOOM)
-            chunk.drop(*_OFFSET_INDEX, *_COLUMN_INDEX)
-        group.plain.drop(_GROUP_START, _ORDINAL)
-    rows = sum(group.rows for group in groups)
-    footer.plain.put(_NUM_ROWS, I64, rows)
-    footer.plain.put(_ROW_GROUPS, LIST, Items(STRUCT, [group.plain for group in groups]))
-    _write_footer(file, footer.plain)
-    return rows
+        group.move(delta)
+    end_file(file, footer, groups)
+    return sum(group.rows for group in groups)
 
 
 def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
@@ -342,9 +370,8 @@ def _start(chunk: Struct) -> int:
 
 
 def _copy_chunk(source: BinaryIO, out: BinaryIO, chunk: Struct, start: int) -> int:
-    meta = chunk.struct(_META)
     delta = out.tell() - start
-    _copy(source, out, start, meta.integer(_COMPRESSED) or 0)
+    _copy(source, out, start, chunk.struct(_META).integer(_COMPRESSED) or 0)
     _move(chunk, start, delta)
     return delta
 

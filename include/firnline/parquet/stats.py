@@ -10,7 +10,7 @@ is incomplete. A column that is left out may hold any value.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -77,6 +77,20 @@ def from_footer(metadata: pq.FileMetaData, columns: Iterable[str]) -> Stats:
         if found is not None:
             stats[name] = found
     return stats
+
+
+def of_row_groups(
+    metadata: pq.FileMetaData, column: str
+) -> list[tuple[Scalar, Scalar, int] | None]:
+    """Return smallest and largest value of a column and its nulls, for each row group.
+
+    None for a row group that may hold any value: see the head of this module.
+    """
+    index = _leaves(metadata).get(column)
+    count = metadata.num_row_groups
+    if index is None:
+        return [None] * count
+    return [_footer_column(metadata, index, [number]) for number in range(count)]
 
 
 def union(one: Stats, other: Stats, schema: Mapping[str, str]) -> Stats:
@@ -198,11 +212,14 @@ def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
     return leaves
 
 
-def _footer_column(metadata: pq.FileMetaData, index: int) -> tuple[Scalar, Scalar, int] | None:
+def _footer_column(
+    metadata: pq.FileMetaData, index: int, groups: Sequence[int] | None = None
+) -> tuple[Scalar, Scalar, int] | None:
+    """Return the bounds of a column chunk; ``groups``: of some row groups, None for all."""
     ranges: list[_Range] = []
     nulls = 0
     physical = metadata.schema.column(index).physical_type
-    for group in range(metadata.num_row_groups):
+    for group in range(metadata.num_row_groups) if groups is None else groups:
         chunk = metadata.row_group(group).column(index)
         if chunk.physical_type != physical:
             return None  # a damaged footer: its statistics would make Arrow abort the process
@@ -247,4 +264,12 @@ def _chunk_range(statistics: pq.Statistics) -> _Range | None:
     return None
 
 
-__all__ = ["TEXT_BYTES", "Stats", "bound_key", "from_footer", "from_table", "union"]
+__all__ = [
+    "TEXT_BYTES",
+    "Stats",
+    "bound_key",
+    "from_footer",
+    "from_table",
+    "of_row_groups",
+    "union",
+]

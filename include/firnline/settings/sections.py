@@ -243,6 +243,10 @@ def _switched(value: Any) -> Any:  # noqa: ANN401 - pydantic gives what the file
     raise ValueError("must be true, false or a mapping of false_positives and max_distinct")
 
 
+SPLIT_TARGETS = 2
+"""``split_above`` as a multiple of ``target_size``, when it is not set."""
+
+
 class MergeSettings(Section):
     """Merges of small parts into large sorted ones."""
 
@@ -290,6 +294,14 @@ class MergeSettings(Section):
         le=100_000,
         description="Maximum number of parts in a group, at least `merge.min_inputs`. All inputs "
         "of a group are open files on the executor's local disk at the same time.",
+    )
+    split_above: Annotated[Size, size_between("1MiB")] | None = Field(
+        default=None,
+        description="Size of a group above which several tasks merge it, each about this much: key "
+        "ranges of the first column of `cluster_by` (method `range`) or `sort_by`, where the "
+        "statistics of row groups tell them apart. Set below `merge.target_size`, a sorted group "
+        "becomes several parts that count as one in later plans. null: 2 x `merge.target_size`, so "
+        "that only clustered groups are split.",
     )
     order: Literal["fragmented", "recent", "oldest"] = Field(
         default="fragmented",
@@ -367,6 +379,11 @@ class MergeSettings(Section):
         "merged part (aggregating and replacing merges). Columns and types must stay. null: the "
         "rows as they are.",
     )
+
+    @property
+    def split_bytes(self) -> int:
+        """Bytes of a group above which it is split."""
+        return SPLIT_TARGETS * self.target_size if self.split_above is None else self.split_above
 
     @property
     def by_fleet(self) -> bool:

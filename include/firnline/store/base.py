@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from firnline.errors import StoreError
 
@@ -95,6 +95,13 @@ class Store(Protocol):
 
     def get_file(self, key: str, path: Path) -> int:
         """Stream the object into a local file with one GET; returns its size in bytes."""
+        ...
+
+    def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
+        """Stream a range of an object to the position of an open local file, with one GET.
+
+        Raises StoreError: the object ends before the range does.
+        """
         ...
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:

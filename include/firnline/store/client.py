@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import obstore
 
@@ -224,6 +224,25 @@ class ObjectClient:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+    def get_range_into(self, key: str, start: int, length: int, file: BinaryIO) -> None:
+        """Stream a range into an open file with one GET; a retry writes over what came before.
+
+        Raises:
+            ScratchFullError: the local disk is full.
+        """
+        position = file.tell()
+
+        def get() -> None:
+            self._requests.count(get=1)
+            span = (start, start + length)
+            file.seek(position)
+            result = obstore.get(self._requests.readable(key), key, options={"range": span})
+            size = transfer.into(result.stream(transfer.CHUNK), file)
+            self._requests.count(bytes_in=size)
+            _check_size(size, length)
+
+        self._requests.run("GET", key, get)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield whole objects, prefetched within bounds; None for a missing one."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from firnline.errors import ScratchFullError, StoreError
 
@@ -60,10 +60,15 @@ def to_file(chunks: BytesStream | Iterable[bytes], path: Path) -> int:
         ScratchFullError: no space left; the file is incomplete.
         StoreError: the file cannot be written for another reason.
     """
-    size = 0
     with _writing(path, lambda: path.open("wb")) as file:
-        for chunk in chunks:
-            size += _writing(path, partial(file.write, chunk))
+        return into(chunks, file)
+
+
+def into(chunks: BytesStream | Iterable[bytes], file: BinaryIO) -> int:
+    """Write a stream to the position of an open local file; errors as of ``to_file``."""
+    path, size = Path(file.name), 0
+    for chunk in chunks:
+        size += _writing(path, partial(file.write, chunk))
     return size
 
 

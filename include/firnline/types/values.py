@@ -98,15 +98,24 @@ def bound_key(sql_type: str) -> Callable[[Any], Any] | None:
 def literal_sql(sql_type: str, value: Scalar) -> str:
     """Return a value in canonical form as a DuckDB expression of the column's type."""
     kind = _parse(sql_type)
+    text = text_of(sql_type, value)
     if isinstance(value, bool):
-        return str(value).lower()
-    text = str(value)
-    if kind is not None and kind.name in _NANOSECONDS:
-        text = text.replace("T", " ").replace("Z", "+00")
+        return text
     pieces = ["'" + piece.replace("'", "''") + "'" for piece in text.split("\0")]
     # A NUL ends the statement for DuckDB's parser.
     quoted = f"({' || chr(0) || '.join(pieces)})" if len(pieces) > 1 else pieces[0]
     return quoted if kind is None or kind.name == "VARCHAR" else f"CAST({quoted} AS {kind})"
+
+
+def text_of(sql_type: str, value: Scalar) -> str:
+    """Return a value in canonical form as the text that DuckDB casts to the column's type."""
+    kind = _parse(sql_type)
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    if kind is not None and kind.name in _NANOSECONDS:
+        return text.replace("T", " ").replace("Z", "+00")
+    return text
 
 
 @lru_cache(maxsize=4096)

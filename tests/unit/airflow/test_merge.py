@@ -93,6 +93,14 @@ def test_the_plan_of_a_large_table_stays_short_in_xcom_and_log() -> None:
     assert lines[-2:] == ["and 2,950 parts more", "1 part left alone: is large enough"]
 
 
+def test_a_group_of_several_tasks_says_so() -> None:
+    parts = tuple(Marker(p=f"{n}", b=2**30, t=1) for n in range(4))
+    group = PlannedGroup("d=1", parts, outputs=4, slices=4, sliced_by="id")
+    figures = shortened(MERGE.plan_figures(MergePlan(seq=7, groups=(group,), left_alone=())))
+    assert figures["tasks"] == 4
+    assert MERGE.plan_lines(figures)[1] == "partition d=1: 4 parts, 4.0 GiB, up to 4 tasks"
+
+
 def test_a_report_says_what_became_of_what() -> None:
     counts = {"parts_in": 9, "parts_out": 2, "rows_in": 5, "rows_out": 5, "bytes_in": 2**20}
     (line,) = MERGE.report_lines({"transactions": [3, 4], "counts": counts})

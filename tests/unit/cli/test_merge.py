@@ -13,7 +13,14 @@ from firnline.store.base import Counters
 def report(**more: Any) -> dict[str, Any]:
     none: dict[str, Any] = {"counts": {}, "failures": [], "transactions": []}
     none |= {"requests": Counters().as_dict()}
-    numbers = {"groups": 0, "groups_done": 0, "groups_lost": 0, "replans": 0, "seconds": 1.0}
+    numbers = {
+        "groups": 0,
+        "groups_done": 0,
+        "groups_lost": 0,
+        "tasks": 0,
+        "replans": 0,
+        "seconds": 1.0,
+    }
     return {"table": "flights", **none, **numbers, **more}
 
 

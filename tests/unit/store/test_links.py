@@ -53,9 +53,15 @@ def test_a_loop_of_links_is_refused_as_any_link(store: ObjectClient, data: Path)
         list(store.list("t/_data/"))
 
 
+def _into(store: ObjectClient, path: Path) -> None:
+    with path.open("wb") as file:
+        store.get_range_into("t/_data/d=2/b", 0, 3, file)
+
+
 REQUESTS: dict[str, Callable[[ObjectClient, Path], object]] = {
     "get": lambda store, _: store.get("t/_data/d=2/b"),
     "range": lambda store, _: store.get_range("t/_data/d=2/b", 0, 3),
+    "range into": lambda store, there: _into(store, there / "copy"),
     "get_file": lambda store, there: store.get_file("t/_data/d=2/b", there / "copy"),
     "get_many": lambda store, _: list(store.get_many(["t/_data/d=2/b"])),
     "get_heads": lambda store, _: list(store.get_heads(["t/_data/d=2/b"], 3)),

@@ -40,8 +40,14 @@ def test_a_body_that_is_too_short_is_asked_for_again_and_never_given_out(
         lambda: cut.get("t/x"),
         lambda: cut.get_range("t/x", 0, 4),
         lambda: cut.get_file("t/x", tmp_path / "x"),
+        lambda: _into(cut, tmp_path / "y"),
     ):
         with pytest.raises(StoreUnavailableError, match="3 bytes came instead of 4"):
             read()
-    assert cut.counters.as_dict()["get"] == 6
+    assert cut.counters.as_dict()["get"] == 8
     assert not (tmp_path / "x").exists()
+
+
+def _into(store: ObjectClient, path: Path) -> None:
+    with path.open("wb") as file:
+        store.get_range_into("t/x", 0, 4, file)

@@ -172,6 +172,11 @@ def _summary(data: dict[str, Any]) -> str:
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
             f"{number(data['requests'])} requests besides reading the log."
         )
+        if data["tasks"] > len(data["groups"]):
+            said.append(
+                f"{number(len(data['groups']))} groups would be up to {number(data['tasks'])} "
+                "tasks, because some are above merge.split_above."
+            )
         said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
     return " ".join(said) or f"Nothing to merge in {name}."
 
@@ -216,7 +221,7 @@ def _render(data: dict[str, Any]) -> None:
         ("merged", f"{counted(counts['parts_in'], 'part')} → {number(counts['parts_out'])}"),
         ("rows", _rows(counts)),
         ("bytes", f"{about_size(counts['bytes_in'])} → {about_size(counts['bytes_out'])}"),
-        ("groups", f"{number(data['groups_done'])} of {number(data['groups'])} committed"),
+        ("groups", _groups(data)),
         ("transactions", _sequences(data["transactions"])),
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
@@ -227,6 +232,14 @@ def _render(data: dict[str, Any]) -> None:
     if data["replans"]:
         rows.append(("planned again", f"{number(data['replans'])} times, because of rivals"))
     output.pairs(rows)
+
+
+def _groups(data: dict[str, Any]) -> str:
+    number = output.number
+    text = f"{number(data['groups_done'])} of {number(data['groups'])} committed"
+    if data["tasks"] > data["groups"]:
+        text += f", in {number(data['tasks'])} tasks"
+    return text
 
 
 def _rows(counts: dict[str, int]) -> str:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline.log.records import Delete, Marker
-from firnline.operations.merge import tiers
+from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.finishing import FEWEST, waits_for
 from firnline.operations.merge.groups import LeftAlone, PlannedGroup
 from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
@@ -101,7 +101,7 @@ def plan_clusters(
     groups += [[m] for m in alone]
     grouped |= {m.p for m in alone}
     return (
-        [_group(snapshot, partition, parts, cluster, policy) for parts in groups],
+        [_group(snapshot, settings, cluster, partition, parts) for parts in groups],
         [LeftAlone(m.p, partition, m.b, left[m.p]) for m in ready if m.p not in grouped],
     )
 
@@ -113,11 +113,12 @@ def outputs_of(size: int, target: int) -> int:
 
 def _group(
     snapshot: Snapshot,
+    settings: TableSettings,
+    cluster: ClusterSettings,
     partition: str,
     parts: Sequence[Marker],
-    cluster: ClusterSettings,
-    policy: MergeSettings,
 ) -> PlannedGroup:
+    policy = settings.merge
     deletes: dict[str, Delete] = {
         d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
     }
@@ -126,7 +127,17 @@ def _group(
     # same.
     size = sum(map(tiers.sizer(policy), parts))
     outputs = 1 if len(parts) == 1 else outputs_of(size, policy.target_size)
-    return PlannedGroup(partition, ordered, tuple(deletes.values()), outputs, cluster.mark)
+    column = splits.slicing_column(settings, snapshot.schema)
+    slices = 1 if column is None else min(outputs, splits.slices_of(settings, parts))
+    return PlannedGroup(
+        partition=partition,
+        parts=ordered,
+        deletes=tuple(deletes.values()),
+        outputs=outputs,
+        cluster=cluster.mark,
+        slices=slices,
+        sliced_by=column if slices > 1 else None,
+    )
 
 
 def _runs(parts: Sequence[Marker], cluster: ClusterSettings, policy: MergeSettings) -> list[_Run]:

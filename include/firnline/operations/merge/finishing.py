@@ -13,6 +13,7 @@ from functools import lru_cache
 from heapq import nsmallest
 
 from firnline.log.records import Marker
+from firnline.operations.merge.splits import together
 from firnline.operations.merge.tiers import sizer
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
@@ -92,5 +93,6 @@ def may_shrink(settings: TableSettings, parts: Sequence[Marker]) -> bool:
     if settings.cluster_by is not None:
         return len({m.c or m.p for m in parts}) > 1
     policy = settings.merge
-    least = nsmallest(2, map(sizer(policy), parts))
+    size = sizer(policy)
+    least = nsmallest(2, (sum(map(size, unit)) for unit in together(parts)))
     return len(least) > 1 and sum(least) <= policy.target_size

@@ -27,7 +27,7 @@ class LeftAlone(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Parts of one partition that become one part, or a few clustered ones."""
+    """Parts of one partition that become one part, or a few: clustered, or one for each slice."""
 
     partition: str
     parts: tuple[Marker, ...]
@@ -35,9 +35,15 @@ class PlannedGroup:
     deletes: tuple[Delete, ...] = ()
     """Deletes that hide rows in some of the parts."""
     outputs: int = 1
-    """Parts to write; more than one only where they are clustered."""
+    """Parts to write; more than one only where they are clustered or sliced."""
     cluster: str | None = None
     """``ClusterSettings.mark`` of the clustering of the outputs; None if they are not clustered."""
+
+    slices: int = 1
+    """Tasks that merge it, each a key range; fewer where the footers of its parts do not tell
+    ranges apart."""
+    sliced_by: str | None = None
+    """Column of the key ranges; None for one task."""
 
     @property
     def bytes(self) -> int:
@@ -85,18 +91,28 @@ class MergePlan:
         return sum(g.outputs for g in self.groups)
 
     @property
+    def tasks(self) -> int:
+        """Kernel tasks that the groups would be; fewer where a group cannot be sliced."""
+        return sum(g.slices for g in self.groups)
+
+    @property
     def bytes_in(self) -> int:
-        """Bytes that would be read, and at most about as many written."""
+        """Bytes of the parts, and at most about as many written."""
         return sum(g.bytes for g in self.groups)
 
     @property
     def requests(self) -> int:
-        """Estimate of store requests, log reads and further commits not counted."""
+        """Estimate of store requests, log reads and further commits not counted.
+
+        Of sliced groups more than it will be: most slices need some of the parts only.
+        """
         uploads = sum(
             g.outputs if g.bytes <= _PUT_BYTES else 2 * g.outputs + g.bytes // _PUT_BYTES
             for g in self.groups
         )
-        return self.parts_in + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
+        # Of a sliced group the footers, and in each slice a footer and row groups.
+        sliced = sum(2 * g.slices * len(g.parts) for g in self.groups if g.slices > 1)
+        return self.parts_in + sliced + uploads + (0 if self.nothing_to_do else FIXED_REQUESTS)
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -112,6 +128,7 @@ class MergePlan:
             "parts_hidden": self.parts_hidden,
             "rows_hidden": sum(m.n or 0 for g in self.hidden for m in g.parts),
             "bytes_in": self.bytes_in,
+            "tasks": self.tasks,
             "requests": self.requests,
             "groups": [
                 {
@@ -119,6 +136,7 @@ class MergePlan:
                     "parts": len(g.parts),
                     "outputs": g.outputs,
                     "bytes": g.bytes,
+                    "tasks": g.slices,
                 }
                 for g in self.groups
             ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from firnline.commit import keys
 from firnline.errors import UsageError
 from firnline.log.records import Delete, Marker
-from firnline.operations.merge import tiers
+from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.clusters import plan_clusters
 from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
 from firnline.operations.merge.groups import FIXED_REQUESTS, LeftAlone, MergePlan, PlannedGroup
@@ -76,6 +77,8 @@ class _Planner:
     due: int | None = None
     """Time at which the first of what waits may go on, unix ms."""
     size: Callable[[Marker], int] = field(init=False)
+    runs: Mapping[str | None, int] = field(default_factory=dict)
+    """Sizes of the split groups of the partition that is being planned, by run."""
 
     def __post_init__(self) -> None:
         self.size = tiers.sizer(self.settings.merge)
@@ -83,6 +86,7 @@ class _Planner:
     def add(self, partition: str) -> None:
         snapshot, settings = self.snapshot, self.settings
         whole, parts = _hidden(snapshot, settings, partition, self.excluded)
+        self.runs = splits.sizes_of_runs(parts, self.size)
         self.hidden += whole
         finish = self._finishes(partition, parts)
         ready = self._ready(partition, parts, finish=finish)
@@ -129,7 +133,7 @@ class _Planner:
         return ready
 
     def _is_full(self, marker: Marker, partition: str, full: int) -> bool:
-        size = self.size(marker)
+        size = self.runs.get(marker.c) or self.size(marker)
         return size >= full and self.snapshot.is_settled(marker, partition)
 
     def _unsettled(self, parts: Sequence[Marker]) -> dict[str, int]:
@@ -206,15 +210,18 @@ def _group(
     tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
     reason = FEWEST if finish else waits_for("parts", policy)
     size = tiers.sizer(policy)
+    column = splits.slicing_column(settings, snapshot.schema)
     groups: list[PlannedGroup] = []
     left: list[LeftAlone] = []
     for run in _runs(snapshot, settings, partition, ready, tier, finish=finish):
         deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
-        if deletes or pays(len(run), total, tier) or _old_form(snapshot, run):
+        if deletes or pays(splits.count(run), total, tier) or _old_form(snapshot, run):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
-            groups.append(PlannedGroup(partition, tuple(ordered), tuple(deletes.values())))
+            slices = 1 if column is None else splits.slices_of(settings, run)
+            group = PlannedGroup(partition, tuple(ordered), tuple(deletes.values()), slices)
+            groups.append(replace(group, slices=slices, sliced_by=column if slices > 1 else None))
             continue
         left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
     return groups, left
@@ -236,10 +243,13 @@ def _runs(
 ) -> Iterable[list[Marker]]:
     size = tiers.sizer(settings.merge)
     if not settings.primary_key:
-        by_size = sorted(ready, key=lambda m: (size(m), m.p))
+        ranked = sorted(
+            ((sum(map(size, unit)), unit[0].p, unit) for unit in splits.together(ready)),
+            key=itemgetter(0, 1),
+        )
         group = tiers.group_in_order if finish else tiers.group_by_size
-        for run in group(list(map(size, by_size)), tier):
-            yield [by_size[i] for i in run]
+        for run in group([total for total, _, _ in ranked], tier):
+            yield [m for i in run for m in ranked[i][2]]
         return
     # One row per key survives: which one must not depend on parts between the inputs.
     names = frozenset(m.p for m in ready)

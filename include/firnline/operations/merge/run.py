@@ -16,10 +16,11 @@ from firnline.errors import RunFailedError
 from firnline.kernel.engine import Engine, at_once, running
 from firnline.kernel.task import KernelResult
 from firnline.log.txn_file import Counts, RunIdentity
-from firnline.operations.committer import Committer
-from firnline.operations.kernel_tasks import MERGE_SOURCE, kernel_task, unread
+from firnline.operations.committer import Committer, Done
+from firnline.operations.kernel_tasks import MERGE_SOURCE, unread
 from firnline.operations.merge.groups import MergePlan, PlannedGroup
 from firnline.operations.merge.plan import plan_merge
+from firnline.operations.merge.slices import Gathering, tasks_of
 from firnline.operations.merge.turns import limited, next_turn, partitions_of
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Failure, Progress, Report, Runner
@@ -37,6 +38,8 @@ class MergeReport(Report, frozen=True, kw_only=True):
     groups: int
     """Groups of the plan; parts of a partition that are dropped unread count as one."""
     groups_done: int
+    tasks: int
+    """Kernel tasks that have ended; more than groups where some were sliced."""
     transactions: tuple[int, ...]
     """Sequence numbers of what was committed."""
     counts: Counts
@@ -67,8 +70,11 @@ def run_merge(
     """Plan, merge, commit.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, then N GET for N inputs,
-    the outputs, four for the probe of the store and two per transaction. With ``merge.slots`` above
-    1 the two LIST and reads of new log files again for each turn.
+    the outputs, four for the probe of the store and two per transaction. Of a group that is sliced:
+    a ranged GET for the footer of each input of several row groups, and in each slice, for an input
+    of which it needs all row groups, one GET, of some, one for the footer and one for each stretch
+    of neighbours. With ``merge.slots`` above 1 the two LIST and reads of new log files again for
+    each turn.
 
     Args:
         table: the table.
@@ -153,6 +159,8 @@ class _Run:
     groups_lost: int = 0
     groups: int = 0
     groups_done: int = 0
+    tasks: int = 0
+    tasks_done: int = 0
     parts_in: int = 0
     parts_merged: int = 0
     counts: list[Counts] = field(default_factory=list)
@@ -213,22 +221,26 @@ class _Run:
         return committer.conflicts
 
     def _merge(self, base: Base, plan: MergePlan, engine: Engine, committer: Committer) -> None:
-        tasks = [
-            kernel_task(base.table, base.snapshot, number, group)
-            for number, group in enumerate(plan.groups)
-        ]
-        with running(engine, tasks) as results:
+        gathering = Gathering(base.table, list(tasks_of(base.table, base.snapshot, plan.groups)))
+        self.tasks = self.tasks_done + len(gathering.tasks)
+        with gathering, running(engine, gathering.tasks) as results:
             for result in results:
                 if result is not None:
                     base.table.store.counters.add(result.requests)
-                    group = plan.groups[result.group]
-                    if result.error is None:
-                        committer.add((group, result))
-                        self.parts_merged += len(group.parts)
-                    else:
-                        self._failed(group, result)
-                    self._report_progress()
+                    self.tasks_done += 1
+                    self._take(gathering.add(result), committer)
                 committer.commit_when_due()
+
+    def _take(self, done: Done | None, committer: Committer) -> None:
+        """Take a group, once all of its tasks have ended."""
+        if done is not None:
+            group, result = done
+            if result.error is None:
+                committer.add(done)
+                self.parts_merged += len(group.parts)
+            else:
+                self._failed(group, result)
+        self._report_progress()
 
     def _failed(self, group: PlannedGroup, result: KernelResult) -> None:
         failure = Failure.of(group.partition, result)
@@ -247,6 +259,8 @@ class _Run:
             Progress(
                 groups=self.groups,
                 groups_done=self.groups_done,
+                tasks=self.tasks,
+                tasks_done=self.tasks_done,
                 parts_in=self.parts_in,
                 parts_merged=self.parts_merged,
                 parts_done=sum(c.parts_in for c in self.counts),
@@ -260,6 +274,7 @@ class _Run:
             dry_run=self.options.dry_run,
             groups=self.groups,
             groups_done=self.groups_done,
+            tasks=self.tasks_done,
             transactions=tuple(self.transactions),
             counts=add_counts(self.counts),
             failures=tuple(self.failures),

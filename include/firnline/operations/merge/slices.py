@@ -1,0 +1,245 @@
+"""Kernel tasks of the groups of a merge: one for a group, or one for each of its slices.
+
+What a plan says of slices is what is wanted; here the footers of large parts are read, and cut
+points chosen by the statistics of row groups (``cutting``). A group that they do not tell how to
+cut is one task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from msgspec import structs
+
+from firnline.commit.outputs import Outputs
+from firnline.kernel.task import KernelResult, KernelTask, Slice
+from firnline.log.records import Marker
+from firnline.operations.kernel_tasks import kernel_task
+from firnline.operations.merge.cutting import (
+    PartGroups,
+    SlicePlan,
+    cut_into_slices,
+    is_small,
+    share_outputs,
+)
+from firnline.operations.merge.groups import PlannedGroup
+from firnline.parquet.footers import (
+    FooterFacts,
+    FooterTask,
+    FooterWanted,
+    RowGroupFacts,
+    many_facts,
+)
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.values import text_of
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTasks:
+    """The tasks of one group."""
+
+    group: PlannedGroup
+    tasks: tuple[KernelTask, ...]
+    rows: int | None = None
+    """Rows of the parts, by footers or markers; None for a group of one task, which counts them."""
+
+
+def tasks_of(
+    table: Table, snapshot: Snapshot, groups: Sequence[PlannedGroup]
+) -> Iterator[GroupTasks]:
+    """Yield the tasks of groups; ``KernelTask.group`` numbers the tasks of all of them.
+
+    Requests: for each part of several row groups, of a group that the plan wants to slice, one
+    ranged GET (two if its footer is very large). Markers say enough of the others.
+
+    Args:
+        table: the table.
+        snapshot: what the groups were planned on.
+        groups: the groups.
+
+    Raises StoreError: the store failed while footers were read.
+    """
+    number = 0
+    for group in groups:
+        task = kernel_task(table, snapshot, number, group)
+        found = _sliced(table, snapshot, group, task) or GroupTasks(group, (task,))
+        number += len(found.tasks)
+        yield found
+
+
+def _sliced(
+    table: Table, snapshot: Snapshot, group: PlannedGroup, task: KernelTask
+) -> GroupTasks | None:
+    """Return the slices of a group; None if it is one task."""
+    column = group.sliced_by
+    if column is None:
+        return None
+    parts = _parts(table, snapshot, group, column)
+    if parts is None:
+        return None  # the task will say which part cannot be read
+    kind = normalise(snapshot.schema[column])
+    slices = cut_into_slices(parts, kind, group.slices)
+    if not slices:
+        _LOG.info(
+            "partition %s: a group of %d parts is one task, because the row groups of its parts "
+            "overlap in %s too much to give several tasks a share of them",
+            group.partition,
+            len(group.parts),
+            column,
+        )
+        return None
+    tasks = (
+        _slice_task(task, number, each, outputs, Slice(column=column, **_ends(kind, each)))
+        for number, (each, outputs) in enumerate(
+            zip(slices, share_outputs(slices, group.outputs), strict=True), task.group
+        )
+    )
+    rows = sum(each.rows for part in parts for each in part.row_groups)
+    return GroupTasks(group, tuple(tasks), rows)
+
+
+def _ends(kind: str, plan: SlicePlan) -> dict[str, str | None]:
+    ends = {"low": plan.low, "high": plan.high}
+    return {name: None if end is None else text_of(kind, end) for name, end in ends.items()}
+
+
+def _parts(
+    table: Table, snapshot: Snapshot, group: PlannedGroup, column: str
+) -> list[PartGroups] | None:
+    """Return the row groups of the parts of a group; None if a part cannot be read."""
+    alone = {m.p: _as_one(table, snapshot, m, column) for m in group.parts}
+    tasks = [FooterTask(m.p, m.b) for m in group.parts if alone[m.p] is None]
+    wanted = FooterWanted(columns=dict(snapshot.schema), groups_by=column)
+    footers = {facts.key: facts for facts in many_facts(table.store, tasks, wanted)}
+    if any(facts.error is not None for facts in footers.values()):
+        return None
+    found: list[PartGroups] = []
+    for marker in group.parts:
+        one = alone[marker.p]
+        groups = _row_groups(snapshot, marker, column, footers) if one is None else (one,)
+        found.append(PartGroups(marker.b, groups))
+    return found
+
+
+def _as_one(table: Table, snapshot: Snapshot, marker: Marker, column: str) -> RowGroupFacts | None:
+    """Return a part that is read as a whole or not at all, from its marker; None for others.
+
+    Their footers would say nothing more: they have one row group, or are small.
+    """
+    bounds = snapshot.stats_of(marker).get(column)
+    if marker.n is None or bounds is None:
+        return None
+    if not is_small(marker.b) and marker.n > table.settings.merge.row_group_rows:
+        return None
+    return RowGroupFacts(marker.n, marker.b, bounds)
+
+
+def _row_groups(
+    snapshot: Snapshot, marker: Marker, column: str, footers: Mapping[str, FooterFacts]
+) -> tuple[RowGroupFacts, ...]:
+    """Return the row groups of a part, without bounds if it has the column by another name."""
+    groups = footers[marker.p].bounds
+    made = {fold_name(name) for name, _ in snapshot.columns_of(marker).made_of.values()}
+    if fold_name(column) not in made:
+        return groups
+    return tuple(structs.replace(group, bounds=None) for group in groups)
+
+
+def _slice_task(
+    task: KernelTask, number: int, plan: SlicePlan, outputs: int, wanted: Slice
+) -> KernelTask:
+    cluster = task.cluster
+    if cluster is not None:
+        cluster = structs.replace(cluster, outputs=outputs)
+    inputs = tuple(
+        structs.replace(task.inputs[each.part], chosen=each.row_groups) for each in plan.reads
+    )
+    return structs.replace(task, group=number, inputs=inputs, slice=wanted, cluster=cluster)
+
+
+@dataclass
+class Gathering:
+    """Puts the results of a group's tasks together: all of them become its result, or none.
+
+    Used as a context manager: outputs of groups that are not complete at its end are deleted.
+    """
+
+    table: Table
+    work: Sequence[GroupTasks]
+    new: Outputs = field(init=False)
+    """Outputs of tasks whose group is not complete."""
+    _of: dict[int, GroupTasks] = field(init=False)
+    _found: dict[int, list[KernelResult]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.new = Outputs(self.table)
+        self._of = {task.group: each for each in self.work for task in each.tasks}
+
+    @property
+    def tasks(self) -> list[KernelTask]:
+        """Return the tasks of all groups."""
+        return list(chain.from_iterable(each.tasks for each in self.work))
+
+    def __enter__(self) -> Gathering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.new.delete()
+
+    def add(self, result: KernelResult) -> tuple[PlannedGroup, KernelResult] | None:
+        """Take the result of a task; return the group's once it is complete.
+
+        The outputs of a group that is returned are the caller's. Of one that failed none is left.
+        """
+        of = self._of[result.group]
+        if len(of.tasks) == 1:
+            return of.group, result
+        self.new.add(*(part.key for part in result.parts))
+        found = self._found.setdefault(of.tasks[0].group, [])
+        found.append(result)
+        if len(found) < len(of.tasks):
+            return None
+        keys = [part.key for each in found for part in each.parts]
+        whole = _together(of, sorted(found, key=lambda each: each.group))
+        if whole.error is None:
+            self.new.release(keys)
+        else:
+            self.new.delete(keys)
+        return of.group, whole
+
+
+def _together(of: GroupTasks, results: Sequence[KernelResult]) -> KernelResult:
+    """Return the result of a group from those of its slices."""
+    failed = next((each for each in results if each.error is not None), None)
+    if failed is not None:
+        return failed
+    rows = sum(each.rows_in for each in results)
+    if rows != of.rows:
+        return KernelResult(
+            group=results[0].group,
+            error=f"the {len(results)} slices of a group of {len(of.group.parts)} parts read "
+            f"{rows} rows, and the parts have {of.rows}: the statistics of a part's row groups may "
+            "be wrong",
+            error_type="RowCountMismatchError",
+            error_next_step="nothing was changed; set merge.split_above to more than "
+            f"{of.group.bytes} bytes, and the group is merged by one task, which does not rely on "
+            "statistics",
+        )
+    return KernelResult(
+        group=results[0].group,
+        parts=tuple(part for each in results for part in each.parts),
+        rows_in=rows,
+        rows_deleted=sum(each.rows_deleted for each in results),
+        rows_deduplicated=sum(each.rows_deduplicated for each in results),
+        rows_removed=sum(each.rows_removed for each in results),
+        left_out=tuple(sorted({name for each in results for name in each.left_out})),
+        seconds=max(each.seconds for each in results),
+    )

@@ -1,0 +1,85 @@
+"""Large groups are merged by several tasks: which groups, and how plans see their outputs.
+
+A group above ``merge.split_above`` is cut into slices, key ranges of the leading column of its
+order. Each task reads what its slice needs and writes its own outputs.
+
+The outputs of a clustered group are a run, as always. Those of a sorted group, which would be one
+part, name a run of their own: in plans its parts count as one of their size, or else a group that
+became several parts would be merged again at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from firnline.log.records import Marker
+from firnline.settings.load import TableSettings
+from firnline.types.schema import normalise
+from firnline.types.sql import fold_name
+from firnline.types.values import bound_key
+
+MARK = f"{zlib.crc32(b'split'):08x}"
+"""What the run of a split group begins with, in place of ``ClusterSettings.mark``."""
+MOST_TASKS = 64
+"""Maximum tasks of one group."""
+_WITHOUT_BOUNDS = {"FLOAT", "DOUBLE"}
+"""Types of which footers have no bounds that hold for NaN."""
+
+
+def slicing_column(settings: TableSettings, schema: Mapping[str, str]) -> str | None:
+    """Return the column by whose values a group may be cut; None if it cannot be.
+
+    Rows of one primary key have to be in one slice, and a query may look at all rows of its group.
+    Ranks of a z-order and hashes have no bounds in footers.
+    """
+    cluster = settings.cluster_by
+    if settings.merge.sql is not None or (cluster is not None and cluster.method != "range"):
+        return None
+    order = [key.column for key in settings.sort_by]
+    column = next(iter(order if cluster is None else cluster.columns), None)
+    if column is None or column not in schema:
+        return None
+    key = {fold_name(name) for name in settings.primary_key}
+    if key and fold_name(column) not in key:
+        return None
+    kind = normalise(schema[column])
+    return None if bound_key(kind) is None or kind in _WITHOUT_BOUNDS else column
+
+
+def slices_of(settings: TableSettings, parts: Sequence[Marker]) -> int:
+    """Return the number of slices of a group by its bytes; 1 if it is not above the limit."""
+    if len(parts) < 2:
+        return 1
+    size = sum(m.b for m in parts)
+    return min(MOST_TASKS, -(-size // settings.merge.split_bytes)) or 1
+
+
+def name_of(marker: Marker) -> str:
+    """Return the run of a part of a split group, and the key of any other part."""
+    return marker.c if marker.c is not None and marker.c.startswith(f"{MARK}-") else marker.p
+
+
+def count(parts: Iterable[Marker]) -> int:
+    """Return the number of parts, those of one split group counted as one."""
+    return len({name_of(m) for m in parts})
+
+
+def together(parts: Sequence[Marker]) -> list[list[Marker]]:
+    """Return the parts, those of one split group in one list."""
+    if all(m.c is None for m in parts):
+        return [[m] for m in parts]  # the usual case, and there may be a million parts
+    found: dict[str, list[Marker]] = defaultdict(list)
+    for marker in parts:
+        found[name_of(marker)].append(marker)
+    return list(found.values())
+
+
+def sizes_of_runs(parts: Sequence[Marker], size: Callable[[Marker], int]) -> dict[str | None, int]:
+    """Return the size of each split group by its run."""
+    found: dict[str | None, int] = defaultdict(int)
+    for marker in parts:
+        if marker.c is not None and name_of(marker) == marker.c:
+            found[marker.c] += size(marker)
+    return found

@@ -1,0 +1,83 @@
+"""Fetch some row groups of a Parquet object as a local file, with ranged GETs.
+
+The file has the pages of these row groups as they are and a footer of its own, without Bloom
+filters and page indexes: it is read once, as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from firnline.errors import PartUnreadableError
+from firnline.parquet.io import read_tail
+from firnline.parquet.join import MAGIC, Footer, RowGroup, end_file, parse_footer
+from firnline.parquet.thrift import ThriftError
+from firnline.store.base import Store
+
+_END_BYTES = 8
+"""Bytes behind the footer: its length and the magic."""
+
+
+def fetch_row_groups(
+    store: Store, key: str, size: int, numbers: Sequence[int], path: Path
+) -> list[RowGroup]:
+    """Write row groups of an object to a new local file; return them.
+
+    Requests: one ranged GET for the footer (two for a very wide table), and one for each stretch of
+    row groups that are neighbours.
+
+    Args:
+        store: store of the object.
+        key: of the object.
+        size: bytes of the object.
+        numbers: of the row groups, ascending; at least one.
+        path: the file.
+
+    Raises:
+        PartUnreadableError: the object is not Parquet, or has no such row groups.
+        ObjectNotFoundError: it is gone.
+        ScratchFullError: the disk is full.
+    """
+    tail = read_tail(store, key, size)
+    length = int.from_bytes(tail[-_END_BYTES:-4], "little")
+    footer = parse_footer(path, tail[-_END_BYTES - length : -_END_BYTES])
+    try:
+        groups, spans = _wanted(footer, numbers, size - _END_BYTES - length)
+    except (ThriftError, IndexError) as error:
+        raise PartUnreadableError(
+            f"the footer of {key} cannot be read: {error}",
+            next_step="restore the part from a backup or rewrite it",
+        ) from None
+    with path.open("xb") as file:
+        file.write(MAGIC)
+        for first, last, start, end in spans:
+            delta = file.tell() - start
+            store.get_range_into(key, start, end - start, file)
+            for group in groups[first:last]:
+                group.move(delta)
+        end_file(file, footer, groups)
+    return groups
+
+
+def _wanted(
+    footer: Footer, numbers: Sequence[int], end_of_data: int
+) -> tuple[list[RowGroup], list[tuple[int, int, int, int]]]:
+    """Return row groups, and the stretches of them that are neighbours.
+
+    A stretch is the places of its first row group in the list and of the one behind its last, and
+    the positions in the object where it begins and ends.
+    """
+    found = footer.row_groups
+    groups = [found[number] for number in numbers]
+    spans: list[tuple[int, int, int, int]] = []
+    for place, group in enumerate(groups):
+        start, end = group.place
+        if not len(MAGIC) <= start < end <= end_of_data:
+            raise ThriftError("a row group is not in the file")
+        last = spans[-1] if spans else None
+        if last is not None and numbers[place] == numbers[place - 1] + 1 and start >= last[3]:
+            spans[-1] = (last[0], place + 1, last[2], end)
+        else:
+            spans.append((place, place + 1, start, end))
+    return groups, spans
