@@ -137,6 +137,17 @@ class SnapshotUnstableError(FirnlineError):
     retryable = True
 
 
+# --- mirrors --------------------------------------------------------------------------------------
+
+
+class MirrorRefusedError(UsageError):
+    """The table, or a state of it, has no place in the format of a mirror."""
+
+
+class MirrorDamagedError(FirnlineError):
+    """Something in a mirror was not written by firnline, or is gone. The table is as it was."""
+
+
 # --- parts ----------------------------------------------------------------------------------------
 
 
