@@ -8,7 +8,7 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -51,12 +51,10 @@ def find_hold(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
 
 
 def _of_deletes(snapshot: Snapshot) -> Hold | None:
-    if not snapshot.deletes:
-        return None
     prefix = len(snapshot.paths.data_dir)
     held: list[Marker] = []
     since: list[int] = []
-    for marker in _older(snapshot, max(d.seq for d in snapshot.deletes.values())):
+    for marker in _unapplied(snapshot):
         partition = marker.p[prefix:].rpartition("/")[0]
         pending = snapshot.pending_deletes(marker, partition)
         if pending:
@@ -70,6 +68,27 @@ def _of_deletes(snapshot: Snapshot) -> Hold | None:
         reason=f"deletes may hide rows of {len(held)} of its parts until a merge",
         since_ms=min(map(snapshot.effective, since)),
     )
+
+
+def _unapplied(snapshot: Snapshot) -> Iterator[Marker]:
+    """Yield live parts to which a delete may apply; decided once for each sequence and ``d``."""
+    records = [(d.seq, d.id) for d in snapshot.deletes.values()]
+    if not records:
+        return
+    newest = max(records)[0]
+    known: dict[tuple[int, tuple[str, ...] | None], bool] = {}
+    for marker in snapshot.live.values():
+        q = marker.q
+        if q is None:
+            yield marker
+        elif q < newest:
+            key = (q, marker.d)
+            found = known.get(key)
+            if found is None:
+                done = marker.d or ()
+                found = known[key] = any(seq > q and i not in done for seq, i in records)
+            if found:
+                yield marker
 
 
 def _of_changes(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
@@ -92,7 +111,7 @@ def _of_changes(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
     )
 
 
-def _older(snapshot: Snapshot, seq: int) -> Iterable[Marker]:
+def _older(snapshot: Snapshot, seq: int) -> Iterator[Marker]:
     """Return live parts that may be older than a record; a large table has few of them."""
     return (m for m in snapshot.live.values() if m.q is None or m.q < seq)
 

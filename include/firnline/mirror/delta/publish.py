@@ -15,7 +15,7 @@ from functools import cached_property
 import msgspec
 
 from firnline.commit.base import Base, read_base
-from firnline.errors import MirrorRefusedError, SnapshotUnstableError, UsageError
+from firnline.errors import NotMirroredError, SnapshotUnstableError, UsageError
 from firnline.log.records import Marker
 from firnline.mirror.delta import columns
 from firnline.mirror.delta.actions import (
@@ -130,7 +130,8 @@ def publish(table: Table, *, dry_run: bool = False) -> Published:
         dry_run: plan only.
 
     Raises:
-        MirrorRefusedError: the table is not to be mirrored, or a column has no place in Delta.
+        NotMirroredError: the table does not state that it has a mirror.
+        MirrorRefusedError: a column has no place in Delta.
         MirrorDamagedError: the mirror is not as it was written.
         OutcomeUnknownError: the store did not say whether the version exists; run it again.
         SnapshotUnstableError: rivals were quicker each time.
@@ -174,7 +175,7 @@ def plan_next(table: Table) -> Next:
 
 
 def refuse(base: Base) -> None:
-    """Raise MirrorRefusedError for a table that does not say that it has a Delta mirror.
+    """Raise NotMirroredError for a table that does not say that it has a Delta mirror.
 
     Clean-up keeps parts for a mirror's readers only if the table itself says that there is one.
     """
@@ -184,7 +185,7 @@ def refuse(base: Base) -> None:
             f"table {name} has not been written to", next_step="append rows, then mirror it"
         )
     if NAME not in (() if base.properties is None else base.properties.mirrors):
-        raise MirrorRefusedError(
+        raise NotMirroredError(
             f"table {name} does not state mirror: [delta] among its properties",
             next_step="write it into the settings file, then run `firnline properties apply "
             f"{name}`",

@@ -21,7 +21,7 @@ class Shown:
     files: set[str] = field(default_factory=set)
     """Paths as the mirror spells them."""
     schema: str = ""
-    """Schema string of the newest metadata; empty if a checkpoint holds it."""
+    """Schema string of the newest metadata."""
 
 
 def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None = None) -> Shown:
@@ -74,9 +74,12 @@ def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]
 
 
 def _read_checkpoint(data: bytes) -> tuple[set[str], str]:
+    """Return the paths and the schema string that a checkpoint holds."""
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(io.BytesIO(data), columns=["add.path", "metaData.schemaString"])
-    paths = table["add"].combine_chunks().field("path").drop_null().to_pylist()
-    schemas = table["metaData"].combine_chunks().field("schemaString").drop_null().to_pylist()
+    names = ["add.path", "metaData.schemaString"]
+    table = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
+    paths = pc.struct_field(table["add"], "path").drop_null().to_pylist()
+    schemas = pc.struct_field(table["metaData"], "schemaString").drop_null().to_pylist()
     return set(paths), (schemas or [""])[-1]

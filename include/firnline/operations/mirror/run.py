@@ -1,0 +1,62 @@
+"""Mirror: publish the newest state of a table in a format that other engines read.
+
+A mirror is metadata of another format over the same parts; the table's own log stays the truth.
+Each publication is one create-only put, so it may be run, repeated and killed at any time, beside
+everything else.
+"""
+
+from __future__ import annotations
+
+from firnline.errors import NotMirroredError
+from firnline.log.txn_file import RunIdentity
+from firnline.mirror.delta.publish import NAME, Published, publish
+from firnline.operations.options import MirrorOptions
+from firnline.operations.properties.run import run_apply
+from firnline.operations.runner import Report, RunMetrics
+from firnline.table import Table
+
+
+class MirrorReport(Report, frozen=True, kw_only=True):
+    """Result of a publication, in each format."""
+
+    table: str
+    dry_run: bool
+    delta: Published
+    applied: int | None
+    """Transaction that made the table say that it has a mirror; None if it did already."""
+    warnings: tuple[str, ...] = ()
+    """Failures that cost time or space only."""
+    requests: dict[str, int]
+    seconds: float
+
+
+def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> MirrorReport:
+    """Publish the newest state.
+
+    Requests: those of ``publish``; where the table does not say yet that it has a mirror, and the
+    settings do, those of ``properties.run_apply``, and the others twice.
+
+    Args:
+        table: the table.
+        options: whether to plan only.
+        run: who runs it, for the history, if the table gets its property now.
+
+    Raises: as ``publish`` and ``properties.run_apply``.
+    """
+    metrics = RunMetrics(table)
+    applied = None
+    try:
+        published = publish(table, dry_run=options.dry_run)
+    except NotMirroredError:
+        if options.dry_run or NAME not in (table.wanted or table.settings).mirror:
+            raise
+        applied = run_apply(table, run, harmless=True).transaction
+        published = publish(table)
+    return MirrorReport(
+        table=table.settings.name,
+        dry_run=options.dry_run,
+        delta=published,
+        applied=applied,
+        requests=metrics.requests,
+        seconds=metrics.seconds,
+    )
