@@ -102,6 +102,10 @@ def _render(data: dict[str, Any]) -> None:
     ]
     if delta["hold"] is not None:
         pairs.append(("waits since", output.when(delta["hold"]["since_ms"])))
+    if data["checkpoint"] is not None:
+        pairs.append(("checkpoint", number(data["checkpoint"])))
+    if data["expired"]:
+        pairs.append(("expired", counted(data["expired"], "object")))
     pairs += [("warning", warning) for warning in data["warnings"]]
     pairs += [
         ("requests", requests_text(data["requests"])),
