@@ -59,13 +59,15 @@ KINDS = {
 def settings_of(mix: Mix, ttl: int = TTL, grace: int = GRACE) -> TableSettings:
     """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
+    mirrored = mix.mirror and "primary_key" not in kind.settings
     found = TableSettings.model_validate(
         {
             "name": "t",
             "root": ROOT,
             "partition_by": ["p"],
             "sort_by": ["u", "k"],
-            "deletes": "lazy" if mix.lazy else "eager",
+            "deletes": "lazy" if mix.lazy and not mirrored else "eager",
+            "mirror": ["delta"] if mirrored else [],
             "append": {"ttl": f"{ttl}ms"},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},

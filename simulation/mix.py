@@ -41,6 +41,8 @@ class Mix:
     """Share of processes with other settings, or with none."""
     kind: str = "plain"
     """Kind of table (``simulation.kinds``)."""
+    mirror: bool = False
+    """The table has a mirror, if its kind can have one."""
 
     @classmethod
     def of(cls, r: random.Random, operations: list[str]) -> Mix:

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,7 @@ from simulation.disaster import (
     try_to_rebuild,
 )
 from simulation.kinds import KINDS, settings_of
+from simulation.mirrors import MIRRORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.settings import wanted_by
@@ -79,6 +80,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
+    mix = replace(mix, mirror=seed >= MIRRORED)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -250,6 +252,7 @@ def _play(world: World, oracle: Oracle) -> None:
     weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
     audience = Audience(world, oracle)
+    publishers = Publishers(world, oracle)
     try:
         steps = range(world.mix.steps)
         for world.step in steps:
@@ -259,6 +262,7 @@ def _play(world: World, oracle: Oracle) -> None:
             cast.enter()
             cast.act()
             audience.act()
+            publishers.act()
             if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
                 cast.survive_a_lost_log()
             if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
@@ -267,8 +271,10 @@ def _play(world: World, oracle: Oracle) -> None:
     finally:
         cast.leave()
         audience.leave()
+        publishers.leave()
     world.calm = True
     audience.finish()
+    publishers.finish()
     _at_the_end(world, oracle, find_nothing)
     if world.mix.ahead:
         _at_the_end(world, oracle, wait_for_nothing)

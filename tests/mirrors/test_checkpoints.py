@@ -96,7 +96,7 @@ def test_a_checkpoint_that_fails_is_a_warning(often: None, monkeypatch: pytest.M
 
     monkeypatch.setattr(checkpoint, "write_checkpoint", fails)
     world = mirrored_world()
-    warnings = []
+    warnings: list[str] = []
     for _ in range(4):
         put_append(world)
         warnings += mirror(world).warnings
