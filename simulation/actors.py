@@ -214,7 +214,8 @@ def find_nothing(stage: Stage) -> None:
     if not stage.oracle.landed:
         return  # there is no table
     report = verify.run_verify(stage.table, VerifyOptions())
-    expected = {"log-from-the-future", "txn-from-the-future"}  # some writers' clocks are wrong
+    # Some writers' clocks are wrong; a change of columns may hold the mirror until a merge.
+    expected = {"log-from-the-future", "txn-from-the-future", "mirror-behind"}
     bad = [f for f in report.findings if f.severity != "note" and f.kind not in expected]
     if bad:
         raise Violation(f"verify found {bad[0]}")

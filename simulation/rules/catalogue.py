@@ -34,6 +34,7 @@ from firnline.state import checkpoint, health, snapshot
 from firnline.store import create
 from simulation.rules.breaking import Mutation, put
 from simulation.rules.keys import MORE, MORE_RARE
+from simulation.rules.mirrors import MIRRORS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -293,6 +294,7 @@ MUTATIONS: dict[str, Mutation] = {
     **MORE,
     **STREAMS,
     **PROPERTIES,
+    **MIRRORS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -28,6 +28,7 @@ from firnline.operations.mirror.run import run_mirror
 from firnline.operations.options import MirrorOptions
 from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import to_json
+from tests.support.cleanups import GRACE
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.mirrors import RUN, mirrored_world, states, versions
 from tests.support.world import Crashed, Fault, FaultyStore, World, make_world
@@ -210,6 +211,23 @@ def test_a_run_that_loses_the_race_starts_again_from_the_head() -> None:
     # The rival's version shows the newest state already.
     assert (done.written, done.version, done.lost_races) == (False, 1, 1)
     assert states(world)[-1] == live(world)
+
+
+def test_a_machine_that_was_suspended_reads_the_table_again() -> None:
+    world = mirrored_world()
+    put_append(world)
+
+    class Suspended(FaultyStore):
+        def list(self, prefix: str, start_after: str | None = None) -> Any:
+            yield from super().list(prefix, start_after)
+            if prefix.endswith("/_txn/") and not slept:
+                slept.append(world.clock.now)
+                world.clock.advance(GRACE)
+
+    slept: list[int] = []
+    done = publish(replace(world.table, store=Suspended(world.store)))
+    assert (done.written, done.lost_races) == (True, 1)
+    assert versions(world)[0][0]["commitInfo"]["timestamp"] > slept[0]
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])

@@ -8,7 +8,7 @@ so a crash leaves the mirror as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,7 @@ from firnline.mirror.delta.head import Head, read_head
 from firnline.mirror.delta.replay import replay
 from firnline.mirror.delta.stats import file_stats
 from firnline.mirror.hold import Hold, find_hold
+from firnline.properties.in_force import put_within
 from firnline.state.history import headers_of
 from firnline.store.create import create
 from firnline.table import Table
@@ -140,15 +141,25 @@ def publish(table: Table, *, dry_run: bool = False) -> Published:
         found = plan_next(table)
         if dry_run or not found.due:
             return _published(found, written=found.due, lost=lost, dry_run=dry_run)
-        key = table.paths.delta_version(found.version)
-        # Both bytes and outcome are this run's own: the first line has an id of its writer.
-        if create(table.store, key, encode(_lines(table, found))) is None:
+        key, in_time = table.paths.delta_version(found.version), _in_time(found)
+        data = encode(_lines(table, found))
+        # Its bytes are its writer's own: the first line has an id.
+        if in_time() and create(table.store, key, data, may_put=in_time) is None:
             return _published(found, written=True, lost=lost)
     raise SnapshotUnstableError(
         f"other processes published {ATTEMPTS} versions of the mirror of "
         f"{table.settings.name} meanwhile",
         next_step="try again: the mirror shows what they have published",
     )
+
+
+def _in_time(found: Next) -> Callable[[], bool]:
+    """Return what tells whether a version may still be put: for half the grace after the read.
+
+    A machine that was suspended must not publish a state of long ago.
+    """
+    table, began = found.base.table, found.base.began_ms
+    return lambda: table.clock.elapsed_ms() - began <= put_within(table.settings)
 
 
 def plan_next(table: Table) -> Next:

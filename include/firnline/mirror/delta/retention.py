@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from firnline.mirror.delta.head import list_versions, position_of
 from firnline.paths import TablePaths
 from firnline.store.base import Store
-from firnline.units import format_duration
+from firnline.units import about_duration
 
 LONGEST_WAIT_MS = 7 * 86_400_000
 """How long after the grace a dead part waits for the mirror at most: else a mirror that nobody
@@ -56,7 +56,7 @@ class Readers:
         if self.seq >= seq or lag <= grace:
             return None
         text = (
-            f"the Delta mirror shows transaction {self.seq}, read {format_duration(lag)} ago, and "
+            f"the Delta mirror shows transaction {self.seq}, read {about_duration(lag)} ago, and "
             f"the newest is {seq}: parts wait for it; run `firnline mirror`, and see what it says"
         )
         return f"{text}; {forced} parts that it shows go all the same" if forced else text

@@ -1,0 +1,65 @@
+"""Rules of mirrors, each of which can be switched off."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from firnline.mirror.delta import changes, publish
+from firnline.operations.cleanup import run as cleanup
+from simulation.rules.breaking import Mutation, put
+
+
+def _never_waits() -> None:
+    put(publish, "find_hold", lambda *_: None)
+
+
+def _no_wait_for_readers() -> None:
+    put(cleanup, "readers_of", lambda *_: None)
+
+
+def _table_before_head() -> None:
+    real, plan = publish.__dict__["read_base"], publish.__dict__["plan_next"]
+
+    def plan_next(table: Any) -> Any:
+        base = real(table)
+        found = plan(table)
+        state = changes.state_of(base.snapshot)
+        if state == found.state:
+            return found
+        difference = changes.find_difference(
+            base.snapshot,
+            found.position,
+            lambda: publish._replayed(table, found.head),  # noqa: SLF001 - the point of it
+            lambda _: {},
+            within_ms=-1,
+            now_ms=found.now_ms,
+            queried=True,
+        )
+        return dataclasses.replace(found, base=base, state=state, difference=difference)
+
+    put(publish, "plan_next", plan_next)
+
+
+def _log_is_believed() -> None:
+    real = changes.__dict__["_by_log"]
+
+    def by_log(snapshot: Any, position: Any, ops: Any, *, queried: bool) -> Any:
+        for files in range(len(snapshot.live) + 2000):
+            at = msgspec.structs.replace(position, files=files)
+            found = real(snapshot, at, ops, queried=queried)
+            if found is not None:
+                return found
+        return real(snapshot, position, ops, queried=queried)
+
+    put(changes, "_by_log", by_log)
+
+
+MIRRORS: dict[str, Mutation] = {
+    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 20_000_002),
+    "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 20_000_003),
+    "a publisher reads the table before the mirror": Mutation(_table_before_head, 20_000_002),
+    "the number of files of a mirror is not checked": Mutation(_log_is_believed, 20_000_000),
+}
