@@ -46,13 +46,23 @@ def _table_before_head() -> None:
 def _log_is_believed() -> None:
     real = changes.__dict__["_by_log"]
 
+    class Right(int):
+        """A number that is whatever it is compared with."""
+
+        def __add__(self, other: int) -> Right:
+            return self
+
+        def __sub__(self, other: int) -> Right:
+            return self
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        __eq__, __hash__ = int.__eq__, int.__hash__
+
     def by_log(snapshot: Any, position: Any, ops: Any, *, queried: bool) -> Any:
-        for files in range(len(snapshot.live) + 2000):
-            at = msgspec.structs.replace(position, files=files)
-            found = real(snapshot, at, ops, queried=queried)
-            if found is not None:
-                return found
-        return real(snapshot, position, ops, queried=queried)
+        at = msgspec.structs.replace(position, files=Right())
+        return real(snapshot, at, ops, queried=queried)
 
     put(changes, "_by_log", by_log)
 
