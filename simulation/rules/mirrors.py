@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import msgspec
-
 from firnline.mirror.delta import changes, publish
 from firnline.operations.cleanup import run as cleanup
 from simulation.rules.breaking import Mutation, put
@@ -43,33 +41,8 @@ def _table_before_head() -> None:
     put(publish, "plan_next", plan_next)
 
 
-def _log_is_believed() -> None:
-    real = changes.__dict__["_by_log"]
-
-    class Right(int):
-        """A number that is whatever it is compared with."""
-
-        def __add__(self, other: int) -> Right:
-            return self
-
-        def __sub__(self, other: int) -> Right:
-            return self
-
-        def __ne__(self, other: object) -> bool:
-            return False
-
-        __eq__, __hash__ = int.__eq__, int.__hash__
-
-    def by_log(snapshot: Any, position: Any, ops: Any, *, queried: bool) -> Any:
-        at = msgspec.structs.replace(position, files=Right())
-        return real(snapshot, at, ops, queried=queried)
-
-    put(changes, "_by_log", by_log)
-
-
 MIRRORS: dict[str, Mutation] = {
     "a mirror does not wait for deletes and columns": Mutation(_never_waits, 20_000_002),
     "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 20_000_003),
     "a publisher reads the table before the mirror": Mutation(_table_before_head, 20_000_002),
-    "the number of files of a mirror is not checked": Mutation(_log_is_believed, 20_000_000),
 }

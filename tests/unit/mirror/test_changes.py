@@ -172,6 +172,15 @@ def a_merge_that_loses_rows(world: World, keys: list[str]) -> None:
     commit(world.table, base, change, RUN)
 
 
+def a_merge_that_loses_as_many_rows_as_are_new(world: World, keys: list[str]) -> None:
+    new_rows = put_append(world)
+    base = take_base(world.table)
+    new = Marker(p=part_key(world), b=1, t=0, n=10, q=base.seq)
+    counts = Counts(rows_in=20, rows_out=10, rows_removed=10)
+    change = Change(op="merge", replaces=(*keys, *new_rows), adds=(new,), counts=counts)
+    commit(world.table, base, change, RUN)
+
+
 def a_merge_of_unknown_rows(world: World, keys: list[str]) -> None:
     base = take_base(world.table)
     new = Marker(p=part_key(world), b=1, t=0, q=base.seq)
@@ -180,7 +189,14 @@ def a_merge_of_unknown_rows(world: World, keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "act", [a_drop, a_merge_with_new_rows, a_merge_that_loses_rows, a_merge_of_unknown_rows]
+    "act",
+    [
+        a_drop,
+        a_merge_with_new_rows,
+        a_merge_that_loses_rows,
+        a_merge_that_loses_as_many_rows_as_are_new,
+        a_merge_of_unknown_rows,
+    ],
 )
 def test_whatever_else_happens_to_files_is_a_change_of_data(act: Any) -> None:
     world = mirrored_world()
