@@ -148,11 +148,9 @@ class Publishers:
         """Check that every part of a version that a reader may use exists."""
         world, grace = self.world, self.oracle.times.least_grace
         for number, version in enumerate(self.versions):
-            newest = number == len(self.versions) - 1
-            until = (
-                version.written + LONGEST_WAIT_MS
-                if newest
-                else self.versions[number + 1].written + grace
-            )
+            # What waited longer for the next version is deleted all the same.
+            until = version.written + LONGEST_WAIT_MS
+            if number < len(self.versions) - 1:
+                until = min(until, self.versions[number + 1].written + grace)
             if world.now < until and (gone := version.files - world.objects.keys()):
                 raise Violation(f"version {number} of the mirror shows {min(gone)}, which is gone")
