@@ -46,7 +46,8 @@ class CheckReport(Report, frozen=True, kw_only=True):
     @property
     def same(self) -> bool:
         """Return True if an engine that reads the mirror sees the table as it is."""
-        return not (self.missing or self.dead or self.columns_differ) and self.version is not None
+        other = self.missing or self.dead or self.columns_differ
+        return not other and self.hold is None and self.version is not None
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
