@@ -23,8 +23,8 @@ from simulation.oracle import Oracle
 from simulation.stage import Stage, stage_of
 from simulation.world import Actor, Interrupted, Violation, World, resume
 
-MIRRORED = 20_000_000
-"""First seed of worlds whose table has a mirror, unless its kind cannot have one."""
+MIRRORED = range(10_000, 13_000)
+"""Seeds of worlds whose table has a mirror, unless its kind cannot have one."""
 _FIRST = 2_000_000
 """First number of these actors, which no other actors have."""
 _BEGIN, _GO_ON = 0.06, 0.7

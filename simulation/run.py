@@ -80,7 +80,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in ("evolve", "properties")])
-    mix = replace(mix, mirror=seed >= MIRRORED)
+    mix = replace(mix, mirror=seed in MIRRORED)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put

@@ -52,9 +52,9 @@ def mirror(
 ) -> None:
     """Publish the table's newest state for engines that read Delta tables.
 
-    For tables with mirror: [delta]. Other engines open the table's root as a Delta table that only
-    firnline writes. No part is copied: the mirror is one more object for each new state. Safe
-    beside everything else, and to stop at any time: the next run goes on.
+    For tables with mirror: [delta]. Other engines open the table's root as a Delta table, and none
+    of them can write to it. No part is copied: the mirror is one more object for each new state.
+    Safe beside everything else, and to stop at any time: the next run goes on.
     """
     if check and options.dry_run:
         raise UsageError(
