@@ -26,11 +26,13 @@ from firnline.operations.options import (
     RestoreOptions,
     RewriteOptions,
     SchemaFixOptions,
+    TtlOptions,
 )
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
 from firnline.operations.schema_fix.run import run_schema_fix
+from firnline.operations.ttl.run import run_ttl
 from firnline.state.snapshot import read_snapshot
 from tests.mirrors.conftest import (
     READERS,
@@ -83,6 +85,15 @@ def test_engines_see_a_restore(mirrored: Mirrored) -> None:
     assert shown(mirrored) == [0, 1]
     run_restore(mirrored.table(), RestoreOptions(to=0), RUN)
     assert shown(mirrored) == list(range(6))
+
+
+def test_engines_see_that_a_ttl_has_taken_every_row(mirrored: Mirrored) -> None:
+    mirrored.append(0)
+    shown(mirrored)
+    run_ttl(mirrored.table(ttl={"keep": "30d"}), TtlOptions(), RUN)
+    assert shown(mirrored) == []
+    mirrored.append(6)
+    assert shown(mirrored) == list(range(6, 12))
 
 
 def test_engines_see_columns_that_come_widen_go_and_get_other_names(mirrored: Mirrored) -> None:
