@@ -19,6 +19,8 @@ REST = --durations=50 --durations-min=2 tests --ignore=tests/unit
 TEST_PROCESSES ?= 3
 SEEDS_OF_A_TEST = 500
 SEEDS_IN_FULL = 20000
+# The first of the seeds whose tables have a mirror (simulation/mirrors.py).
+WITH_A_MIRROR = 10000
 # Seeds that no run before has played: by the commit, so that a failure can be played again.
 FAR_FROM_0 = $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 76908ce)")
 
@@ -62,6 +64,7 @@ unit:
 test: check servers ## check, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
 	$(BIN)/python -m simulation --seeds $(SEEDS_OF_A_TEST) --corpus
 	$(BIN)/python -m simulation --seeds 100 --from $(FAR_FROM_0)
+	$(BIN)/python -m simulation --seeds 50 --from $(WITH_A_MIRROR)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 
 test-full: export FIRNLINE_TESTS = full

@@ -70,6 +70,7 @@ def settings_of(
 ) -> TableSettings:
     """Return the table's settings in a seed."""
     kind = KINDS[mix.kind]
+    mirrored = mix.mirror and "primary_key" not in kind.settings
     found = TableSettings.model_validate(
         {
             "name": "t",
@@ -77,7 +78,8 @@ def settings_of(
             "partition_by": list(partition_by),
             "sort_by": ["u", "k"],
             "statistics": list(statistics),
-            "deletes": "lazy" if mix.lazy else "eager",
+            "deletes": "lazy" if mix.lazy and not mirrored else "eager",
+            "mirror": ["delta"] if mirrored else [],
             "append": {"ttl": f"{ttl}ms"},
             "commit_ttl": f"{ttl}ms",
             "cleanup": {"grace": f"{grace}ms"},

@@ -45,6 +45,8 @@ class Mix:
     """Share of processes with other settings, or with none."""
     kind: str = "plain"
     """Kind of table (``simulation.kinds``)."""
+    mirror: bool = False
+    """The table has a mirror, if its kind can have one."""
 
     @property
     def merges(self) -> int:

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +36,7 @@ from simulation.disaster import (
 )
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
+from simulation.mirrors import MIRRORED, Publishers
 from simulation.mix import Mix
 from simulation.oracle import Oracle
 from simulation.settings import wanted_by
@@ -82,6 +83,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     chance = Chance(seed, kept)
     r = chance.stream(0)
     mix = Mix.of(r, [name for name in OPERATIONS if name not in DRAWN_LATER])
+    mix = replace(mix, mirror=seed in MIRRORED)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -255,6 +257,7 @@ def _play(world: World, oracle: Oracle) -> None:
     weights = {name: w for name, w in world.mix.weights.items() if name not in left_out}
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
     audience = Audience(world, oracle)
+    publishers = Publishers(world, oracle)
     try:
         steps = range(world.mix.steps)
         for world.step in steps:
@@ -264,6 +267,7 @@ def _play(world: World, oracle: Oracle) -> None:
             cast.enter()
             cast.act()
             audience.act()
+            publishers.act()
             if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
                 cast.survive_a_lost_log()
             if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
@@ -272,8 +276,10 @@ def _play(world: World, oracle: Oracle) -> None:
     finally:
         cast.leave()
         audience.leave()
+        publishers.leave()
     world.calm = True
     audience.finish()
+    publishers.finish()
     _at_the_end(world, oracle, find_nothing)
     if world.mix.ahead:
         _at_the_end(world, oracle, wait_for_nothing)

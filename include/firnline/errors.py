@@ -137,6 +137,21 @@ class SnapshotUnstableError(FirnlineError):
     retryable = True
 
 
+# --- mirrors --------------------------------------------------------------------------------------
+
+
+class MirrorRefusedError(UsageError):
+    """The table, or a state of it, has no place in the format of a mirror."""
+
+
+class NotMirroredError(MirrorRefusedError):
+    """The table does not state that it has a mirror, so clean-up would not wait for one."""
+
+
+class MirrorDamagedError(FirnlineError):
+    """Something in a mirror was not written by firnline, or is gone. The table is as it was."""
+
+
 # --- parts ----------------------------------------------------------------------------------------
 
 

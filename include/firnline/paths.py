@@ -11,6 +11,7 @@ Layout (docs/format.md, "Objects"); ``prefix`` is the table's key prefix in its 
     {prefix}/_probe/{uuid7}
     {prefix}/_erase/{uuid7}.keys.parquet, .plan.json, .json, .complete.json
     {prefix}/_runs/{digest}/{number:06d}.json
+    {prefix}/_delta_log/{version:020d}.json, .checkpoint.parquet, and _last_checkpoint
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ NULL_VALUE = "__null__"
 KEYS_SUFFIX, PLAN_SUFFIX, COMPLETE_SUFFIX = ".keys.parquet", ".plan.json", ".complete.json"
 """Suffixes behind the id of an erase, under ``_erase/``; its certificate ends in ``.json``."""
 
-_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs"})
+_FOLDERS = frozenset({"_log", "_data", "_txn", "_ckpt", "_erase", "_probe", "_runs", "_delta_log"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
 _OURS = re.compile(rf"m_(?P<seq>[0-9]{{20}})-(?P<txn>{UUID7.pattern})")
 _CHECKPOINT = re.compile(rf"(?P<seq>[0-9]{{20}})-{UUID7.pattern}\.parquet")
 _TXN_NAME = re.compile(r"(?P<seq>[0-9]{20})\.jsonl")
+_DELTA_NAME = re.compile(r"(?P<version>[0-9]{20})\.(?P<kind>json|checkpoint\.parquet)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,26 @@ class PartName:
 
 
 @dataclass(frozen=True, slots=True)
+class DeltaName:
+    """A parsed name under ``_delta_log/``."""
+
+    key: str
+    version: int
+    kind: Literal["json", "checkpoint.parquet"]
+
+
+@dataclass(frozen=True, slots=True)
 class TablePaths:
     """Keys of one table."""
 
     prefix: str
 
+    @property
+    def _root(self) -> str:
+        return f"{self.prefix}/" if self.prefix else ""
+
     def _dir(self, name: str) -> str:
-        return f"{self.prefix}/{name}/" if self.prefix else f"{name}/"
+        return f"{self._root}{name}/"
 
     @property
     def log_dir(self) -> str:
@@ -210,6 +225,42 @@ class TablePaths:
     def run_record(self, dag_id: str, run_id: str, number: int) -> str:
         """Key of the record that the run completed, the first or ``number``-th time."""
         return f"{self.run_dir(dag_id, run_id)}{number:06d}.json"
+
+    @property
+    def delta_dir(self) -> str:
+        """Key prefix of the Delta mirror's log, ending in ``/``."""
+        return self._dir("_delta_log")
+
+    def delta_version(self, version: int) -> str:
+        """Key of a version of the Delta mirror."""
+        return f"{self.delta_dir}{version:020d}.json"
+
+    @property
+    def delta_last_checkpoint(self) -> str:
+        """Key of the object that names the newest checkpoint of the Delta mirror."""
+        return f"{self.delta_dir}_last_checkpoint"
+
+    def parse_delta(self, key: str) -> DeltaName | None:
+        """Parse a key under ``_delta_log/``; None for one that is no version or checkpoint."""
+        match = _DELTA_NAME.fullmatch(key.removeprefix(self.delta_dir))
+        if match is None or not key.startswith(self.delta_dir):
+            return None
+        kind: Literal["json", "checkpoint.parquet"] = (
+            "json" if match["kind"] == "json" else "checkpoint.parquet"
+        )
+        return DeltaName(key, int(match["version"]), kind)
+
+    def delta_path(self, key: str) -> str:
+        """Return a part's path in the Delta mirror: relative to the root, and URL-encoded.
+
+        An ``add`` and the ``remove`` of its part need the same bytes; another encoding would
+        remove nothing.
+        """
+        return quote(key.removeprefix(self._root), safe="/=")
+
+    def delta_key(self, path: str) -> str:
+        """Return the key of the part that a path in the Delta mirror names."""
+        return f"{self._root}{unquote(path)}"
 
     def partition_dir(self, partition: str) -> str:
         """Key prefix of a partition's parts, ending in ``/``."""

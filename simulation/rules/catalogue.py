@@ -35,6 +35,7 @@ from firnline.store import create
 from simulation.rules.breaking import Mutation, put
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
+from simulation.rules.mirrors import MIRRORS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.streams import STREAMS
 
@@ -295,6 +296,7 @@ MUTATIONS: dict[str, Mutation] = {
     **STREAMS,
     **PROPERTIES,
     **LAYOUTS,
+    **MIRRORS,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 

@@ -9,6 +9,7 @@ from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
 from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.kernel import KERNEL
+from tests.mutations.sources.mirror import MIRROR
 from tests.mutations.sources.moving import MOVING
 from tests.mutations.sources.properties import PROPERTIES
 from tests.mutations.sources.protocol import PROTOCOL
@@ -19,6 +20,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The merge kernel": KERNEL,
     "The protocol": PROTOCOL,
     "Properties of a table": PROPERTIES,
+    "Mirrors": MIRROR,
     "Moving tables": MOVING,
     "The store": STORE,
     "The command line": CLI,

@@ -57,7 +57,6 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("operations/cleanup/logs", "_others_lost", "missing -> True", "speed"),
     Survivor("operations/cleanup/logs", "_others_lost", "bool(missing) and (not missing.isdisjoint(without_superseded(rest.other | missing))) -> not missing.isdisjoint(without_superseded(rest.other | missing))", "of nothing everything is said"),
     Survivor("operations/cleanup/logs", "_columns", "snapshot.conflict -> False", "clean-up is refused on a conflict"),
-    Survivor("operations/cleanup/plan", "plan_cleanup", "b.due <= now_ms and b.key in revived -> b.key in revived", "only what is told"),
     Survivor("operations/cleanup/plan", "plan_cleanup", "b.due <= now_ms -> b.due < now_ms", "only what is told, for the very millisecond"),
     Survivor("operations/cleanup/plan", "plan_cleanup", "b.due > now_ms -> b.due >= now_ms", "the very millisecond"),
     Survivor("operations/cleanup/plan", "plan_cleanup", "bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb -> bool(taken_parts and left_parts)", "speed: one LIST more"),

@@ -70,6 +70,12 @@ class AnalyzeOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+class MirrorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a publication of a mirror."""
+
+    dry_run: DryRun = False
+
+
 class CleanupOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a clean-up."""
 

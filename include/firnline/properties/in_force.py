@@ -25,8 +25,9 @@ _LOG = logging.getLogger(__name__)
 
 IDENTITY = ("primary_key", "version", "deleted")
 """Properties that decide which row of a key wins: other settings for them are refused."""
-HARMLESS = frozenset({"sort_by", "statistics", "deletes"})
-"""Properties that a scheduled run applies by itself: parts of before and after are compatible."""
+HARMLESS = frozenset({"sort_by", "statistics", "deletes", "mirror"})
+"""Properties that a scheduled run applies by itself: parts of before and after are compatible, and
+a mirror that begins shows only parts that are live by then."""
 _TIMES = frozenset({"append.ttl", "commit_ttl", "cleanup.grace", "orphan_grace", "deleted_keep"})
 _JSON = ("{", '"')
 """First characters of JSON text. A column whose name begins with one is written as JSON too."""
@@ -70,6 +71,7 @@ def from_settings(settings: TableSettings) -> Properties:
         else Cluster(cluster.columns, cluster.method, cluster.run_size),
         deletes=settings.deletes,
         statistics=settings.statistics_columns,
+        mirror=settings.mirror,
     )
 
 
@@ -91,7 +93,7 @@ def stated(settings: TableSettings) -> dict[str, Any]:
     names = {name for name in FIELDS if name in given}
     names |= {"append.ttl"} if _is_set(settings, "append", "ttl") else set()
     names |= {"cleanup.grace"} if _is_set(settings, "cleanup", "grace") else set()
-    wanted = _plain(from_settings(settings))
+    wanted = from_settings(settings).plain()
     return {name: wanted[name] for name in FIELDS if name in names}
 
 
@@ -100,14 +102,9 @@ def _is_set(settings: TableSettings, section: str, key: str) -> bool:
     return section in given and key in getattr(settings, section).model_fields_set
 
 
-def _plain(values: Properties) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(values)
-    return plain
-
-
 def differences(settings: TableSettings, table: Properties) -> tuple[Difference, ...]:
     """Return the properties that the settings set differently from the table, in their order."""
-    has = _plain(table)
+    has = table.plain()
     return tuple(
         Difference(name, as_text(name, value), as_text(name, has[name]))
         for name, value in stated(settings).items()
@@ -188,6 +185,7 @@ def in_force(
         and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
         "deletes": table.deletes,
         "statistics": table.statistics,
+        "mirror": table.mirrors,
     }
     found = settings.model_copy(update=values)
     try:

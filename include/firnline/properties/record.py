@@ -13,6 +13,7 @@ never deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -51,6 +52,23 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     deletes: str = "eager"
     statistics: tuple[str, ...] = ()
     """Columns with bounds in the markers."""
+    mirror: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Formats that the table is mirrored in. Left out where there is none: a version that does not
+    know mirrors refuses only a table that has one, whose parts it would delete too early."""
+
+    def __post_init__(self) -> None:
+        if self.mirror == ():
+            msgspec.structs.force_setattr(self, "mirror", msgspec.UNSET)
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        """Formats that the table is mirrored in; empty for none."""
+        return () if isinstance(self.mirror, msgspec.UnsetType) else self.mirror
+
+    def plain(self) -> dict[str, Any]:
+        """Return every property by its name in the settings, as plain data."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found | {"mirror": list(self.mirrors)}
 
 
 class PropertiesRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -22,6 +22,7 @@ from firnline.settings.sections import (
     ClusterSettings,
     Column,
     MergeSettings,
+    Mirror,
     Operation,
     RewriteSettings,
     Section,
@@ -148,6 +149,11 @@ class TableSettings(Section):
         "partition, order, key and `ttl`: parts that a condition on them excludes are not read. "
         "`firnline analyze` fills them in for parts that are there already.",
     )
+    mirror: tuple[Mirror, ...] = Field(
+        default=(),
+        description="Formats in which other engines read the table: `delta` "
+        "([mirrors.md](mirrors.md)). Not with `primary_key`, and not with `deletes: lazy`.",
+    )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
     verify: VerifySettings = VerifySettings()
@@ -210,6 +216,7 @@ class TableSettings(Section):
         if self.version is not None and self.version in self.primary_key:
             raise ValueError("version is a column of primary_key; name another column")
         self._check_deleted()
+        self._check_mirror()
         if self.orphan_grace <= max(self.append.ttl, self.commit_ttl):
             # The sweep must never delete parts of an append or run within its time to live.
             raise ValueError("orphan_grace must be longer than append.ttl and commit_ttl")
@@ -240,6 +247,21 @@ class TableSettings(Section):
             raise ValueError("deleted is a column of primary_key or version; name another column")
         if self.merge.sql is not None:
             raise ValueError("deleted and merge.sql exclude each other; keep one")
+
+    def _check_mirror(self) -> None:
+        _refuse_repeats("mirror", list(self.mirror))
+        if self.mirror and self.primary_key:
+            # The rows of one key lie in several parts until a merge; other engines would show all.
+            raise ValueError(
+                "mirror and primary_key exclude each other: an engine that reads the parts would "
+                "see every version of a key; leave mirror out"
+            )
+        if self.mirror and self.deletes == "lazy":
+            raise ValueError(
+                "mirror and deletes: lazy exclude each other: an engine that reads the parts would "
+                "see deleted rows, so the mirror would stand still until a merge; write deletes: "
+                "eager"
+            )
 
     def _check_ttl(self) -> None:
         times = [f for f in self.partition_by if f.transform in {"year", "month", "day", "hour"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -148,6 +148,14 @@ def newest_at(table: Table, time_ms: int, effective: Callable[[int], int]) -> in
             next_step="give a later time",
         )
     return 0
+
+
+def headers_of(table: Table, numbers: Iterable[int]) -> list[TxnHeader]:
+    """Return the headers of these transactions that are not past their retention, newest first.
+
+    Requests: one ranged GET each. Raises LogCorruptError.
+    """
+    return _headers(table, [table.paths.txn(number) for number in numbers])
 
 
 def run_report(table: Table, run: RunIdentity, since_seq: int = 0) -> RunReport:

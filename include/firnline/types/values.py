@@ -91,7 +91,7 @@ def bound_key(sql_type: str) -> Callable[[Any], Any] | None:
     if kind is None or kind.name not in _CONVERT:
         return None
     if kind.name in _NANOSECONDS:
-        return _parse_nanoseconds
+        return parse_nanoseconds
     return _KEYS.get(kind.name, _same)
 
 
@@ -221,11 +221,11 @@ def _nanoseconds_of(value: object) -> int:
         fine = since.microseconds * 1_000 + getattr(value, "nanosecond", 0)
         return since.days * _DAY_NS + since.seconds * 1_000_000_000 + fine
     if isinstance(value, datetime.date):
-        return _parse_nanoseconds(value.isoformat())
-    return _parse_nanoseconds(value)
+        return parse_nanoseconds(value.isoformat())
+    return parse_nanoseconds(value)
 
 
-def _parse_nanoseconds(value: object) -> int:
+def parse_nanoseconds(value: object) -> int:
     """Return the nanoseconds of a date or timestamp text since 1970-01-01T00:00Z."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -270,5 +270,5 @@ _KEYS: dict[str, Callable[[Any], Any]] = {
     "FLOAT": _nan_last,
     "DOUBLE": _nan_last,
     "DECIMAL": Decimal,
-    "DATE": _parse_nanoseconds,
+    "DATE": parse_nanoseconds,
 }

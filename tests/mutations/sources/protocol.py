@@ -251,8 +251,8 @@ PROTOCOL = (
     Mutation(
         name="transactions go while version 1 takes one of their dead parts for live",
         file="include/firnline/operations/cleanup/plan.py",
-        old="for b in parts if b.due > now_ms or b.key in revived]\n    # The one",
-        new="for b in parts if b.due > now_ms]\n    # The one",
+        old="for b in parts if b.due > now_ms or b.key in revived | in_use]",
+        new="for b in parts if b.due > now_ms or b.key in in_use]",
         breaks="A rebuild of a lost log brings a dropped part back.",
         caught_by=("tests/unit/operations/cleanup/test_plan.py",),
     ),

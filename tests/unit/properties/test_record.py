@@ -56,3 +56,15 @@ def test_appends_that_began_a_table_at_once_say_what_each_of_them_says() -> None
     found = union([later, second, first])
     assert set(found[:2]) == {first, second}
     assert found[2:] == (later,), "oldest first"
+
+
+def test_only_a_table_with_a_mirror_says_so_and_earlier_versions_refuse_only_that() -> None:
+    plain = record_line(PropertiesRecord(0, 5, VALUES))
+    assert b"mirror" not in plain
+    assert record_line(PropertiesRecord(0, 5, msgspec.structs.replace(VALUES, mirror=()))) == plain
+    mirrored = msgspec.structs.replace(VALUES, mirror=("delta",))
+    line = record_line(PropertiesRecord(0, 5, mirrored))
+    assert b'"mirror":["delta"]' in line
+    assert parse_line(line).values.mirrors == ("delta",)
+    assert parse_line(plain).values.mirrors == ()
+    assert (VALUES.plain()["mirror"], mirrored.plain()["mirror"]) == ([], ["delta"])

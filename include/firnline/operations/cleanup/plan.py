@@ -16,6 +16,7 @@ from firnline.errors import InvariantError
 from firnline.log import dated
 from firnline.log.reader import LogRead
 from firnline.log.schema_lines import folded_by_ours
+from firnline.mirror.delta.retention import Readers
 from firnline.operations.cleanup.logs import deletable
 from firnline.paths import TablePaths
 from firnline.properties.in_force import waits
@@ -71,6 +72,9 @@ class CleanupPlan:
     transactions: tuple[Doomed, ...]
     """Transactions past their retention, oldest first."""
     waiting: tuple[Waiting, ...]
+    forced: int = 0
+    """Parts that may be deleted although the mirror shows them: it has not been published for so
+    long."""
     gone: tuple[str, ...] = ()
     """Parts that may be deleted and have no object any more, as a listing showed."""
     cut: bool = False
@@ -128,6 +132,7 @@ def plan_cleanup(
     gone: Container[str] = (),
     *,
     old_types: bool = False,
+    mirror: Readers | None = None,
 ) -> CleanupPlan:
     """Decide what to delete.
 
@@ -139,28 +144,28 @@ def plan_cleanup(
         max_deletes: objects at most; None for the table's ``max_deletes_per_run``.
         gone: dead parts without an object, where that is known.
         old_types: folded log files that state another type than the table's do not wait.
+        mirror: what readers of the table's mirror may use; None without one.
 
     Raises:
         InvariantError: the snapshot left folded log files out.
         LogCorruptError: something under ``_txn/`` is no transaction.
     """
     _refuse_partial(snapshot)
-    policy, others = settings.cleanup, waits(snapshot.properties, settings, now_ms)
+    others = waits(snapshot.properties, settings, now_ms)
     parts = _dead_parts(snapshot, others.grace, now_ms)
     logs = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
     revived = v1_view.live_parts(snapshot.contents)
-    held_parts = [b for b in parts if b.due <= now_ms and b.key in revived]
-    all_ripe = [b for b in parts if b.due <= now_ms and b.key not in revived]
+    in_use = _in_use(parts, mirror, now_ms) - revived
+    due = [b for b in parts if b.due <= now_ms]
+    all_ripe = [b for b in due if b.key not in revived | in_use]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
     ripe_logs = [b for b in logs if b.due <= now_ms]
     free = deletable(snapshot, {b.key for b in ripe_logs}, now_ms - others.late_append)
-    # A committer that published late, or dated it years ahead, wrote the transaction before both.
-    staying = [min(b.tmb, b.since) for b in parts if b.due > now_ms or b.key in revived]
-    # The one that this run commits counts too: else the next run would delete one more.
-    newest = snapshot.seq + bool(all_ripe)
-    old = _old_transactions(snapshot, transactions, newest, staying, others.grace, now_ms)
+    staying = [b for b in parts if b.due > now_ms or b.key in revived | in_use]
+    last = snapshot.seq + bool(all_ripe)  # with the one that this run commits
+    old = _old_transactions(snapshot, transactions, last, staying, others.grace, now_ms)
     going_logs = [b for b in ripe_logs if b.key in free]  # first: every reader pays for each
-    limit = policy.max_deletes_per_run if max_deletes is None else max_deletes
+    limit = settings.cleanup.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]
     taken_parts = ripe_parts[: limit - len(taken_logs)]
     left_parts = ripe_parts[len(taken_parts) :]
@@ -170,12 +175,14 @@ def plan_cleanup(
         _waiting("log files", [b for b in logs if b.due > now_ms], _GRACE, timed=True),
         _waiting("parts", left_parts, _LIMIT),
         _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
-        _waiting("parts", held_parts, _REVIVED),
+        _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
+        _waiting("parts", [b for b in due if b.key in in_use], _MIRRORED),
         _waiting("log files", [b for b in ripe_logs if b.key not in free], _HELD),
     ]
     return CleanupPlan(
         seq=snapshot.seq,
         purged=snapshot.horizon,
+        forced=0 if mirror is None else sum(b.tmb > mirror.until for b in ripe_parts),
         parts=tuple(Doomed(b.key, b.bytes) for b in taken_parts),
         logs=tuple(Doomed(b.key, b.bytes) for b in taken_logs),
         transactions=tuple(Doomed(meta.key, meta.size) for meta in taken_old),
@@ -199,7 +206,15 @@ _REVIVED = (
     "clients of version 1 take them for live, since another of them wrote down what it had read "
     "before they were dropped: the next transaction repairs it"
 )
+_MIRRORED = "the Delta mirror shows them, or did so within the grace"
 _HELD = "hold something that no other log file carries"
+
+
+def _in_use(parts: Iterable[_Dead], mirror: Readers | None, now_ms: int) -> frozenset[str]:
+    """Return the parts that readers of a mirror may still use."""
+    if mirror is None:
+        return frozenset()
+    return frozenset(b.key for b in parts if mirror.uses(b.tmb, b.due, now_ms))
 
 
 def _waiting(what: str, found: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:
@@ -275,12 +290,13 @@ def _old_transactions(
     snapshot: Snapshot,
     listing: Iterable[ObjectMeta],
     newest: int,
-    staying: Sequence[int],
+    staying: Iterable[_Dead],
     grace: int,
     now_ms: int,
 ) -> list[ObjectMeta]:
-    """Return transactions that may be deleted; ``staying``: since when parts that wait are dead."""
-    oldest_staying = min(staying, default=now_ms)
+    """Return transactions that may be deleted; ``staying``: dead parts that wait."""
+    # A committer that published late, or dated it years ahead, wrote the transaction before both.
+    oldest_staying = min((min(b.tmb, b.since) for b in staying), default=now_ms)
     cutoff = min(now_ms - TXN_AGE_MS, now_ms - grace - _DAY_MS, oldest_staying - _DAY_MS)
     found = old_transactions(listing, snapshot.paths, newest, cutoff)
     # What stands in an unfolded log file stands nowhere else: a rebuild of a lost log needs it.

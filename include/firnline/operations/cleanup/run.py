@@ -22,6 +22,7 @@ from firnline.commit.transaction import Change, commit
 from firnline.errors import RunFailedError
 from firnline.log.reader import LogRead
 from firnline.log.txn_file import Counts, RunIdentity
+from firnline.mirror.delta.retention import Readers, readers_of
 from firnline.operations.cleanup.plan import (
     TXN_KEPT,
     CleanupPlan,
@@ -32,6 +33,7 @@ from firnline.operations.cleanup.plan import (
 from firnline.operations.deletion import DeleteProgress, Deleter, NotDeleted
 from firnline.operations.options import CleanupOptions
 from firnline.operations.runner import Report, Runner
+from firnline.properties.in_force import waits
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -91,7 +93,8 @@ def preview(table: Table, options: CleanupOptions) -> CleanupPlan:
     Requests: those of ``take_base(everything=True)``, and 1 LIST once there are more than 100
     transactions.
     """
-    return _plan(take_base(table, everything=True), options)
+    base = take_base(table, everything=True)
+    return _plan(base, options, _mirror(base))
 
 
 def run_cleanup(
@@ -106,7 +109,8 @@ def run_cleanup(
     besides them 11 plus the log files there are before and after: two LIST for each of two bases,
     the probe of the store (4 for a process and table), two PUT, one LIST of old transactions. A
     run whose bound is below what one transaction replaced lists ``_data/`` besides. Of a table of
-    more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``.
+    more than ``checkpoint.min_parts`` parts see ``checkpoint.renew``. Those of
+    ``retention.readers_of`` come in addition where the table has a mirror.
 
     Args:
         table: the table.
@@ -122,7 +126,8 @@ def run_cleanup(
     runner = Runner(table, run)
     begun = _Run(runner, options)
     base = runner.take_base(everything=True)
-    table, plan = base.table, _plan(base, options)
+    begun.mirror = _mirror(base)
+    table, plan = base.table, _plan(base, options, begun.mirror)
     if options.dry_run or plan.nothing_to_do:
         everything = frozenset(d.key for d in (*plan.parts, *plan.logs, *plan.transactions))
         gone = everything if options.dry_run else frozenset()
@@ -147,7 +152,7 @@ def run_cleanup(
     return report
 
 
-def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
+def _plan(base: Base, options: CleanupOptions, mirror: Readers | None = None) -> CleanupPlan:
     table = base.table
 
     def plan(gone: Container[str] = ()) -> CleanupPlan:
@@ -156,11 +161,28 @@ def _plan(base: Base, options: CleanupOptions) -> CleanupPlan:
             old = table.store.list(table.paths.txn_dir, table.paths.birth)
         now, most = table.clock.now_ms(), options.max_deletes
         return plan_cleanup(
-            base.snapshot, old, table.settings, now, most, gone, old_types=options.old_types
+            base.snapshot,
+            old,
+            table.settings,
+            now,
+            most,
+            gone,
+            old_types=options.old_types,
+            mirror=mirror,
         )
 
     made = plan()
     return plan(_gone(table, base.snapshot)) if made.cut else made
+
+
+def _mirror(base: Base) -> Readers | None:
+    """Return what readers of the mirror may use; None for a table that does not state one."""
+    table = base.table
+    if not table.settings.mirror:
+        return None
+    now = table.clock.now_ms()
+    grace = waits(base.snapshot.properties, table.settings, now).grace
+    return readers_of(table.store, table.paths, grace, now)
 
 
 def _gone(table: Table, snapshot: Snapshot) -> set[str]:
@@ -228,12 +250,13 @@ def _commit(
     return horizon, (committed.header.seq,), state
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Run:
     """The inputs of one run."""
 
     runner: Runner
     options: CleanupOptions
+    mirror: Readers | None = None
 
     def report(
         self,
@@ -261,7 +284,17 @@ class _Run:
             failures=tuple(deleter.failures),
             checkpoint=written.key if written else None,
             checkpoints_deleted=written.deleted if written else 0,
-            warnings=(written.warning,) if written and written.warning else (),
+            warnings=self._warnings(plan, written),
             requests=self.runner.requests,
             seconds=self.runner.seconds,
         )
+
+    def _warnings(self, plan: CleanupPlan, written: Written | None) -> tuple[str, ...]:
+        table = self.runner.table
+        found = [] if written is None else [written.warning]
+        if self.mirror is not None:
+            grace = table.settings.cleanup.grace
+            found.append(
+                self.mirror.warning(plan.seq, table.clock.now_ms(), grace, plan.forced) or ""
+            )
+        return tuple(filter(None, found))

@@ -74,10 +74,12 @@ def plan_downgrade(
         now_ms: wall clock.
         checked: parts in which this run found no hidden row.
 
-    Raises UsageError while an append may be under way that a pending delete has to hide rows of.
+    Raises UsageError while an append may be under way that a pending delete has to hide rows of,
+    and for a table with a mirror.
     """
     unfolded = [k for k in snapshot.listing if k not in snapshot.log_tombstones]
     is_v1 = all(v1_view.is_v1(snapshot.contents[key]) for key in unfolded)
+    _refuse_mirror(settings)
     if not is_v1:
         _refuse_young_deletes(snapshot, settings, now_ms)
     others = waits(snapshot.properties, settings, now_ms)
@@ -92,6 +94,16 @@ def plan_downgrade(
         dead=dead,
         due=due,
     )
+
+
+def _refuse_mirror(settings: TableSettings) -> None:
+    if settings.mirror:
+        raise UsageError(
+            f"table {settings.name} has a mirror, and clients of version 1 delete parts without "
+            "waiting for its readers",
+            next_step="take delta out of mirror, run `firnline properties apply "
+            f"{settings.name}`, and delete the folder _delta_log",
+        )
 
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:

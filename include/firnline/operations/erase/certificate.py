@@ -28,7 +28,14 @@ _SHOWN = 20
 
 Status = Literal["planned", "waiting", "complete", "void"]
 Kind = Literal[
-    "replaced part", "older part", "late part", "unread part", "late append", "orphan", "log text"
+    "replaced part",
+    "older part",
+    "late part",
+    "unread part",
+    "late append",
+    "orphan",
+    "mirror",
+    "log text",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -26,6 +27,7 @@ from firnline.operations.erase.certificate import (
     write,
 )
 from firnline.operations.erase.evidence import Findings, Inventory, collect_evidence
+from firnline.operations.erase.mirrors import clear_versions, shown_parts
 from firnline.properties.in_force import waits
 from firnline.state.history import history
 from firnline.state.snapshot import Snapshot
@@ -42,7 +44,7 @@ def complete_certificate(table: Table, erase: str, run: RunIdentity) -> Certific
     Requests: the listings of ``_data/``, ``_log/`` and ``_txn/``, one GET per log file and
     transaction, two or three for the certificate (with parts that nobody has read also one for
     each other certificate); one DELETE per 1,000 replaced parts and their
-    listing once more.
+    listing once more; 1 LIST of ``_delta_log/``, and with a mirror those of ``mirrors``.
 
     Args:
         table: the table.
@@ -158,8 +160,11 @@ def _conclude(
     inventory: Inventory, known: Certificate, findings: Findings, run: RunIdentity
 ) -> Certificate:
     table = inventory.table
-    deletion = _delete(table, findings.deletable)
-    rest = (*deletion.remaining, *findings.remaining)
+    shown = shown_parts(inventory, findings.deletable)
+    deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
+    assert known.replaced is not None
+    mirrored = clear_versions(inventory, known.replaced.seq)
+    rest = (*deletion.remaining, *_mirrored(shown), *mirrored, *findings.remaining)
     present = (inventory.objects.keys() - deletion.gone) & {part.key for part in known.parts}
     parts = tuple(
         part
@@ -174,6 +179,15 @@ def _conclude(
         seen, status="complete", completed_ms=table.clock.now_ms(), completed_by=run
     )
     return write(table, table.paths.completed_certificate(known.id), complete)
+
+
+def _mirrored(shown: Collection[str]) -> tuple[Remaining, ...]:
+    return remaining(
+        "replaced part",
+        sorted(shown),
+        "the Delta mirror shows it, or did so within the grace",
+        "run `firnline mirror`, and this again when the grace is over",
+    )
 
 
 def _delete(table: Table, keys: tuple[str, ...]) -> _Deletion:

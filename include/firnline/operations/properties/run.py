@@ -85,8 +85,8 @@ class Applied:
 def show(table: Table) -> PropertiesView:
     """Read the properties of a table. Requests: those of ``take_base``."""
     base = take_base(_neutral(table))
-    has = None if base.properties is None else _plain(base.properties)
-    named = stated(_wanted(table)) if has is not None else _plain(from_settings(_wanted(table)))
+    has = None if base.properties is None else base.properties.plain()
+    named = stated(_wanted(table)) if has is not None else from_settings(_wanted(table)).plain()
     other = {d.name for d in _differences(table, base.properties)}
     records = base.snapshot.properties
     found = waits(records, base.table.settings, table.clock.now_ms())
@@ -126,13 +126,13 @@ def plan_changes(table: Table, base: Base, *, harmless: bool = False) -> Applied
     wanted, now = _wanted(table), base.properties
     if now is None:
         after = from_settings(wanted)
-        has = _plain(after)
+        has = after.plain()
         first = tuple(Difference(n, as_text(n, has[n]), "-") for n in FIELDS)
         return Applied(() if harmless else first, after)
     changes = tuple(d for d in _differences(table, now) if d.harmless or not harmless)
     names = {d.name for d in changes}
     after = msgspec.convert(
-        {**_plain(now), **{n: v for n, v in stated(wanted).items() if n in names}},
+        {**now.plain(), **{n: v for n, v in stated(wanted).items() if n in names}},
         Properties,
         strict=False,
     )
@@ -252,11 +252,6 @@ def _neutral(table: Table) -> Table:
     named = _wanted(table)
     bare = settings_for_root(named.root).model_copy(update={"name": named.name})
     return replace(table, settings=bare, wanted=None)
-
-
-def _plain(values: Properties) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(values)
-    return plain
 
 
 def _refuse(table: Table, snapshot: Snapshot, now: Properties, after: Properties) -> None:

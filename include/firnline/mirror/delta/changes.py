@@ -1,0 +1,215 @@
+"""The difference between what the mirror shows and the newest state of the table.
+
+Appends have no order, so a version names the state that it shows as a stream's offset does: the
+newest transaction, and the appends that none has folded. From both, the table's own log tells which
+parts came since and which went, without a look at earlier versions of the mirror. Whether that was
+all of them is known by their number, which a version states too. Where the log does not tell, as
+after a rebuild, the mirror itself is read. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from firnline.log.records import Marker
+from firnline.mirror.delta.actions import Position
+from firnline.state.snapshot import Snapshot
+
+REARRANGES = frozenset({"merge", "cleanup", "properties", "analyze"})
+"""Transactions that change no row."""
+_RESTARTS = frozenset({"rebuild", "downgrade", "clone"})
+"""Transactions that bring parts which are not dated by them."""
+
+Ops = Callable[[Iterable[int]], Mapping[int, str]]
+"""Numbers of transactions -> their ``op``; those that are not known any more are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The files that come and go with the next version."""
+
+    adds: tuple[Marker, ...]
+    removes: tuple[tuple[str, int | None], ...]
+    """Path as the mirror spells it, bytes."""
+    rearranged: frozenset[str] = frozenset()
+    """Keys and paths of files that come and go without a change of any row."""
+    replayed: bool = False
+    """The mirror itself was read."""
+
+    @property
+    def empty(self) -> bool:
+        """Return True if the files are the same."""
+        return not (self.adds or self.removes)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a version says of the state that it shows."""
+
+    seq: int
+    t: int
+    seen: str
+
+
+def state_of(snapshot: Snapshot) -> State:
+    """Return the newest transaction of a state and the appends that none has folded."""
+    dates = {seq: t for t, seq in snapshot.times}
+    start, end = len(snapshot.paths.log_dir), len(".jsonl")
+    seen = sorted(key[start:-end] for key in _unfolded(snapshot))
+    return State(snapshot.seq, dates.get(snapshot.seq, 0), " ".join(seen))
+
+
+def _unfolded(snapshot: Snapshot) -> list[str]:
+    folded = snapshot.log_tombstones
+    return [
+        key
+        for key, item in snapshot.listing.items()
+        if item.name.kind == "append" and key not in folded
+    ]
+
+
+def find_difference(
+    snapshot: Snapshot,
+    position: Position | None,
+    replayed: Callable[[], Iterable[str]],
+    ops: Ops,
+    *,
+    within_ms: int,
+    now_ms: int,
+    queried: bool,
+) -> Difference:
+    """Return what changes between the state of a version and the newest one.
+
+    Args:
+        snapshot: the newest state.
+        position: of the version; None for a table without a mirror.
+        replayed: returns the paths that the mirror shows, where the log does not tell.
+        ops: looks transactions up that the log does not hold as such any more.
+        within_ms: how long the log tells about all transactions and appends.
+        now_ms: wall clock.
+        queried: merges of this table run a query, which may change rows.
+    """
+    if position is None:
+        return Difference(tuple(_sorted(snapshot.live.values())), ())
+    state = state_of(snapshot)
+    if (position.seq, position.t, position.seen, position.files) == (
+        state.seq,
+        state.t,
+        state.seen,
+        len(snapshot.live),
+    ) and not _has_foreign(snapshot):
+        return Difference((), ())
+    if 0 <= now_ms - position.at <= within_ms:
+        found = _by_log(snapshot, position, ops, queried=queried)
+        if found is not None:
+            return found
+    return _by_replay(snapshot, frozenset(replayed()))
+
+
+def _by_replay(snapshot: Snapshot, shown: frozenset[str]) -> Difference:
+    paths = snapshot.paths
+    wanted = {paths.delta_path(key): marker for key, marker in snapshot.live.items()}
+    adds = _sorted(marker for path, marker in wanted.items() if path not in shown)
+    sizes = {paths.delta_path(m.p): m.b for m in snapshot.parts.values() if m.tmb is not None}
+    removes = sorted((path, sizes.get(path)) for path in shown if path not in wanted)
+    return Difference(tuple(adds), tuple(removes), replayed=True)
+
+
+def _by_log(
+    snapshot: Snapshot, position: Position, ops: Ops, *, queried: bool
+) -> Difference | None:
+    """Return the difference by the table's log; None if the log does not tell."""
+    dates = _dates_since(snapshot, position)
+    if dates is None:
+        return None
+    kinds = _kinds(snapshot, dates, ops)
+    if len(kinds) < len(dates) or not _RESTARTS.isdisjoint(kinds.values()):
+        return None
+    gone = frozenset(dates.values())
+    new, live = _new_parts(snapshot, position, gone), snapshot.live
+    adds = [m for m in live.values() if new.has(m)]
+    dead = [m for m in snapshot.parts.values() if m.tmb in gone]
+    removed = [m for m in dead if not new.has(m)]
+    if position.files + len(adds) - len(removed) != len(live):
+        return None
+    paths = snapshot.paths
+    moved: frozenset[str] = frozenset()
+    same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)
+    if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):
+        moved = frozenset(
+            [*(m.p for m in adds if m.t in gone), *(paths.delta_path(m.p) for m in removed)]
+        )
+    removes = sorted((paths.delta_path(m.p), m.b) for m in removed)
+    return Difference(tuple(_sorted(adds)), tuple(removes), moved)
+
+
+def _dates_since(snapshot: Snapshot, position: Position) -> dict[int, int] | None:
+    """Return number -> date of all transactions since a version; None if one is not known."""
+    if _has_foreign(snapshot):
+        return None
+    known = {seq: t for t, seq in snapshot.times}
+    if position.seq and known.get(position.seq, position.t) != position.t:
+        return None  # the log was made again
+    since = range(position.seq + 1, snapshot.seq + 1)
+    if snapshot.seq < position.seq or not all(seq in known for seq in since):
+        return None
+    return {seq: known[seq] for seq in since}
+
+
+def _has_foreign(snapshot: Snapshot) -> bool:
+    """Return True if a client of version 1, which keeps no record of it, has folded log files."""
+    return any(item.name.kind == "foreign-merge" for item in snapshot.listing.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """Parts that came since a version."""
+
+    keys: frozenset[str]
+    dates: frozenset[int]
+
+    def has(self, marker: Marker) -> bool:
+        return marker.t in self.dates or marker.p in self.keys
+
+
+def _new_parts(snapshot: Snapshot, position: Position, dates: frozenset[int]) -> _New:
+    """Return the parts of transactions and of appends since a version.
+
+    Those of an append that was folded meanwhile are known by its date only. Another append may have
+    the same one; then there is one part too many, which their number shows.
+    """
+    paths = snapshot.paths
+    seen = frozenset(f"{paths.log_dir}{name}.jsonl" for name in position.seen.split())
+    found = set(dates)
+    keys: set[str] = set()
+    for key, t in snapshot.log_tombstones.items():
+        if t in dates and key not in seen:
+            name = paths.parse_log(key)
+            if name.kind == "append":
+                found.add(name.t)
+    for key in _unfolded(snapshot):
+        if key not in seen:
+            content = snapshot.contents.get(key)
+            if content is None:  # a checkpoint holds it
+                found.add(snapshot.listing[key].name.t)
+            else:
+                keys.update(marker.p for marker in content.markers)
+    return _New(frozenset(keys), frozenset(found))
+
+
+def _kinds(snapshot: Snapshot, dates: Mapping[int, int], ops: Ops) -> dict[int, str]:
+    known = {c.x.seq: c.x.op for c in snapshot.contents.values() if c.x is not None}
+    found = {seq: known[seq] for seq in dates if seq in known}
+    folded = [seq for seq in dates if seq not in known]
+    return {**found, **ops(folded)} if folded else found
+
+
+def _as_many(before: Iterable[Marker], after: Iterable[Marker]) -> bool:
+    """Return True if parts are known to have as many rows as others."""
+    rows = [[m.n for m in side] for side in (before, after)]
+    return all(None not in side for side in rows) and len({sum(map(int, s)) for s in rows}) == 1  # type: ignore[arg-type] # no None
+
+
+def _sorted(markers: Iterable[Marker]) -> list[Marker]:
+    return sorted(markers, key=lambda marker: marker.p)

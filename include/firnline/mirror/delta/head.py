@@ -1,0 +1,123 @@
+"""The head of the mirror: its newest version, and the state of the table that it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from firnline.errors import MirrorDamagedError, ObjectNotFoundError
+from firnline.mirror.delta.actions import Position, decode_position
+from firnline.paths import TablePaths
+from firnline.store.base import ObjectMeta, Store
+
+_PAGE = 1_000
+"""Objects of one page of a listing, which is one request."""
+_FIRST_BYTES = 64 * 1024
+"""A first line with the names of 900 appends fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version in a listing."""
+
+    number: int
+    key: str
+    modified_ms: int
+    """Last modified by the store's clock, unix ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The objects under ``_delta_log/``, or those from a checkpoint on."""
+
+    versions: tuple[Version, ...] = ()
+    checkpoints: tuple[Version, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest version."""
+
+    version: int
+    position: Position
+    listing: Listing
+
+
+class _LastCheckpoint(msgspec.Struct, frozen=True):
+    version: int
+
+
+def list_versions(store: Store, paths: TablePaths, *, whole: bool = False) -> Listing:
+    """List the versions of the mirror, all of them or from its newest checkpoint on.
+
+    Requests: 1 LIST; of a log of more than 1,000 objects 1 GET and another LIST, or with ``whole``
+    a LIST per 1,000 objects.
+    """
+    found = list(islice(store.list(paths.delta_dir), None if whole else _PAGE))
+    if not whole and len(found) == _PAGE:
+        after = _newest_checkpoint(store, paths)
+        start = found[-1].key if after is None else paths.delta_version(after)
+        kept = [] if after is not None else found
+        # The checkpoint's own version is not listed again where it is the last of its page.
+        first = paths.delta_version(after - 1) if after else start
+        found = [*kept, *store.list(paths.delta_dir, first)]
+    return _sorted(found, paths)
+
+
+def _sorted(found: list[ObjectMeta], paths: TablePaths) -> Listing:
+    versions: list[Version] = []
+    checkpoints: list[Version] = []
+    for meta in found:
+        name = paths.parse_delta(meta.key)
+        if name is not None:
+            kind = versions if name.kind == "json" else checkpoints
+            kind.append(Version(name.version, meta.key, meta.modified_ms))
+    return Listing(tuple(versions), tuple(checkpoints))
+
+
+def _newest_checkpoint(store: Store, paths: TablePaths) -> int | None:
+    try:
+        data = store.get(paths.delta_last_checkpoint)
+    except ObjectNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=_LastCheckpoint).version
+    except msgspec.MsgspecError:
+        return None  # only where a listing begins depends on it
+
+
+def read_head(store: Store, paths: TablePaths) -> Head | None:
+    """Return the newest version; None for a table without a mirror.
+
+    Requests: those of ``list_versions``, and 1 ranged GET.
+
+    Raises MirrorDamagedError: the newest version is not one of ours.
+    """
+    listing = list_versions(store, paths)
+    if not listing.versions:
+        if listing.checkpoints:
+            raise MirrorDamagedError(
+                f"{paths.delta_dir} has a checkpoint and no version",
+                next_step="delete the folder _delta_log and run `firnline mirror` again",
+            )
+        return None
+    newest = listing.versions[-1]
+    return Head(newest.number, position_of(store, newest.key), listing)
+
+
+def position_of(store: Store, key: str) -> Position:
+    """Return the state that a version shows, with 1 ranged GET, 2 if its first line is long.
+
+    Raises MirrorDamagedError, ObjectNotFoundError.
+    """
+    found = decode_position(key, store.get_range(key, 0, _FIRST_BYTES))
+    if found is None:
+        found = decode_position(key, store.get(key))
+    if found is None:
+        raise MirrorDamagedError(
+            f"{key} has no whole line",
+            next_step="delete the folder _delta_log and run `firnline mirror` again",
+        )
+    return found

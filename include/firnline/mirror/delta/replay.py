@@ -1,0 +1,85 @@
+"""The files that the mirror shows, read from the mirror alone, as other engines do it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from firnline.errors import MirrorDamagedError
+from firnline.mirror.delta.actions import decode
+from firnline.mirror.delta.head import Listing, Version, list_versions
+from firnline.paths import TablePaths
+from firnline.store.base import Store
+
+
+@dataclass(slots=True)
+class Shown:
+    """The state of the mirror at a version."""
+
+    version: int
+    files: set[str] = field(default_factory=set)
+    """Paths as the mirror spells them."""
+    schema: str = ""
+    """Schema string of the newest metadata."""
+
+
+def replay(store: Store, paths: TablePaths, upto: int, listing: Listing | None = None) -> Shown:
+    """Return what the mirror shows at a version.
+
+    Requests: 1 GET for each version since the checkpoint before it, 1 for the checkpoint; those of
+    ``list_versions`` without a listing.
+
+    Raises MirrorDamagedError: a version is missing or does not read.
+    """
+    listing = listing or list_versions(store, paths)
+    start = max((c for c in listing.checkpoints if c.number <= upto), default=None, key=_number)
+    shown = Shown(upto)
+    first = 0
+    if start is not None:
+        first = start.number + 1
+        shown.files, shown.schema = _read_checkpoint(store.get(start.key))
+    wanted = [v for v in listing.versions if first <= v.number <= upto]
+    if [v.number for v in wanted] != list(range(first, upto + 1)):
+        raise MirrorDamagedError(
+            f"{paths.delta_dir} lacks versions between {first} and {upto}",
+            next_step="delete the folder _delta_log and run `firnline mirror` again: the table's "
+            "own log is not concerned",
+        )
+    for key, data in _in_order(store, wanted):
+        for line in decode(key, data):
+            if line.add is not None:
+                shown.files.add(line.add.path)
+            elif line.remove is not None:
+                shown.files.discard(line.remove.path)
+            elif line.meta_data is not None:
+                shown.schema = line.meta_data["schemaString"]
+    return shown
+
+
+def _number(version: Version) -> int:
+    return version.number
+
+
+def _in_order(store: Store, wanted: list[Version]) -> Iterator[tuple[str, bytes]]:
+    fetched = dict(store.get_many([v.key for v in wanted]))
+    for version in wanted:
+        data = fetched[version.key]
+        if data is None:
+            raise MirrorDamagedError(
+                f"{version.key} was deleted while the mirror was read",
+                next_step="run it again: versions behind a checkpoint expire",
+            )
+        yield version.key, data
+
+
+def _read_checkpoint(data: bytes) -> tuple[set[str], str]:
+    """Return the paths and the schema string that a checkpoint holds."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    names = ["add.path", "metaData.schemaString"]
+    table = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
+    paths = pc.struct_field(table["add"], "path").drop_null().to_pylist()
+    schemas = pc.struct_field(table["metaData"], "schemaString").drop_null().to_pylist()
+    return set(paths), (schemas or [""])[-1]

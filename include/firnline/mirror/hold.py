@@ -1,0 +1,124 @@
+"""States of a table that a reader of its parts alone would show wrongly, so that a mirror waits.
+
+Engines that read a mirror read whole parts under the table's present columns. A part of which a
+delete may hide rows, or that a change of the schema has not reached, would give them deleted rows
+or lack values. The mirror then stays at the version before, until a merge has rewritten such parts.
+Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from firnline.log.records import Marker
+from firnline.log.schema_changes import SchemaChange
+from firnline.state.snapshot import Snapshot
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """The reason why a state cannot be mirrored."""
+
+    parts: int
+    """Live parts that would be shown wrongly."""
+    first: str
+    """Key of one of them."""
+    reason: str
+    """The end of a sentence: ``deletes may hide rows of 3 parts``."""
+    since_ms: int
+    """When the oldest record of these took effect, unix ms."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+WidensInPlace = Callable[[str, str], bool]
+"""Returns True if every reader of the mirror reads a column of the first type as the second."""
+
+
+def find_hold(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
+    """Return why the state cannot be mirrored; None if it can.
+
+    Args:
+        snapshot: the newest state.
+        widens: types that readers of the mirror widen by themselves.
+    """
+    return _of_deletes(snapshot) or _of_changes(snapshot, widens)
+
+
+def _of_deletes(snapshot: Snapshot) -> Hold | None:
+    prefix = len(snapshot.paths.data_dir)
+    held: list[Marker] = []
+    since: list[int] = []
+    for marker in _unapplied(snapshot):
+        partition = marker.p[prefix:].rpartition("/")[0]
+        pending = snapshot.pending_deletes(marker, partition)
+        if pending:
+            held.append(marker)
+            since += [d.t for d in pending]
+    if not held:
+        return None
+    return Hold(
+        parts=len(held),
+        first=held[0].p,
+        reason=f"deletes may hide rows of {len(held)} of its parts until a merge",
+        since_ms=min(map(snapshot.effective, since)),
+    )
+
+
+def _unapplied(snapshot: Snapshot) -> Iterator[Marker]:
+    """Yield live parts to which a delete may apply; decided once for each sequence and ``d``."""
+    records = [(d.seq, d.id) for d in snapshot.deletes.values()]
+    if not records:
+        return
+    newest = max(records)[0]
+    known: dict[tuple[int, tuple[str, ...] | None], bool] = {}
+    for marker in snapshot.live.values():
+        q = marker.q
+        if q is None:
+            yield marker
+        elif q < newest:
+            key = (q, marker.d)
+            found = known.get(key)
+            if found is None:
+                done = marker.d or ()
+                found = known[key] = any(seq > q and i not in done for seq, i in records)
+            if found:
+                yield marker
+
+
+def _of_changes(snapshot: Snapshot, widens: WidensInPlace) -> Hold | None:
+    if not snapshot.changes:
+        return None
+    held: list[Marker] = []
+    since: list[int] = []
+    for marker in _older(snapshot, snapshot.changes[-1].seq):
+        found = [c for c in snapshot.pending_changes(marker) if not _is_read(c, snapshot, widens)]
+        if found:
+            held.append(marker)
+            since += [c.t for c in found]
+    if not held:
+        return None
+    return Hold(
+        parts=len(held),
+        first=held[0].p,
+        reason=f"{len(held)} of its parts have the columns of before a change until a merge",
+        since_ms=min(map(snapshot.effective, since)),
+    )
+
+
+def _older(snapshot: Snapshot, seq: int) -> Iterator[Marker]:
+    """Return live parts that may be older than a record; a large table has few of them."""
+    return (m for m in snapshot.live.values() if m.q is None or m.q < seq)
+
+
+def _is_read(change: SchemaChange, snapshot: Snapshot, widens: WidensInPlace) -> bool:
+    """Return True if readers need no rewritten part to see the change."""
+    what = change.what
+    if what.rename or what.drop:
+        return False
+    return all(widens(snapshot.schema.get(c, kind), kind) for c, kind in what.widen.items())

@@ -1,0 +1,95 @@
+"""An erase and the mirror of a table: parts that it still shows, and bounds in its older versions.
+
+A version of the mirror states the bounds of the parts that it adds, which are values of rows. So
+the versions from before the erase go, and the checkpoints of them: once a version that shows the
+erase is as old as the grace, behind a checkpoint of a version that is not older.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from importlib.util import find_spec
+
+from firnline.mirror.delta.checkpoint import EXTRA, expire, write_checkpoint
+from firnline.mirror.delta.head import Listing, list_versions, position_of
+from firnline.mirror.delta.retention import readers_of
+from firnline.operations.erase.certificate import Remaining, remaining
+from firnline.operations.erase.evidence import Inventory
+from firnline.properties.in_force import waits
+
+_WHY = "versions of the Delta mirror from before the erase, which state bounds of its parts"
+
+
+def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
+    """Return the replaced parts that readers of the mirror may still use.
+
+    Requests: those of ``retention.readers_of``; none for a table without a mirror.
+
+    Args:
+        inventory: the table.
+        keys: dead parts with which readers of the table are done.
+    """
+    table = inventory.table
+    if not table.settings.mirror or not keys:
+        return frozenset()
+    readers = readers_of(table.store, table.paths, _grace(inventory), inventory.now_ms)
+    if readers is None:
+        return frozenset()
+    dead = {key: inventory.snapshot.parts[key].tmb for key in keys}
+    return frozenset(
+        key
+        for key, tmb in dead.items()
+        if tmb is not None and readers.uses(tmb, inventory.now_ms, inventory.now_ms)
+    )
+
+
+def clear_versions(inventory: Inventory, seq: int) -> tuple[Remaining, ...]:
+    """Delete the versions of the mirror from before an erase; return what remains, and until when.
+
+    Also of a table that has no mirror any more: its versions are there.
+
+    Requests: a LIST per 1,000 versions; where there are any, a ranged GET per step of a binary
+    search, and those of ``write_checkpoint`` and the deletes.
+
+    Args:
+        inventory: the table.
+        seq: transaction of the erase.
+    """
+    table = inventory.table
+    store, paths, name = table.store, table.paths, table.settings.name
+    listing = list_versions(store, paths, whole=True)
+    versions = listing.versions
+    at = bisect_left(versions, seq, key=lambda v: position_of(store, v.key).seq)
+    old = _before(listing, versions[at].number) if at < len(versions) else _all(listing)
+    if not old:
+        return ()
+    if at == len(versions):
+        step = f"run `firnline mirror {name}`, or delete the folder _delta_log if it is not used"
+        return remaining("mirror", old, _WHY, step)
+    until = versions[at].modified_ms + _grace(inventory)
+    again = f"run `firnline certificate {name}` then"
+    if until > inventory.now_ms:
+        return remaining("mirror", old, _WHY, again, until)
+    last = max((c.number for c in listing.checkpoints), default=-1)
+    if last < versions[at].number:
+        if find_spec("deltalake") is None:
+            return remaining("mirror", old, _WHY, f"install {EXTRA} and run this again")
+        last = versions[-1].number
+        write_checkpoint(store, paths, last, listing)
+    _, failed = expire(store, listing, last)
+    return remaining("mirror", old, f"the store did not delete {failed} {_WHY}", again) * bool(
+        failed
+    )
+
+
+def _grace(inventory: Inventory) -> int:
+    others = waits(inventory.snapshot.properties, inventory.table.settings, inventory.now_ms)
+    return others.grace
+
+
+def _all(listing: Listing) -> list[str]:
+    return [v.key for v in (*listing.versions, *listing.checkpoints)]
+
+
+def _before(listing: Listing, number: int) -> list[str]:
+    return [v.key for v in (*listing.versions, *listing.checkpoints) if v.number < number]

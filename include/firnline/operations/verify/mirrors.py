@@ -1,0 +1,89 @@
+"""Verify, of the mirror: whether it reads, and shows a state that the log confirms."""
+
+from __future__ import annotations
+
+from firnline.errors import MirrorDamagedError
+from firnline.mirror.delta.changes import state_of
+from firnline.mirror.delta.head import Head, read_head
+from firnline.mirror.delta.replay import Shown, replay
+from firnline.operations.verify.plan import Findings
+from firnline.state.snapshot import Snapshot
+from firnline.table import Table
+from firnline.units import about_duration
+
+_AGAIN = (
+    "delete the folder _delta_log and run `firnline mirror`: the table's own log is not concerned"
+)
+
+
+def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> None:
+    """Compare the newest version of the mirror with the log.
+
+    Requests: those of ``read_head`` and ``replay``; none for a table without a mirror.
+
+    Args:
+        table: the table, under its own properties.
+        found: takes what is found.
+        snapshot: the state; None when the log does not read as a whole.
+    """
+    if not table.settings.mirror or snapshot is None:
+        return
+    folder = table.paths.delta_dir
+    try:
+        head = read_head(table.store, table.paths)
+        if head is None:
+            found.add(
+                "note", "mirror-missing", folder, "has no version of the mirror yet",
+                "run `firnline mirror`",
+            )  # fmt: skip
+            return
+        shown = replay(table.store, table.paths, head.version, head.listing)
+    except MirrorDamagedError as error:
+        found.add("warning", "mirror-damaged", folder, error.message, error.next_step)
+        return
+    _check_lag(table, found, head, snapshot)
+    _check_files(table, found, head, shown, snapshot)
+
+
+def _check_lag(table: Table, found: Findings, head: Head, snapshot: Snapshot) -> None:
+    position = head.position
+    lag = table.clock.now_ms() - position.at
+    if position.seq < snapshot.seq and lag > table.settings.cleanup.grace:
+        found.add(
+            "warning",
+            "mirror-behind",
+            table.paths.delta_version(head.version),
+            f"shows transaction {position.seq}, read {about_duration(lag)} ago, and the newest is "
+            f"{snapshot.seq}; clean-up keeps parts for it",
+            "run `firnline mirror`, and see what it says",
+        )
+
+
+def _check_files(
+    table: Table, found: Findings, head: Head, shown: Shown, snapshot: Snapshot
+) -> None:
+    position, paths = head.position, table.paths
+    for path in sorted(shown.files):
+        key = paths.delta_key(path)
+        marker = snapshot.parts.get(key)
+        if marker is None:
+            found.add(
+                "warning", "mirror-unknown-part", key,
+                "is shown by the mirror, and no log file names it",
+                _AGAIN if position.seq == snapshot.seq else "run `firnline mirror`",
+            )  # fmt: skip
+        elif marker.tmb is not None and marker.tmb <= position.t:
+            found.add(
+                "warning", "mirror-dead-part", key,
+                f"is shown by the mirror, and was dead in the state {position.seq} that it states",
+                _AGAIN,
+            )  # fmt: skip
+    state = state_of(snapshot)
+    if (position.seq, position.seen) == (state.seq, state.seen):
+        for key in sorted(snapshot.live):
+            if paths.delta_path(key) not in shown.files:
+                found.add(
+                    "warning", "mirror-missing-part", key,
+                    f"is live, and the mirror of transaction {position.seq} does not show it",
+                    _AGAIN,
+                )  # fmt: skip

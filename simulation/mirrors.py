@@ -1,0 +1,156 @@
+"""Publishers of a mirror, which die anywhere, and what a reader of each version sees.
+
+Like streams they take no turns from the actors. Only worlds of ``MIRRORED`` seeds have them, so
+that all other seeds stay as they were.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from urllib.parse import unquote
+
+import greenlet
+
+from firnline.errors import FirnlineError
+from firnline.mirror.delta.publish import publish
+from firnline.mirror.delta.retention import LONGEST_WAIT_MS
+from firnline.operations.mirror.check import run_check
+from simulation.oracle import Oracle
+from simulation.stage import Stage, stage_of
+from simulation.world import Actor, Interrupted, Violation, World, resume
+
+MIRRORED = range(10_000, 13_000)
+"""Seeds of worlds whose table has a mirror, unless its kind cannot have one."""
+_FIRST = 2_000_000
+"""First number of these actors, which no other actors have."""
+_BEGIN, _GO_ON = 0.06, 0.7
+"""Probabilities in each step that a publisher begins, or gets its next answer."""
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version as a reader sees it."""
+
+    files: frozenset[str]
+    """Keys of its parts."""
+    written: int
+    """Unix ms."""
+
+
+@dataclass
+class Publishers:
+    """The processes that publish the mirror, and the versions that came of them."""
+
+    world: World
+    oracle: Oracle
+    versions: list[Version] = field(default_factory=list)
+    _running: list[tuple[Actor, greenlet.greenlet]] = field(default_factory=list)
+    _times: list[int] = field(default_factory=list)
+    """Unix ms at the beginning of each step."""
+    _count: int = 0
+
+    def act(self) -> None:
+        """Let a publisher begin or go on, and look at what was written."""
+        world = self.world
+        self._times.append(world.now)
+        if not world.settings.mirror:
+            return
+        step, chance = world.step, world.chance
+        full = len(self._running) >= _MOST
+        if not full and self.oracle.landed and chance.roll(step, 4732) < _BEGIN:
+            self._begin()
+        if self._running and chance.roll(step, 4733) < _GO_ON:
+            chosen = self._running[int(chance.roll(step, 4734) * len(self._running))]
+            if not resume(chosen[1]):
+                self._running.remove(chosen)
+        self._look()
+
+    def leave(self) -> None:
+        """End all publishers where they are."""
+        for actor, thread in self._running:
+            actor.dead = True
+            resume(thread)
+        self._running.clear()
+
+    def finish(self) -> None:
+        """Publish without faults: then the mirror shows the table, or says why not."""
+        if not self.world.settings.mirror or not self.oracle.landed:
+            return
+        self._begin()
+        _, thread = self._running.pop()
+        while resume(thread):
+            pass
+        self._look()
+
+    def _begin(self) -> None:
+        self._count += 1
+        number, hub = _FIRST + self._count, greenlet.getcurrent()
+        r = self.world.chance.stream(number)
+        actor = Actor(self.world, f"mirror-{self._count}", number, 0, hub, r)
+        play = partial(self._play, stage_of(self.world, self.oracle, actor))
+        self._running.append((actor, greenlet.greenlet(play)))
+
+    def _play(self, stage: Stage) -> None:
+        stage.actor.tell("begins to publish")
+        try:
+            done = publish(stage.table)
+            self.oracle.stats["mirrored" if done.written else "mirror as it was"] += 1
+            self.oracle.stats["mirror replayed"] += done.replayed
+            if done.hold is not None:
+                self.oracle.stats["mirror waits"] += 1
+            elif self.world.calm and not run_check(stage.table).same:
+                raise Violation("the mirror differs from the table after a publication")
+            stage.actor.tell(f"is done: {done}")
+        except FirnlineError as error:
+            self.oracle.stats[f"mirror: {type(error).__name__}"] += 1
+            stage.actor.tell(f"ends: {error}")
+            if self.world.calm:
+                raise Violation(f"the mirror cannot be published: {error}") from error
+        except Interrupted:
+            stage.actor.tell("ends: it was interrupted")
+
+    def _look(self) -> None:
+        while (key := self.world.paths.delta_version(len(self.versions))) in self.world.objects:
+            self._take(key)
+        self._check_parts()
+
+    def _take(self, key: str) -> None:
+        """Check that a version shows a state that the table had since its writer read it."""
+        stored = self.world.objects[key]
+        actions = [json.loads(line) for line in stored.data.splitlines()]
+        files = set(self.versions[-1].files) if self.versions else set()
+        for action in actions:
+            if "remove" in action:
+                gone = self._key(action["remove"]["path"])
+                if gone not in files:
+                    raise Violation(f"{key} removes {gone}, which the mirror did not show")
+                files.remove(gone)
+            if "add" in action:
+                files.add(self._key(action["add"]["path"]))
+        self.versions.append(Version(frozenset(files), self.world.now))
+        seen = [k for path in files for k, _, _ in self.oracle.part_rows[path]]
+        if twice := [k for k, count in Counter(seen).items() if count > 1]:
+            raise Violation(f"{key} shows rows twice: {sorted(twice)[:5]}")
+        at = actions[0]["commitInfo"]["firnline"]["at"]
+        began = max(bisect_right(self._times, at) - 1, 0)
+        if not self.oracle.was_true(set(seen), began):
+            raise Violation(f"{key} shows rows {sorted(seen)}, which the table never had since")
+
+    def _key(self, path: str) -> str:
+        return f"t/{unquote(path)}"
+
+    def _check_parts(self) -> None:
+        """Check that every part of a version that a reader may use exists."""
+        world, grace = self.world, self.oracle.times.least_grace
+        for number, version in enumerate(self.versions):
+            # What waited longer for the next version is deleted all the same.
+            until = version.written + LONGEST_WAIT_MS
+            if number < len(self.versions) - 1:
+                until = min(until, self.versions[number + 1].written + grace)
+            if world.now < until and (gone := version.files - world.objects.keys()):
+                raise Violation(f"version {number} of the mirror shows {min(gone)}, which is gone")

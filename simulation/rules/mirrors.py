@@ -1,0 +1,48 @@
+"""Rules of mirrors, each of which can be switched off."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from firnline.mirror.delta import changes, publish
+from firnline.operations.cleanup import run as cleanup
+from simulation.rules.breaking import Mutation, put
+
+
+def _never_waits() -> None:
+    put(publish, "find_hold", lambda *_: None)
+
+
+def _no_wait_for_readers() -> None:
+    put(cleanup, "readers_of", lambda *_: None)
+
+
+def _table_before_head() -> None:
+    real, plan = publish.__dict__["read_base"], publish.__dict__["plan_next"]
+
+    def plan_next(table: Any) -> Any:
+        base = real(table)
+        found = plan(table)
+        state = changes.state_of(base.snapshot)
+        if state == found.state:
+            return found
+        difference = changes.find_difference(
+            base.snapshot,
+            found.position,
+            lambda: publish._replayed(table, found.head),  # noqa: SLF001 - the point of it
+            lambda _: {},
+            within_ms=-1,
+            now_ms=found.now_ms,
+            queried=True,
+        )
+        return dataclasses.replace(found, base=base, state=state, difference=difference)
+
+    put(publish, "plan_next", plan_next)
+
+
+MIRRORS: dict[str, Mutation] = {
+    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_002),
+    "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 10_009),
+    "a publisher reads the table before the mirror": Mutation(_table_before_head, 10_005),
+}

@@ -1,0 +1,77 @@
+"""``firnline mirror`` on a folder: what it publishes, what it waits for, what a check says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from firnline.append.append import Appender
+from firnline.settings.load import settings_for_root
+from firnline.table import open_table
+from tests.support.cli import Outcome, settings_file
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """A table of before it had a mirror, and settings that want one."""
+    root = f"file://{tmp_path}/events"
+    append(tmp_path, 0)
+    return settings_file(
+        tmp_path, f"tables: {{events: {{root: '{root}', mirror: [delta], statistics: [x]}}}}"
+    )
+
+
+def append(tmp_path: Path, first: int) -> None:
+    table = open_table(settings_for_root(f"file://{tmp_path}/events"))
+    Appender(table).append(pa.table({"x": [first, first + 1]}))
+
+
+def test_the_first_run_records_the_property_and_later_ones_publish(
+    firnline: Firnline, settings: Path, tmp_path: Path
+) -> None:
+    asked = ("--settings", settings)
+    refused = firnline("mirror", "events", "--dry-run", *asked)
+    assert refused.code == 2
+    assert "firnline properties apply events" in refused.err
+    first = firnline("mirror", "events", *asked)
+    assert first.code == 0
+    assert "The mirror of events has a new version: 1 file more, 0 files less" in first.out
+    assert firnline("mirror", "events", "--check", *asked).code == 0
+    append(tmp_path, 10)
+    behind = firnline("mirror", "events", "--check", *asked)
+    assert behind.code == 1
+    assert "1 live parts are missing" in behind.err
+    planned = firnline("mirror", "events", "--dry-run", *asked).out
+    assert "The mirror of events would get a new version: 1 file more" in planned
+    data = firnline("mirror", "events", "--json", *asked).data
+    assert (data["delta"]["version"], data["delta"]["adds"], data["applied"]) == (1, 1, None)
+    again = firnline("mirror", "events", *asked).out
+    assert "The mirror of events shows its newest state." in again
+    assert sorted(path.name for path in (tmp_path / "events/_delta_log").iterdir()) == [
+        "00000000000000000000.json",
+        "00000000000000000001.json",
+    ]
+
+
+def test_a_mirror_that_waits_says_why_and_since_when(firnline: Firnline, settings: Path) -> None:
+    asked = ("--settings", settings)
+    firnline("mirror", "events", *asked)
+    deleted = firnline("delete", "events", "--where", "x = 1", "--lazy", "--yes", *asked)
+    assert deleted.code == 0
+    told = firnline("mirror", "events", *asked)
+    assert told.code == 0
+    assert "The mirror of events waits: " in told.out
+    assert "waits since" in told.out
+    ended = firnline("mirror", "events", "--check", "--json", *asked)
+    assert ended.code == 1
+    assert "merge the table, then run `firnline mirror`" in ended.err
+    assert not ended.data["same"]
+
+
+def test_a_check_is_no_dry_run(firnline: Firnline, settings: Path) -> None:
+    assert firnline("mirror", "events", "--check", "--dry-run", "--settings", settings).code == 2

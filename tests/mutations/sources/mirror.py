@@ -1,0 +1,109 @@
+"""Mistakes in mirrors: other engines would see rows that are gone, or miss some."""
+
+from __future__ import annotations
+
+from tests.mutations.model import Mutation
+
+_CHANGES = "include/firnline/mirror/delta/changes.py"
+_CHANGES_TEST = ("tests/unit/mirror/test_changes.py",)
+_PUBLISH_TEST = ("tests/unit/mirror/test_publish.py",)
+
+MIRROR = (
+    Mutation(
+        name="a mirror does not count its files",
+        file=_CHANGES,
+        old="    if position.files + len(adds) - len(removed) != len(live):",
+        new="    if len(adds) < 0:",
+        breaks="Other engines see rows twice when two appends have the same millisecond.",
+        caught_by=_CHANGES_TEST,
+    ),
+    Mutation(
+        name="a mirror of a log that was made again is continued by the log",
+        file=_CHANGES,
+        old="    if len(kinds) < len(dates) or not _RESTARTS.isdisjoint(kinds.values()):",
+        new="    if len(kinds) < len(dates):",
+        breaks="After a rebuild other engines see parts that the table does not have.",
+        caught_by=_CHANGES_TEST,
+    ),
+    Mutation(
+        name="a mirror of last month is continued by the log",
+        file=_CHANGES,
+        old="    if 0 <= now_ms - position.at <= within_ms:",
+        new="    if now_ms >= 0:",
+        breaks="Other engines miss appends whose log tombstones clean-up has left out.",
+        caught_by=_CHANGES_TEST,
+    ),
+    Mutation(
+        name="a merge with new rows changes no data",
+        file=_CHANGES,
+        old="    same = REARRANGES.issuperset(kinds.values()) and len(removed) == len(dead)",
+        new="    same = REARRANGES.issuperset(kinds.values())",
+        breaks="A stream of another engine never delivers the rows of some appends.",
+        caught_by=_CHANGES_TEST,
+    ),
+    Mutation(
+        name="a merge that loses rows changes no data",
+        file=_CHANGES,
+        old="    if same and not queried and _as_many(removed, [m for m in adds if m.t in gone]):",
+        new="    if same and not queried:",
+        breaks="A stream of another engine keeps rows that a merge has deleted.",
+        caught_by=_CHANGES_TEST,
+    ),
+    Mutation(
+        name="a mirror waits for no rename",
+        file="include/firnline/mirror/hold.py",
+        old="    if what.rename or what.drop:",
+        new="    if what.drop:",
+        breaks="Other engines see null in a column that was renamed lazily.",
+        caught_by=_PUBLISH_TEST,
+    ),
+    Mutation(
+        name="the guard is not among the features",
+        file="include/firnline/mirror/delta/actions.py",
+        old='        writer_features=("appendOnly", GUARD, *readers),',
+        new='        writer_features=("appendOnly", *readers),',
+        breaks="Another engine writes to the mirror, or deletes parts of the table by a VACUUM.",
+        caught_by=_PUBLISH_TEST,
+    ),
+    Mutation(
+        name="a path of a mirror is not encoded",
+        file="include/firnline/paths.py",
+        old='        return quote(key.removeprefix(self._root), safe="/=")',
+        new="        return key.removeprefix(self._root)",
+        breaks="Other engines do not find parts whose partition has an encoded character.",
+        caught_by=("tests/mirrors/test_readers.py",),
+        unit=None,
+    ),
+    Mutation(
+        name="an upper bound of a time is rounded down",
+        file="include/firnline/mirror/delta/stats.py",
+        old="    ms = -(-nanoseconds // _MS) if up else nanoseconds // _MS",
+        new="    ms = nanoseconds // _MS",
+        breaks="Other engines skip files that hold a matching time.",
+        caught_by=("tests/unit/mirror/test_columns.py",),
+    ),
+    Mutation(
+        name="clean-up takes the newest version for one as old as the grace",
+        file="include/firnline/mirror/delta/retention.py",
+        old="if v.modified_ms <= now_ms - grace), None)",
+        new="if v.modified_ms <= now_ms), None)",
+        breaks="A reader of the mirror that began before its newest version misses parts.",
+        caught_by=("tests/unit/mirror/test_retention.py",),
+    ),
+    Mutation(
+        name="clean-up deletes parts that a mirror shows",
+        file="include/firnline/operations/cleanup/plan.py",
+        old="    all_ripe = [b for b in due if b.key not in revived | in_use]",
+        new="    all_ripe = [b for b in due if b.key not in revived]",
+        breaks="Queries of other engines fail, because files of the newest version are gone.",
+        caught_by=("tests/unit/mirror/test_retention.py",),
+    ),
+    Mutation(
+        name="a state of long ago is published",
+        file="include/firnline/mirror/delta/publish.py",
+        old="        if in_time() and create(",
+        new="        if create(",
+        breaks="A machine that was suspended publishes a state whose parts are deleted.",
+        caught_by=_PUBLISH_TEST,
+    ),
+)

@@ -1,0 +1,80 @@
+"""Verify compares the mirror with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from firnline.mirror.delta.publish import publish
+from firnline.operations.options import VerifyOptions
+from firnline.operations.verify.run import run_verify
+from tests.support.cleanups import GRACE
+from tests.support.log_tables import do_merge, put_append
+from tests.support.mirrors import mirrored_world
+from tests.support.world import World
+
+
+def found(world: World) -> set[str]:
+    report = run_verify(world.table, VerifyOptions())
+    return {finding.kind for finding in report.findings if finding.kind.startswith("mirror")}
+
+
+def first_version(world: World) -> str:
+    return world.table.paths.delta_version(0)
+
+
+def edit(world: World, change: Callable[[bytes], bytes]) -> None:
+    data, at = world.store.objects[first_version(world)]
+    world.store.objects[first_version(world)] = (change(data), at)
+
+
+def test_a_mirror_that_shows_what_it_says_is_no_finding() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    assert found(world) == {"mirror-missing"}
+    publish(world.table)
+    assert found(world) == set()
+    do_merge(world, keys)
+    assert found(world) == set(), "it lags"
+    publish(world.table)
+    assert found(world) == set()
+
+
+def test_a_mirror_that_lags_for_longer_than_the_grace_is_a_finding() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    publish(world.table)
+    do_merge(world, keys)
+    world.clock.advance(GRACE + 1)
+    assert found(world) == {"mirror-behind"}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda data: data.replace(b"/018", b"/019"), "mirror-unknown-part"),
+        (lambda data: b"\n".join(data.split(b"\n")[:-2]) + b"\n", "mirror-missing-part"),
+        (lambda data: b"nonsense\n" + data, "mirror-damaged"),
+    ],
+)
+def test_a_mirror_that_somebody_edited_is_a_finding(
+    change: Callable[[bytes], bytes], kind: str
+) -> None:
+    world = mirrored_world()
+    put_append(world)
+    publish(world.table)
+    edit(world, change)
+    assert kind in found(world)
+
+
+def test_a_part_that_was_dead_in_the_state_that_is_stated_is_a_finding() -> None:
+    world = mirrored_world()
+    keys = put_append(world)
+    publish(world.table)
+    do_merge(world, keys)
+    publish(world.table)
+    data, at = world.store.objects[world.table.paths.delta_version(1)]
+    lines = [line for line in data.split(b"\n") if b'"remove"' not in line]
+    world.store.objects[world.table.paths.delta_version(1)] = (b"\n".join(lines), at)
+    assert found(world) == {"mirror-dead-part"}
