@@ -42,7 +42,7 @@ def _table_before_head() -> None:
 
 
 MIRRORS: dict[str, Mutation] = {
-    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_002),
+    "a mirror does not wait for deletes and columns": Mutation(_never_waits, 10_005),
     "clean-up does not wait for readers of a mirror": Mutation(_no_wait_for_readers, 10_009),
     "a publisher reads the table before the mirror": Mutation(_table_before_head, 10_005),
 }
