@@ -67,7 +67,7 @@ def sort_codes(
 
 def _create(connection: duckdb.DuckDBPyConnection, kind: str, column: str, rows: str) -> None:
     connection.execute(
-        f"CREATE TYPE {kind} AS ENUM"
+        f"CREATE TEMP TYPE {kind} AS ENUM"
         f" (SELECT DISTINCT {column} FROM ({rows}) WHERE {column} IS NOT NULL ORDER BY {column})"
     )
 
