@@ -63,7 +63,8 @@ def test_a_plan_says_what_a_merge_would_do_and_changes_nothing(
     data = firnline("plan", "merge", root, "--json").data
     assert (data["parts_in"], data["parts_out"]) == (PARTS, 1)
     (group,) = data["groups"]
-    assert group == {"partition": "d=1", "parts": PARTS, "outputs": 1, "bytes": data["bytes_in"]}
+    expected = {"partition": "d=1", "parts": PARTS, "outputs": 1, "bytes": data["bytes_in"]}
+    assert group == {**expected, "tasks": 1}
     assert sum(data["left_alone"].values()) == 1
     assert firnline("merge", root, "--dry-run", "--json").data == data
     lines = [line.split() for line in firnline("plan", "merge", root).out.splitlines()]

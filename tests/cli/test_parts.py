@@ -54,7 +54,7 @@ def test_where_a_merge_may_help_the_plan_is_named(firnline: Firnline, table: Log
     table.append({"d=1": [10, 10]})
     assert firnline("parts", table.root).out.splitlines()[-1] == (
         "5 of 6 parts are small (small is below 384MiB, 3/4 of merge.target_size): "
-        "`firnline plan merge events` shows what a merge would do."
+        f"`firnline plan merge {table.root}` shows what a merge would do."
     )
 
 

@@ -50,7 +50,7 @@ def test_orphans_are_listed_with_sizes_and_ages_and_nothing_changes(
         (line,) = (line for line in shown.out.splitlines() if line.startswith(key))
         assert line.removeprefix(key).split() == [kind, "2.0", "KiB", "9d"]
     assert "2 in all" in shown.out
-    assert "`firnline sweep events --delete` deletes them." in shown.out
+    assert f"`firnline sweep {table.root} --delete` deletes them." in " ".join(shown.out.split())
     assert "1 with names that firnline does not give" in shown.out
     assert "1 object (2.0 KiB) that nobody names, not older than 3d" in shown.out
     assert orphans[2] not in shown.out

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.one_duckdb import one_duckdb
+from tests.support.one_duckdb import one_duckdb, shared_duckdb
 
-__all__ = ["one_duckdb"]
+__all__ = ["one_duckdb", "shared_duckdb"]

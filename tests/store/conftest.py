@@ -12,10 +12,10 @@ from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
 from firnline.store.requests import RetryPolicy
 from tests.store.faultproxy import FaultProxy
-from tests.support.one_duckdb import one_duckdb
+from tests.support.one_duckdb import one_duckdb, shared_duckdb
 from tools.s3server import S3Server, StoreRoot
 
-__all__ = ["one_duckdb"]
+__all__ = ["one_duckdb", "shared_duckdb"]
 
 QUICK = RetryPolicy(attempts=5, deadline_ms=600_000, first_wait=0.01)
 

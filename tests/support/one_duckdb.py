@@ -29,9 +29,20 @@ def _database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_duckdb() -> Iterator[None]:
-    """For the tests of a folder whose conftest imports it."""
+@pytest.fixture(scope="session")
+def shared_duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The database."""
+    with _database() as database:
+        yield database
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_duckdb(shared_duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """For the tests of a folder whose conftest imports both, and for those alone.
+
+    Not for a whole session: other folders' tests run in the same process.
+    """
+    database = shared_duckdb
     from firnline.kernel import convert, merge
     from firnline.kernel.duckdb import open_duckdb
     from firnline.kernel.hashes import FUNCTION
@@ -60,7 +71,7 @@ def one_duckdb() -> Iterator[None]:
         finally:
             used.release()
 
-    with _database() as database, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         for module in (convert, merge):
             patch.setattr(module, "open_duckdb", opened)
         yield

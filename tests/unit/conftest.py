@@ -6,9 +6,9 @@ import gc
 
 import pytest
 
-from tests.support.one_duckdb import one_duckdb
+from tests.support.one_duckdb import one_duckdb, shared_duckdb
 
-__all__ = ["one_duckdb"]
+__all__ = ["one_duckdb", "shared_duckdb"]
 
 
 def pytest_collection_finish() -> None:
