@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
-from firnline.log import chain, txn_file
+from firnline.log import txn_file
 from firnline.log.txn_file import TxnHeader
 from firnline.properties import record as birth
 from firnline.properties.in_force import current, disagree, put_within
 from firnline.properties.record import Properties
 from firnline.state.health import Watch, refuse_objects
+from firnline.state.history import heads
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.store.create import create
 from firnline.table import Table
@@ -169,14 +170,8 @@ def digest_of(table: Table, snapshot: Snapshot) -> str:
     """
     if snapshot.digest or not snapshot.seq:
         return snapshot.digest
-    key = table.paths.txn(snapshot.seq)
-    try:
-        head = table.store.get_range(key, 0, HEADER_BYTES)
-        if b"\n" not in head:
-            head = table.store.get(key)
-    except ObjectNotFoundError:
-        return ""  # a downgrade has deleted the history
-    return chain.header_digest(key, head.partition(b"\n")[0])
+    found = heads(table, [table.paths.txn(snapshot.seq)])
+    return found[0][1] if found else ""  # a downgrade has deleted the history
 
 
 def publish(table: Table, header: TxnHeader, log_file: bytes, read_at_ms: int) -> bool:

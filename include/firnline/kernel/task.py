@@ -148,7 +148,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[Level, ...] = ()
     """Empty: all rows go into the task's partition."""
     limits: Limits | None = None
-    """Where the rows have to lie; None: anywhere."""
+    """Condition that every new row has to fulfil; None: no condition."""
     part_bytes: int
     """Size of a Parquet file at which a part is closed."""
     buffer_bytes: int

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from firnline.log import codec, txn_file
+from firnline.log import codec
 from firnline.log.codec import UNREADABLE, corrupt
 from firnline.log.records import TxnMark
 from firnline.log.txn_file import TxnHeader
@@ -137,23 +137,22 @@ def link(
     return Linked(header, codec.with_mark(log_file, mark), mark)
 
 
-def link_of(key: str, data: bytes, paths: TablePaths) -> Link:
+def link_of(
+    data: bytes, header: TxnHeader, log_file: bytes, mark: TxnMark | None, paths: TablePaths
+) -> Link:
     """Return the link of a transaction's file.
 
     Args:
-        key: of the transaction.
-        data: its bytes, which ``txn_file.decode`` has accepted.
+        data: its bytes.
+        header: its header, decoded.
+        log_file: its log file.
+        mark: the mark in that log file, decoded.
         paths: of the table.
 
     Raises LogCorruptError.
     """
-    line, _, rest = data.partition(b"\n")
-    log_file = rest.partition(b"\n")[2]
-    header = txn_file.decode_header(key, data, paths)
-    assert header is not None  # as ``txn_file.decode`` has accepted it
-    mark = codec.decode_header(header.log, log_file).x
     return Link(
-        digest=header_digest(key, line),
+        digest=header_digest(paths.txn(header.seq), data[: data.index(b"\n")]),
         before=header.before,
         content=header.content,
         content_now=content_digest(header.log, log_file, paths),

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firnline.errors import PartUnreadableError
-from firnline.parquet.io import read_tail, unreadable
-from firnline.parquet.join import MAGIC, Footer, RowGroup, end_with, parse_footer
+from firnline.parquet.excerpt import fetch_footer
+from firnline.parquet.io import unreadable
+from firnline.parquet.join import MAGIC, Footer, RowGroup, end_file
 from firnline.parquet.thrift import ThriftError
 from firnline.store.base import Store
 
 PIECE_BYTES = 16 * 2**20
 """Bytes of one ranged GET, which are in memory while they are written to disk."""
-_FOOTER_END = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,8 @@ def fetch_cut(store: Store, key: str, cut: Cut, path: Path) -> None:
         PartUnreadableError: it is not Parquet, encrypted or damaged, or another object by now.
         OSError: the disk.
     """
-    tail = read_tail(store, key, cut.bytes)
-    length = int.from_bytes(tail[-_FOOTER_END:-4], "little")
+    footer, _ = fetch_footer(store, key, cut.bytes, Path(key))
     try:
-        footer = parse_footer(Path(key), tail[-_FOOTER_END - length : -_FOOTER_END])
         groups = footer.row_groups[cut.first : cut.end]
         _refuse_other(key, cut, groups)
         _write(store, key, footer, groups, path)
@@ -72,7 +70,9 @@ def _write(store: Store, key: str, footer: Footer, groups: Sequence[RowGroup], p
             if len(data) != wanted:
                 raise ThriftError(f"it ends after {at + len(data)} bytes, within a row group")
             out.write(data)
-        end_with(out, footer, groups, len(MAGIC) - start)
+        for group in groups:
+            group.move(len(MAGIC) - start)
+        end_file(out, footer, groups)
 
 
 def _refuse_other(key: str, cut: Cut, groups: Sequence[RowGroup]) -> None:

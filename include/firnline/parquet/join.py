@@ -261,23 +261,6 @@ def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
     _write_footer(file, footer)
 
 
-def end_with(file: BinaryIO, footer: Footer, groups: Sequence[RowGroup], delta: int) -> int:
-    """Write the end of a file that holds some row groups of another one; return their rows.
-
-    Their filters and page indexes, which lie elsewhere in that file, are left out.
-
-    Args:
-        file: where their bytes have been written.
-        footer: of the other file.
-        groups: of ``footer``; changed.
-        delta: what is added to a position there for that in ``file``.
-    """
-    for group in groups:
-        group.move(delta)
-    end_file(file, footer, groups)
-    return sum(group.rows for group in groups)
-
-
 def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
     """State in a file's footer by what its rows are sorted; only the footer is written again.
 

@@ -179,7 +179,7 @@ def newest_head(table: Table) -> Head | None:
 
     Requests: 1 LIST and 1 ranged GET. Raises LogCorruptError.
     """
-    return _head(_digests(table, heapq.nlargest(1, (m.key for m in _transactions(table)))))
+    return _head(heads(table, heapq.nlargest(1, (m.key for m in _transactions(table)))))
 
 
 def _head(found: Sequence[tuple[TxnHeader, str]]) -> Head | None:
@@ -199,7 +199,7 @@ def _of_run(table: Table, run: RunIdentity, since_seq: int) -> list[tuple[TxnHea
     keys = [meta.key for meta in table.store.list(table.paths.txn_dir, after)]
     return [
         (header, digest)
-        for header, digest in _digests(table, keys)
+        for header, digest in heads(table, keys)
         if (header.run.dag_id, header.run.run_id) == (run.dag_id, run.run_id)
     ]
 
@@ -212,11 +212,20 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def _headers(table: Table, keys: Sequence[str]) -> list[TxnHeader]:
-    return [header for header, _ in _digests(table, keys)]
+    return [header for header, _ in heads(table, keys)]
 
 
-def _digests(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
-    """Return headers and their digests, newest first."""
+def heads(table: Table, keys: Sequence[str]) -> list[tuple[TxnHeader, str]]:
+    """Return headers and their digests (``log.chain``), newest first, of those that are there.
+
+    Requests: one ranged GET each; one GET more for a header that is longer.
+
+    Args:
+        table: the table.
+        keys: of transactions.
+
+    Raises LogCorruptError for a transaction that does not read.
+    """
     found: list[tuple[TxnHeader, str]] = []
     longer: list[str] = []
     for key, head in table.store.get_heads(keys, _HEAD_BYTES):

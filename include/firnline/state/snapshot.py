@@ -445,6 +445,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         deletes.update((d.id, d) for d in content.deletes)
         other.update(content.other)
     newest = log.mark
+    seq = max((item.name.seq for item in log.listing.values()), default=0)
     known = {(item.name.t, item.name.seq) for item in log.listing.values() if item.name.seq}
     # A delete carries seq and t of its transaction, whose log file may be folded and gone.
     known.update((d.t, d.seq) for d in deletes.values())
@@ -461,7 +462,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         deletes=rows,
         other=frozenset(other),
         schema=schema,
-        seq=max((item.name.seq for item in log.listing.values()), default=0),
+        seq=seq,
         purged=newest.purged if newest is not None else 0,
         times=times,
         dated=ahead,
@@ -470,15 +471,8 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         conflict=conflict,
         changes=changes,
         properties=_properties(log),
-        digest=_digest(log),
+        digest=newest.digest if newest is not None and newest.seq == seq else "",
     )
-
-
-def _digest(log: LogRead) -> str:
-    """Return the digest of the newest transaction; empty if the log does not have it."""
-    newest = max((item.name.seq for item in log.listing.values()), default=0)
-    mark = log.mark
-    return mark.digest if mark is not None and mark.seq == newest else ""
 
 
 def _properties(log: LogRead) -> tuple[PropertiesRecord, ...]:

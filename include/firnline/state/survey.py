@@ -158,7 +158,7 @@ def _take(found: TxnSurvey, key: str, data: bytes, paths: TablePaths, upto: int 
     header, log_file = txn_file.decode(key, data, paths)
     content = codec.decode(header.log, log_file, paths)
     found.headers[header.seq] = header
-    found.links[header.seq] = chain.link_of(key, data, paths)
+    found.links[header.seq] = chain.link_of(data, header, log_file, content.x, paths)
     if upto is not None and header.seq > upto:
         return
     for marker in content.markers:

@@ -37,7 +37,13 @@ def transaction(paths: TablePaths, rows: int = 3, why: str = "") -> bytes:
 
 
 def link(data: bytes, paths: TablePaths) -> chain.Link:
-    return chain.link_of(paths.txn(2), data, paths)
+    return link_of(paths.txn(2), data, paths)
+
+
+def link_of(key: str, data: bytes, paths: TablePaths) -> chain.Link:
+    header, log_file = txn_file.decode(key, data, paths)
+    mark = codec.decode(header.log, log_file, paths).x
+    return chain.link_of(data, header, log_file, mark, paths)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -150,5 +156,5 @@ def test_a_run_may_have_any_name() -> None:
     )
     content = LogContent(t=1, schema={}, x=TxnMark(1, TXN, "merge", 0))
     made = chain.link(header, codec.encode(content), content.x, "", paths)
-    found = chain.link_of(paths.txn(1), txn_file.encode(made.header, made.log_file), paths)
+    found = link_of(paths.txn(1), txn_file.encode(made.header, made.log_file), paths)
     assert found.mark == found.digest

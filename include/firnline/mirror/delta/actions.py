@@ -45,7 +45,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote a version, and when."""
+    """``commitInfo``: writer, time and operation of a version."""
 
     timestamp: int
     operation: str
@@ -65,7 +65,7 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a reader and a writer have to know."""
+    """``protocol``: the versions and features that readers and writers must support."""
 
     min_reader: int = msgspec.field(name="minReaderVersion")
     min_writer: int = msgspec.field(name="minWriterVersion")

@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a version says of the state that it shows."""
+    """The state that a version shows, as its ``commitInfo`` states it."""
 
     seq: int
     t: int

@@ -27,7 +27,7 @@ EXTRA = "firnline[delta]"
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to keep the mirror's log short."""
+    """Result of shortening the log of the mirror."""
 
     checkpoint: int | None = None
     """Version of which a checkpoint was written."""

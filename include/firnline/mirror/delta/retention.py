@@ -1,4 +1,4 @@
-"""Which dead parts readers of the mirror may still use.
+"""Find the dead parts that readers of the mirror may still use.
 
 A reader of the mirror may have begun with a version until a newer one replaced it, and has the
 grace from then, as a reader of the table itself. So a part may go once a version that does not show
@@ -16,14 +16,14 @@ from firnline.store.base import Store
 from firnline.units import about_duration
 
 LONGEST_WAIT_MS = 7 * 86_400_000
-"""How long after the grace a dead part waits for the mirror at most: else a mirror that nobody
-publishes any more would keep all parts for ever."""
+"""Longest time after the grace that a dead part is kept for readers of the mirror. Without a bound,
+a mirror that is not published any more would keep all parts for ever."""
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What readers of the mirror may use."""
+    """The parts that readers of the mirror may still use."""
 
     until: int
     """Date of the newest transaction that a version as old as the grace shows: parts that died up

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
@@ -123,15 +122,18 @@ def all_is_chained_anew(world: World, rng: random.Random) -> None:
         header, log_file = read(world, seq)
         if seq == first:
             header = msgspec.structs.replace(header, why="forged")
-        before = chain.link_of(paths.txn(seq - 1), *_bytes(world, seq - 1)) if seq > 1 else None
+        before = link(world, seq - 1) if seq > 1 else None
         mark = codec.decode("", log_file, paths).x
         digest = "" if before is None else before.digest
         made = chain.link(header, log_file, mark, digest, paths)
         write(world, made.header, made.log_file)
 
 
-def _bytes(world: World, seq: int) -> tuple[bytes, Any]:
-    return world.store.objects[world.table.paths.txn(seq)][0], world.table.paths
+def link(world: World, seq: int) -> chain.Link:
+    header, log_file = read(world, seq)
+    paths = world.table.paths
+    mark = codec.decode(header.log, log_file, paths).x
+    return chain.link_of(world.store.objects[paths.txn(seq)][0], header, log_file, mark, paths)
 
 
 Tampering = Callable[[World, random.Random], None]
@@ -223,10 +225,7 @@ def test_a_transaction_of_an_older_version_is_linked_by_one_request_more() -> No
     write(world, plain, codec.with_mark(log_file, mark))
     append(world, 100)
     drop(world, "day=0")
-    assert (
-        read(world, 3)[0].before
-        == chain.link_of(world.table.paths.txn(2), *_bytes(world, 2)).digest
-    )
+    assert read(world, 3)[0].before == link(world, 2).digest
     assert verify(world).healthy
 
 
