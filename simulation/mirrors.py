@@ -58,7 +58,7 @@ class Publishers:
         """Let a publisher begin or go on, and look at what was written."""
         world = self.world
         self._times.append(world.now)
-        if not world.settings.mirror:
+        if not world.settings.mirrors:
             return
         step, chance = world.step, world.chance
         full = len(self._running) >= _MOST
@@ -79,7 +79,7 @@ class Publishers:
 
     def finish(self) -> None:
         """Publish without faults: then the mirror shows the table, or says why not."""
-        if not self.world.settings.mirror or not self.oracle.landed:
+        if not self.world.settings.mirrors or not self.oracle.landed:
             return
         self._begin()
         _, thread = self._running.pop()

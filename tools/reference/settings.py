@@ -17,6 +17,7 @@ from firnline.properties.in_force import FIELDS, HARMLESS, IDENTITY
 from firnline.settings.cron import check_schedule
 from firnline.settings.fields import Bounds, PartitionField, SortField, check_column
 from firnline.settings.fleet import FleetSettings, format_budget
+from firnline.settings.mirrors import DeltaMirror, Mirror
 from firnline.settings.model import TableSettings
 from firnline.settings.sections import Operation, Section
 from firnline.units import format_duration, format_size
@@ -32,8 +33,10 @@ _NOT_WRITTEN = ("name",)
 _ITEMS: dict[type[BaseModel], str] = {
     PartitionField: "partition field",
     SortField: "sort field",
+    Mirror: "mirror",
+    DeltaMirror: "delta",
 }
-"""Models of the items of a list; they have a short form, and a table of their own."""
+"""Models of the items of a list, and below them; they have a short form, and a table each."""
 _KINDS: dict[str, str] = {
     "root": "URL",
     "approvers": "list of Airflow users",
@@ -90,7 +93,7 @@ def _optional(setting: Setting) -> bool:
 
 
 def item_groups() -> list[Group]:
-    """Return the models of list items: the keys of a partition field and of a sort field."""
+    """Return the models of list items: the keys of a partition field, for example."""
     return [
         Group(name, "", tuple(Setting(key, field) for key, field in model.model_fields.items()))
         for model, name in _ITEMS.items()

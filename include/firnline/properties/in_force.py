@@ -18,6 +18,7 @@ from firnline.errors import PropertiesDifferError, SettingsError
 from firnline.properties.record import Cluster, Properties, PropertiesRecord
 from firnline.settings.fields import PartitionField, SortField
 from firnline.settings.load import TableSettings
+from firnline.settings.mirrors import Mirror
 from firnline.settings.sections import ClusterSettings
 from firnline.units import format_duration, format_size
 
@@ -71,7 +72,7 @@ def from_settings(settings: TableSettings) -> Properties:
         else Cluster(cluster.columns, cluster.method, cluster.run_size),
         deletes=settings.deletes,
         statistics=settings.statistics_columns,
-        mirror=settings.mirror,
+        mirror=settings.mirrors,
     )
 
 
@@ -185,7 +186,7 @@ def in_force(
         and ClusterSettings(**msgspec.structs.asdict(table.cluster_by)),
         "deletes": table.deletes,
         "statistics": table.statistics,
-        "mirror": table.mirrors,
+        "mirror": _mirrors(settings, table),
     }
     found = settings.model_copy(update=values)
     try:
@@ -196,6 +197,12 @@ def in_force(
             next_step="see `firnline properties`, and change the settings or apply them",
         ) from None
     return found
+
+
+def _mirrors(settings: TableSettings, table: Properties) -> tuple[Mirror, ...]:
+    """Return the table's mirrors, each with the settings' options for it."""
+    given = {each.name: each for each in settings.mirror}
+    return tuple(given.get(name) or Mirror.model_validate(name) for name in table.mirrors)
 
 
 def _refuse_other_identity(settings: TableSettings, table: Properties) -> None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from firnline.errors import UsageError
 from firnline.paths import Root
 from firnline.settings.fields import Duration, PartitionField, SortField, duration_between
+from firnline.settings.mirrors import DeltaMirror, Mirror
 from firnline.settings.sections import (
     ALL_OPERATIONS,
     AlertSettings,
@@ -22,7 +23,6 @@ from firnline.settings.sections import (
     ClusterSettings,
     Column,
     MergeSettings,
-    Mirror,
     Operation,
     RewriteSettings,
     Section,
@@ -151,8 +151,8 @@ class TableSettings(Section):
     )
     mirror: tuple[Mirror, ...] = Field(
         default=(),
-        description="Formats in which other engines read the table: `delta` "
-        "([mirrors.md](mirrors.md)). Not with `primary_key`, and not with `deletes: lazy`.",
+        description="Formats in which other engines read the table: `delta`."
+        " Not with `primary_key`, and not with `deletes: lazy`.",
     )
     rewrite: RewriteSettings = RewriteSettings()
     sweep: SweepSettings = SweepSettings()
@@ -249,7 +249,7 @@ class TableSettings(Section):
             raise ValueError("deleted and merge.sql exclude each other; keep one")
 
     def _check_mirror(self) -> None:
-        _refuse_repeats("mirror", list(self.mirror))
+        _refuse_repeats("mirror", list(self.mirrors))
         if self.mirror and self.primary_key:
             # The rows of one key lie in several parts until a merge; other engines would show all.
             raise ValueError(
@@ -291,6 +291,16 @@ class TableSettings(Section):
         names += [self.ttl.column] if self.ttl is not None and self.ttl.column else []
         names += self.statistics
         return tuple(dict.fromkeys(names))
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        """Names of the formats in which the table is mirrored."""
+        return tuple(each.name for each in self.mirror)
+
+    @property
+    def delta(self) -> DeltaMirror | None:
+        """Settings of the Delta mirror; None without one."""
+        return next((each.delta for each in self.mirror if each.delta is not None), None)
 
     @property
     def asset_uri(self) -> str:

@@ -20,10 +20,6 @@ MergeSchedule = Annotated[str, AfterValidator(check_merge_schedule)]
 Column = Annotated[str, AfterValidator(check_column)]
 
 
-Mirror = Literal["delta"]
-"""Format of a mirror, in which other engines read a table (``firnline.mirror``)."""
-
-
 class Section(BaseModel):
     """Base of the sections: frozen, and unknown keys are refused."""
 

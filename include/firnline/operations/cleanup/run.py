@@ -178,7 +178,7 @@ def _plan(base: Base, options: CleanupOptions, mirror: Readers | None = None) ->
 def _mirror(base: Base) -> Readers | None:
     """Return what readers of the mirror may use; None for a table that does not state one."""
     table = base.table
-    if not table.settings.mirror:
+    if table.settings.delta is None:
         return None
     now = table.clock.now_ms()
     grace = waits(base.snapshot.properties, table.settings, now).grace

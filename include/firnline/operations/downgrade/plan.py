@@ -97,7 +97,7 @@ def plan_downgrade(
 
 
 def _refuse_mirror(settings: TableSettings) -> None:
-    if settings.mirror:
+    if settings.mirrors:
         raise UsageError(
             f"table {settings.name} has a mirror, and clients of version 1 delete parts without "
             "waiting for its readers",

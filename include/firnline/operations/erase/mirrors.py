@@ -30,7 +30,7 @@ def shown_parts(inventory: Inventory, keys: tuple[str, ...]) -> frozenset[str]:
         keys: dead parts with which readers of the table are done.
     """
     table = inventory.table
-    if not table.settings.mirror or not keys:
+    if table.settings.delta is None or not keys:
         return frozenset()
     readers = readers_of(table.store, table.paths, _grace(inventory), inventory.now_ms)
     if readers is None:

@@ -57,7 +57,7 @@ def run_mirror(table: Table, options: MirrorOptions, run: RunIdentity) -> Mirror
     try:
         published = publish(table, dry_run=options.dry_run)
     except NotMirroredError:
-        if options.dry_run or NAME not in (table.wanted or table.settings).mirror:
+        if options.dry_run or NAME not in (table.wanted or table.settings).mirrors:
             raise
         applied = run_apply(table, run, harmless=True).transaction
         published = publish(table)

@@ -26,7 +26,7 @@ def check_mirror(table: Table, found: Findings, snapshot: Snapshot | None) -> No
         found: takes what is found.
         snapshot: the state; None when the log does not read as a whole.
     """
-    if not table.settings.mirror or snapshot is None:
+    if table.settings.delta is None or snapshot is None:
         return
     folder = table.paths.delta_dir
     try:

@@ -1,0 +1,50 @@
+"""Mirrors in the settings: names of formats, or formats with their settings."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from firnline.settings.load import TableSettings
+from firnline.settings.mirrors import Mirror
+
+
+def settings(mirror: object) -> TableSettings:
+    return TableSettings.model_validate({"name": "t", "root": "file:///t", "mirror": mirror})
+
+
+def test_a_name_alone_takes_the_defaults() -> None:
+    found = settings(["delta"])
+    assert found.mirrors == ("delta",)
+    assert found.delta is not None
+    assert found.delta.every == 60_000
+
+
+def test_a_format_takes_settings_of_its_own_and_is_written_with_them() -> None:
+    found = settings([{"delta": {"every": "10m"}}])
+    assert found.delta is not None
+    assert found.delta.every == 600_000
+    assert found.model_dump(mode="json")["mirror"] == [{"delta": {"every": "10m"}}]
+    assert settings(found.model_dump(mode="json")["mirror"]) == found
+    for short in ("delta", {"delta": None}):
+        assert Mirror.model_validate(short).model_dump_json() == '"delta"'
+
+
+def test_a_table_without_mirrors_has_no_settings_of_one() -> None:
+    assert settings([]).delta is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("hudi", "one mirror is one of delta, alone or with settings"),
+        ({"delta": {}, "hudi": {}}, "one mirror is one of"),
+        ({"delta": {"evry": "1m"}}, "mirror.0.delta.evry"),
+        ({"delta": {"every": "1s"}}, "between 10s and 1d"),
+        (7, "one mirror is one of"),
+    ],
+)
+def test_a_mistake_is_named(given: object, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        settings([given])
+    assert said in str(caught.value)
