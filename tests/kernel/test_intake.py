@@ -158,7 +158,7 @@ def test_a_task_reads_the_row_groups_that_it_is_given_and_rows_anywhere_without_
     (key,) = staged.put(rows([]))
     pq.write_table(rows(range(100)), staged.root / key, row_group_size=10)
     size = (staged.root / key).stat().st_size
-    source = KernelInput(key=key, bytes=size, rows=30, row_groups=(4, 7))
+    source = KernelInput(key=key, bytes=size, rows=30, row_groups=(4, 5, 6))
     task = staged.task([], inputs=(source,), intake={"limits": None})
     result = staged.run(task)
     assert (result.error, result.rows_in) == (None, 30)

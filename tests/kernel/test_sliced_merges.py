@@ -122,7 +122,7 @@ def test_the_slices_of_a_clustered_group_are_one_run(
 def test_each_task_reads_the_row_groups_that_it_needs(tmp_path: Path) -> None:
     world = world_of()
     _, tasks = merge(world, tmp_path)
-    read = [[source.chosen for source in task.inputs] for task in tasks]
+    read = [[source.row_groups for source in task.inputs] for task in tasks]
     assert all(groups is not None for each in read for groups in each)
     counts = [sum(len(groups or ()) for groups in each) for each in read]
     assert sum(counts) <= 32 + 2 * 4  # two cuts through four parts

@@ -98,7 +98,7 @@ def test_only_the_row_groups_named_are_read_and_the_rest_is_found_missing(group:
     task = group.task([key], {"a": "BIGINT"}, sort=("a",))
 
     def slice_of(groups: tuple[int, ...]) -> KernelResult:
-        source = KernelInput(key=key, bytes=size, rows=None, chosen=groups)
+        source = KernelInput(key=key, bytes=size, rows=None, row_groups=groups)
         wanted = Slice(column="a", low="1500", high="2500")
         return group.run(structs.replace(task, inputs=(source,), slice=wanted))
 

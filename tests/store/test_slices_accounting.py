@@ -49,9 +49,9 @@ class Recorded:
 
 def gets(source: KernelInput) -> int:
     """One for a whole part; else one for the footer, and one for each stretch of row groups."""
-    if source.chosen is None:
+    if source.row_groups is None:
         return 1
-    stretches = sum(number - 1 not in source.chosen for number in source.chosen)
+    stretches = sum(number - 1 not in source.row_groups for number in source.row_groups)
     return 1 + stretches
 
 

@@ -19,7 +19,7 @@ from firnline.errors import KernelError, UsageError
 from firnline.ids import Ids
 from firnline.kernel.convert import RowCheck, row_check
 from firnline.kernel.task import Intake, KernelInput, KernelResult, KernelTask, Limits
-from firnline.parquet.cut import Cut
+from firnline.parquet.excerpt import Excerpt
 from firnline.parquet.part import read_pairs
 from firnline.paths import TablePaths
 from firnline.rows.parts import Layout, PartWriter, Place
@@ -55,8 +55,8 @@ class TakeIn:
     def run(self) -> KernelResult:
         """Write the parts.
 
-        Requests: a GET per input, of which some row groups are read those of ``fetch_cut``, and a
-        PUT per part (more for large ones).
+        Requests: a GET per input, of which some row groups are read those of ``fetch_excerpt``, and
+        a PUT per part (more for large ones).
 
         Raises:
             UsageError: a row outside of the limits, columns that do not go with the settings, a
@@ -95,8 +95,8 @@ class TakeIn:
         known = self._known()
         for source in self.task.inputs:
             name = intake.place + source.key
-            cut = _cut(source)
-            for batch in staged_batches(self.store, source.key, name, known, self.folder, cut):
+            excerpt = _excerpt(source)
+            for batch in staged_batches(self.store, source.key, name, known, self.folder, excerpt):
                 if self.stopped():
                     raise KernelError(
                         "the reading of new rows was stopped", next_step="run it again"
@@ -144,11 +144,10 @@ class TakeIn:
             )
 
 
-def _cut(source: KernelInput) -> Cut | None:
+def _excerpt(source: KernelInput) -> Excerpt | None:
     if source.row_groups is None:
         return None
-    first, end = source.row_groups
-    return Cut(source.bytes, first, end, source.rows or 0)
+    return Excerpt(source.bytes, source.row_groups, source.rows)
 
 
 def refuse_outside(check: RowCheck, rows: pa.Table, limits: Limits) -> None:

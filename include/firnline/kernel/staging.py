@@ -96,13 +96,13 @@ def _fetch(source: KernelInput, store: Store, path: Path, stopped: Callable[[], 
     if stopped():
         return
     try:
-        if source.chosen is None:
+        if source.row_groups is None:
             store.get_file(source.key, path)
         else:
             # It needs pyarrow, whose threads the process of a query must not have.
-            from firnline.parquet.excerpt import fetch_row_groups
+            from firnline.parquet.excerpt import Excerpt, fetch_excerpt
 
-            fetch_row_groups(store, source.key, source.bytes, source.chosen, path)
+            fetch_excerpt(store, source.key, Excerpt(source.bytes, source.row_groups), path)
     except ObjectNotFoundError as error:
         gone = PartGoneError(
             f"part {source.key} has no object",

@@ -41,13 +41,11 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     inputs the output is made of."""
     sources: tuple[Source, ...] = ()
     """Columns stored under other names than their own; from ``log.schema_changes``."""
-    row_groups: tuple[int, int] | None = None
-    """With an ``intake``: only these row groups, [first, end), which have ``rows`` rows."""
+    row_groups: tuple[int, ...] | None = None
+    """Numbers of the row groups to read, ascending; None: all, with one GET. With an ``intake``
+    they have ``rows`` rows; with a ``slice`` the rows of the others are not the task's."""
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
-    chosen: tuple[int, ...] | None = None
-    """With a ``slice``: numbers of the row groups to read, ascending; None: all, with one GET. The
-    rows of the others are not the task's."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):

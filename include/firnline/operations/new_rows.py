@@ -41,8 +41,8 @@ class RowFile:
     key: str
     bytes: int
     """Size of the whole object."""
-    groups: tuple[int, int] | None = None
-    """Row groups [first, end); None: all."""
+    row_groups: tuple[int, ...] | None = None
+    """Numbers of the row groups; None: all."""
     rows: int | None = None
     """Rows of these row groups."""
     weight: int | None = None
@@ -94,7 +94,7 @@ class NewRowTasks:
         """Check and write all rows.
 
         Requests: one GET per file and one PUT per part (more for large ones); for a file of which
-        several tasks read row groups, per task those of ``parquet.cut.fetch_cut`` instead.
+        several tasks read row groups, per task those of ``parquet.excerpt.fetch_excerpt`` instead.
 
         Args:
             engine: runs the tasks.
@@ -155,7 +155,9 @@ class NewRowTasks:
             group=number,
             partition=self.partition,
             inputs=tuple(
-                KernelInput(key=each.key, bytes=each.bytes, rows=each.rows, row_groups=each.groups)
+                KernelInput(
+                    key=each.key, bytes=each.bytes, rows=each.rows, row_groups=each.row_groups
+                )
                 for each in files
             ),
             columns=tuple(self.columns.items()),
@@ -222,7 +224,7 @@ def runs_of(table: Table, file: RowFile, groups: Sequence[tuple[int, int]]) -> I
                 break
             end, rows, weight = end + 1, rows + groups[end][0], weight + more
         if rows:
-            yield RowFile(file.key, file.bytes, (first, end), rows, int(weight))
+            yield RowFile(file.key, file.bytes, tuple(range(first, end)), rows, int(weight))
         first = end
 
 

@@ -1,12 +1,13 @@
 """Fetch some row groups of a Parquet object as a local file, with ranged GETs.
 
 The file has the pages of these row groups as they are and a footer of its own, without Bloom
-filters and page indexes: it is read once, as a whole.
+filters and page indexes: it is read once, as a whole. Nothing is decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from firnline.errors import PartUnreadableError
@@ -19,34 +20,45 @@ _END_BYTES = 8
 """Bytes behind the footer: its length and the magic."""
 
 
-def fetch_row_groups(
-    store: Store, key: str, size: int, numbers: Sequence[int], path: Path
-) -> list[RowGroup]:
-    """Write row groups of an object to a new local file; return them.
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some row groups of an object."""
+
+    bytes: int
+    """Size of the whole object."""
+    row_groups: tuple[int, ...]
+    """Their numbers, ascending; at least one."""
+    rows: int | None = None
+    """Rows of these row groups, as they were when the task was planned; None: not compared."""
+
+
+def fetch_excerpt(store: Store, key: str, excerpt: Excerpt, path: Path) -> None:
+    """Write row groups of an object to a new local file.
 
     Requests: one ranged GET for the footer (two for a very wide table), and one for each stretch of
-    row groups that are neighbours.
+    row groups that are neighbours; each is streamed to the file.
 
     Args:
         store: store of the object.
         key: of the object.
-        size: bytes of the object.
-        numbers: of the row groups, ascending; at least one.
+        excerpt: which row groups.
         path: the file.
 
     Raises:
-        PartUnreadableError: the object is not Parquet, or has no such row groups.
+        PartUnreadableError: the object is not Parquet, has no such row groups, or has other ones by
+            now.
         ObjectNotFoundError: it is gone.
         ScratchFullError: the disk is full.
     """
-    footer, end = fetch_footer(store, key, size, path)
+    footer, end = fetch_footer(store, key, excerpt.bytes, path)
     try:
-        groups, spans = _wanted(footer, numbers, end)
+        groups, spans = _wanted(footer, excerpt.row_groups, end)
     except (ThriftError, IndexError) as error:
         raise PartUnreadableError(
             f"the footer of {key} cannot be read: {error}",
             next_step="restore the part from a backup or rewrite it",
         ) from None
+    _refuse_other(key, excerpt, groups)
     with path.open("xb") as file:
         file.write(MAGIC)
         for first, last, start, end in spans:
@@ -55,7 +67,17 @@ def fetch_row_groups(
             for group in groups[first:last]:
                 group.move(delta)
         end_file(file, footer, groups)
-    return groups
+
+
+def _refuse_other(key: str, excerpt: Excerpt, groups: Sequence[RowGroup]) -> None:
+    rows = sum(group.rows for group in groups)
+    if excerpt.rows not in (None, rows):
+        first, last = excerpt.row_groups[0], excerpt.row_groups[-1]
+        raise PartUnreadableError(
+            f"{key} was written anew while it was read: row groups {first} to {last} "
+            f"had {excerpt.rows} rows, and have {rows}",
+            next_step="leave the file as it is and run it again",
+        )
 
 
 def fetch_footer(store: Store, key: str, size: int, named: Path) -> tuple[Footer, int]:

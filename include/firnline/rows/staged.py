@@ -18,7 +18,7 @@ from firnline.errors import (
     ScratchFullError,
     UsageError,
 )
-from firnline.parquet.cut import Cut, fetch_cut
+from firnline.parquet.excerpt import Excerpt, fetch_excerpt
 from firnline.rows.source import check_files, read_files
 from firnline.store.base import Store
 from firnline.types.schema import SchemaUnion
@@ -27,11 +27,16 @@ _ABOUT_A_FILE = (PartUnreadableError, PartSchemaError, SchemaConflictError)
 
 
 def staged_batches(
-    store: Store, key: str, name: str, known: SchemaUnion, folder: Path, cut: Cut | None = None
+    store: Store,
+    key: str,
+    name: str,
+    known: SchemaUnion,
+    folder: Path,
+    excerpt: Excerpt | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file, whose footer is checked first; its copy is deleted at the end.
 
-    Requests: one GET; for a cut those of ``fetch_cut``.
+    Requests: one GET; for an excerpt those of ``fetch_excerpt``.
 
     Args:
         store: where it lies.
@@ -39,7 +44,7 @@ def staged_batches(
         name: its URL, for errors.
         known: columns of the table.
         folder: where the copy goes; one at a time.
-        cut: the row groups to read; None: all.
+        excerpt: the row groups to read; None: all.
 
     Raises:
         ScratchFullError: the disk is full.
@@ -49,7 +54,7 @@ def staged_batches(
     """
     copy = folder / "staged.parquet"
     try:
-        _fetch(store, key, copy, cut)
+        _fetch(store, key, copy, excerpt)
         check_files([copy], known)
         yield from read_files([copy])
     except ObjectNotFoundError:
@@ -62,12 +67,12 @@ def staged_batches(
         copy.unlink(missing_ok=True)
 
 
-def _fetch(store: Store, key: str, copy: Path, cut: Cut | None) -> None:
-    if cut is None:
+def _fetch(store: Store, key: str, copy: Path, excerpt: Excerpt | None) -> None:
+    if excerpt is None:
         store.get_file(key, copy)
         return
     try:
-        fetch_cut(store, key, cut, copy)
+        fetch_excerpt(store, key, excerpt, copy)
     except OSError as error:
         raise ScratchFullError(
             f"row groups of {key} cannot be written to {copy.parent}: {error.strerror}",

@@ -167,11 +167,11 @@ SPARK = (
     ),
     Mutation(
         name="a file that was written anew is read in parts all the same",
-        file="include/firnline/parquet/cut.py",
-        old="        _refuse_other(key, cut, groups)\n",
+        file="include/firnline/parquet/excerpt.py",
+        old="    _refuse_other(key, excerpt, groups)\n",
         new="",
         breaks="Rows of two versions of a file, or none of its end, become parts.",
-        caught_by=("tests/unit/parquet/test_cut.py",),
+        caught_by=("tests/unit/parquet/test_excerpt.py",),
     ),
     Mutation(
         name="a file in the table's own folder is split",

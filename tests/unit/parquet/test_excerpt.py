@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import PartUnreadableError
-from firnline.parquet.excerpt import fetch_row_groups
+from firnline.parquet.excerpt import Excerpt, fetch_excerpt
 from firnline.parquet.footers import FooterTask, FooterWanted, parse_here
 from tests.support.effort import examples
 from tests.support.world import MemoryStore, SetClock
@@ -38,6 +41,12 @@ def stored(path: Path, data: bytes | None = None) -> tuple[MemoryStore, int]:
     return store, len(data)
 
 
+def fetch(store: MemoryStore, size: int, numbers: Sequence[int], folder: Path) -> Path:
+    path = folder / "some.parquet"
+    fetch_excerpt(store, "key", Excerpt(size, tuple(numbers)), path)
+    return path
+
+
 @examples(20, 200)
 @given(numbers=st.sets(st.integers(0, GROUPS - 1), min_size=1))
 def test_the_file_has_the_rows_of_these_row_groups(
@@ -46,7 +55,7 @@ def test_the_file_has_the_rows_of_these_row_groups(
     folder = tmp_path_factory.mktemp("excerpt")
     store, size = stored(folder / "whole.parquet")
     wanted = sorted(numbers)
-    fetch_row_groups(store, "key", size, wanted, folder / "some.parquet")
+    fetch(store, size, wanted, folder)
     expected = pa.concat_tables([TABLE.slice(n * ROWS, ROWS) for n in wanted])
     read = pq.read_table(folder / "some.parquet")
     assert repr(read.to_pylist()) == repr(expected.to_pylist())
@@ -72,7 +81,7 @@ def test_only_the_footer_and_the_row_groups_are_read(tmp_path: Path) -> None:
         return real(key, start, length)
 
     store.get_range = counted  # type: ignore[method-assign]
-    fetch_row_groups(store, "key", size, [3, 4], tmp_path / "some.parquet")
+    fetch(store, size, [3, 4], tmp_path)
     assert len(read) == 2
     assert 200_000 < read[1] < 201_000
 
@@ -81,14 +90,14 @@ def test_only_the_footer_and_the_row_groups_are_read(tmp_path: Path) -> None:
 def test_a_row_group_that_is_not_there_is_refused(tmp_path: Path, numbers: list[int]) -> None:
     store, size = stored(tmp_path / "whole.parquet")
     with pytest.raises(PartUnreadableError, match="the footer of key cannot be read"):
-        fetch_row_groups(store, "key", size, numbers, tmp_path / "some.parquet")
+        fetch(store, size, numbers, tmp_path)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + b"\xff" * 20 + b"PAR1", b"x" * 100])
 def test_what_is_not_parquet_is_refused(tmp_path: Path, data: bytes) -> None:
     store, size = stored(tmp_path / "whole.parquet", data)
     with pytest.raises(PartUnreadableError):
-        fetch_row_groups(store, "key", size, [0], tmp_path / "some.parquet")
+        fetch(store, size, [0], tmp_path)
 
 
 def test_positions_outside_of_the_object_are_refused(tmp_path: Path) -> None:
@@ -97,7 +106,28 @@ def test_positions_outside_of_the_object_are_refused(tmp_path: Path) -> None:
     data = store.objects["key"][0]
     short, length = stored(tmp_path / "short.parquet", b"PAR1" + data[size // 2 :])
     with pytest.raises(PartUnreadableError, match="not in the file"):
-        fetch_row_groups(short, "key", length, [GROUPS - 1], tmp_path / "some.parquet")
+        fetch(short, length, [GROUPS - 1], tmp_path)
+
+
+def test_a_file_that_was_written_anew_meanwhile_is_refused(tmp_path: Path) -> None:
+    store, size = stored(tmp_path / "whole.parquet")
+    for rows, numbers in ((ROWS - 1, (0,)), (ROWS, (0, 1))):
+        with pytest.raises(PartUnreadableError, match=rf"key was written anew.* had {rows} rows"):
+            fetch_excerpt(store, "key", Excerpt(size, numbers, rows), tmp_path / "some.parquet")
+    fetch_excerpt(store, "key", Excerpt(size, (4, 5), 2 * ROWS), tmp_path / "some.parquet")
+
+
+@pytest.mark.parametrize("how", [{}, {"use_dictionary": False, "compression": "gzip"}])
+def test_every_reader_reads_the_file_and_its_statistics(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(TABLE, whole, row_group_size=ROWS, **how)
+    store, size = stored(whole, whole.read_bytes())
+    path = fetch(store, size, [2, 3], tmp_path)
+    assert pl.read_parquet(path)["a"].to_list() == list(range(2 * ROWS, 4 * ROWS))
+    statistics = pq.read_metadata(path).row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max) == (2 * ROWS, 3 * ROWS - 1)
 
 
 def test_facts_of_row_groups_are_their_rows_bytes_and_bounds(tmp_path: Path) -> None:

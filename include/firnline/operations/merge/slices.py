@@ -160,7 +160,7 @@ def _slice_task(
     if cluster is not None:
         cluster = structs.replace(cluster, outputs=outputs)
     inputs = tuple(
-        structs.replace(task.inputs[each.part], chosen=each.row_groups) for each in plan.reads
+        structs.replace(task.inputs[each.part], row_groups=each.row_groups) for each in plan.reads
     )
     return structs.replace(task, group=number, inputs=inputs, slice=wanted, cluster=cluster)
 

@@ -39,24 +39,26 @@ def limited(plan: MergePlan, partitions: Collection[str]) -> MergePlan:
 def next_turn(plan: MergePlan, run: RunIdentity, slots: int, at_once: int) -> MergePlan:
     """Return the part of a plan that a run works on before it plans again.
 
-    Whole partitions, the first in the order of the run, until they have ``at_once`` groups and a
-    quarter of a merge's share of the plan.
+    Whole partitions, the first in the order of the run, until they have ``at_once`` tasks and a
+    quarter of a merge's share of the plan. A group in slices is as many tasks.
 
     Args:
         plan: what is left to do.
         run: whose order it is; a retry beside its predecessor has another one.
         slots: merges that may work at the same time.
-        at_once: groups that the engine works on at the same time.
+        at_once: tasks that the engine works on at the same time.
     """
-    groups = Counter(group.partition for group in (*plan.groups, *plan.hidden))
-    least = max(at_once, ceil(groups.total() / (_PARTS * slots)))
+    tasks: Counter[str] = Counter()
+    for group in (*plan.groups, *plan.hidden):
+        tasks[group.partition] += group.slices
+    least = max(at_once, ceil(tasks.total() / (_PARTS * slots)))
     chosen: set[str] = set()
     taken = 0
-    for partition in sorted(groups, key=lambda name: _place(run, name)):
+    for partition in sorted(tasks, key=lambda name: _place(run, name)):
         if taken >= least:
             break
         chosen.add(partition)
-        taken += groups[partition]
+        taken += tasks[partition]
     return limited(plan, chosen)
 
 

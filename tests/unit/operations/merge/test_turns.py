@@ -89,6 +89,13 @@ def test_a_turn_is_a_quarter_of_a_share_or_what_the_engine_works_on_at_once() ->
     assert sizes == {(2, 1): 2, (4, 1): 1, (2, 5): 5, (2, 99): 16}
 
 
+def test_a_group_in_slices_fills_the_slots_of_a_cluster_with_as_many_tasks() -> None:
+    plan = planned(shared(16))
+    sliced = replace(plan, groups=tuple(replace(group, slices=4) for group in plan.groups))
+    sizes = [len(next_turn(sliced, run("a"), 2, many).groups) for many in (1, 8, 9, 99)]
+    assert sizes == [2, 2, 3, 16]
+
+
 def test_each_run_has_an_order_of_its_own_and_always_the_same() -> None:
     plan = planned(shared(40))
     turns = {name: partitions_of(next_turn(plan, run(name), 2, 1)) for name in "abcdef"}

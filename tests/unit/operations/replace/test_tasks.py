@@ -116,10 +116,10 @@ def test_a_file_larger_than_a_part_is_read_by_several_tasks(engine: Any) -> None
     taken = [[(i.key, i.row_groups, i.rows) for i in task.inputs] for task in running.intakes]
     large = "staged/0.parquet"
     assert taken == [
-        [(large, (0, 1), LARGE)],
-        [(large, (1, 2), LARGE)],
-        [(large, (2, 3), LARGE)],
-        [(large, (3, 4), LARGE), ("staged/1.parquet", None, None)],
+        [(large, (0,), LARGE)],
+        [(large, (1,), LARGE)],
+        [(large, (2,), LARGE)],
+        [(large, (3,), LARGE), ("staged/1.parquet", None, None)],
     ]
     assert report.rows_new == 4 * LARGE + 1
     assert visible_ids(world.table) == Counter(
