@@ -114,7 +114,7 @@ _UNTIMED = ("policy",)
 def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
     first = found[0]["median_s"]
     head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0]['name']}"]
-    extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted") else []
+    extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted", "cold") else []
     extra += ["of_kernel_memory"] if name == "memory" else []
     if name in ("cleanup", "drop", "appender", "lazy", "replace") or name.startswith("erase"):
         extra += [key for key in _NOTES if any(key in one for one in found)]

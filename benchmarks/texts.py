@@ -18,6 +18,13 @@ TEXTS: dict[str, tuple[str, str]] = {
 filters.
 """,
     ),
+    "cold": (
+        "Unsorted merge, cold",
+        """
+The files of the unsorted merge on local disk, by whole processes: from the start of the process to
+its end, on caches that are warm. firnline alone plans and commits with a log; delta-rs commits too.
+""",
+    ),
     "small": (
         "Small merge, cold",
         "\n3 files, 9,000 rows, a table on local disk; from the start of the process to its end.\n",
