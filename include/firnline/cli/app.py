@@ -57,6 +57,7 @@ from firnline.cli.failures import (
     usage,
 )
 from firnline.errors import FirnlineError
+from firnline.extras import explained
 
 _HELP = """Maintain log-structured Parquet tables.
 
@@ -158,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
-        return tell(error, manner)
+        return tell(explained(error), manner)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
