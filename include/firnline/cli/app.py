@@ -18,6 +18,7 @@ from firnline.cli.commands import (
     clone,
     delete,
     diff,
+    doctor,
     downgrade,
     drop,
     erase,
@@ -140,6 +141,7 @@ _GROUPS = (
     schema,
     properties,
     settings,
+    doctor,
     spark,
 )
 for group in _GROUPS:

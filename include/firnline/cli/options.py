@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from firnline.table import Table
 
 
-def _table_names(incomplete: str) -> list[str]:
+def table_names(incomplete: str) -> list[str]:
     """Return table names for the shell's completion, which cannot show an error."""
     from firnline.settings.load import load_settings
 
@@ -51,7 +51,7 @@ TableArgument = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="A name of the settings file, or a root URL (s3://bucket/prefix, file:///folder).",
-        autocompletion=_table_names,
+        autocompletion=table_names,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
