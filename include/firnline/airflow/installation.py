@@ -19,8 +19,8 @@ def look(connections: Sequence[str]) -> dict[str, object]:
 
     Raises whatever the metadata database raises.
     """
-    from airflow.sdk.exceptions import AirflowNotFoundException
     from airflow.models import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
     from firnline.airflow.pool_guard import read_slots
 

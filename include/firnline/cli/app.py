@@ -27,6 +27,7 @@ from firnline.cli.commands import (
     health,
     history,
     import_files,
+    init,
     merge,
     mirror,
     parts,
@@ -107,6 +108,7 @@ def root(
 
 
 _GROUPS = (
+    init,
     append,
     health,
     parts,

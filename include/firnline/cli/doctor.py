@@ -84,7 +84,7 @@ def examine(
         except FirnlineError as error:
             yield Check(name, "wrong", error.message, error.next_step)
             continue
-        yield from _store(table, write=write)
+        yield from examine_store(table, write=write)
 
 
 def _packages() -> Iterator[Check]:
@@ -135,8 +135,9 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     for name in found["missing"]:
         step = f"create it with `airflow connections add {name} ...` (docs/deploy.md)"
         yield Check("connection", "wrong", f"Airflow has no connection {name}", step)
-    if ids and not found["missing"]:
-        yield Check("connections", "ok", ", ".join(sorted(ids)))
+    present = sorted(ids.difference(found["missing"]))
+    if present:
+        yield Check("connections", "ok", ", ".join(present))
 
 
 def _pools(settings: Settings, slots: dict[str, int]) -> Iterator[Check]:
@@ -154,7 +155,8 @@ def _pools(settings: Settings, slots: dict[str, int]) -> Iterator[Check]:
         yield Check("pools", "wrong", f"{count}: {first}", CREATE_POOLS)
 
 
-def _store(table: Table, *, write: bool) -> Iterator[Check]:
+def examine_store(table: Table, *, write: bool) -> Iterator[Check]:
+    """Yield the checks of one table's store; see ``examine``."""
     from firnline.state.health import require_table
 
     name, root = table.settings.name, table.settings.root
