@@ -108,8 +108,8 @@ def root(
 
 
 _GROUPS = (
-    init,
     append,
+    init,
     health,
     parts,
     timeline,

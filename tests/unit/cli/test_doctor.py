@@ -165,7 +165,7 @@ def test_a_java_that_is_missing_is_wrong_only_where_spark_is(
 def airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, said: str) -> None:
     (tmp_path / "none").mkdir(exist_ok=True)
     done = subprocess.CompletedProcess([], code, said, "")
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
 
 
 def test_pools_and_connections_of_airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
