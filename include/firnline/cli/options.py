@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import getpass
 import inspect
-import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -251,11 +248,6 @@ def require_table(table: Table) -> None:
 
 def identity(table: Table) -> RunIdentity:
     """Return the identity of the user at this machine, for the history."""
-    from firnline.log.txn_file import RunIdentity
+    from firnline.operations.local import identity_here
 
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    run_id = f"cli-{table.ids.uuid7(table.clock.now_ms())}"
-    return RunIdentity(run_id=run_id, user=user, host=socket.gethostname())
+    return identity_here(table, "cli")
