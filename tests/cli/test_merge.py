@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.cli.engine import parallel_kernels
+from firnline.operations.local import parallel_kernels
 from firnline.cli.options import identity
 from firnline.errors import FirnlineError
 from firnline.settings.load import settings_for_root

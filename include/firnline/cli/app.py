@@ -18,6 +18,7 @@ from firnline.cli.commands import (
     clone,
     delete,
     diff,
+    doctor,
     downgrade,
     drop,
     erase,
@@ -26,6 +27,7 @@ from firnline.cli.commands import (
     health,
     history,
     import_files,
+    init,
     merge,
     mirror,
     parts,
@@ -57,6 +59,7 @@ from firnline.cli.failures import (
     usage,
 )
 from firnline.errors import FirnlineError
+from firnline.extras import explained
 
 _HELP = """Maintain log-structured Parquet tables.
 
@@ -106,6 +109,7 @@ def root(
 
 _GROUPS = (
     append,
+    init,
     health,
     parts,
     timeline,
@@ -139,6 +143,7 @@ _GROUPS = (
     schema,
     properties,
     settings,
+    doctor,
     spark,
 )
 for group in _GROUPS:
@@ -158,7 +163,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt as interrupt:
         return tell(stopped(interrupt), manner)
     except Exception as error:  # noqa: BLE001 - the last place to report a bug as a sentence
-        return tell(error, manner)
+        return tell(explained(error), manner)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
