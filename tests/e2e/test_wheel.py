@@ -46,12 +46,12 @@ def test_the_core_brings_neither_airflow_nor_spark(installed: Path, tmp_path: Pa
 
 
 def test_a_table_is_appended_to_merged_and_read(installed: Path, tmp_path: Path) -> None:
-    code = """
+    code = f"""
 import firnline
 for hour in range(4):
-    with firnline.Appender("file://{root}/flights") as flights:
+    with firnline.Appender("file://{tmp_path}/flights") as flights:
         flights.append([{{"hour": hour, "delay": 90}}, {{"hour": hour, "delay": 5}}])
-""".format(root=tmp_path)
+"""
     appended = run(installed / "python", "-c", code, cwd=tmp_path)
     assert (appended.returncode, appended.stderr) == (0, "")
     root = f"file://{tmp_path}/flights"

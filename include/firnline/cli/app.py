@@ -17,6 +17,7 @@ from firnline.cli.commands import (
     cleanup,
     clone,
     delete,
+    demo,
     diff,
     doctor,
     downgrade,
@@ -144,6 +145,7 @@ _GROUPS = (
     properties,
     settings,
     doctor,
+    demo,
     spark,
 )
 for group in _GROUPS:
