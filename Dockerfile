@@ -4,6 +4,11 @@
 #   docker build -t firnline --build-arg BASE=<an Astro runtime of Airflow 3.3> \
 #                --build-arg RUN_AS=astro .
 #
+# The command line alone, without Airflow, Spark and Java:
+#
+#   docker build -t firnline-cli --target cli .
+#   docker run --rm -e AWS_ACCESS_KEY_ID -e AWS_SECRET_ACCESS_KEY firnline-cli health s3://bucket/t
+#
 # BASE has to run Python 3.11 or 3.12, which the lock is made for.
 ARG BASE=apache/airflow:3.3.2-python3.11
 
@@ -14,6 +19,20 @@ COPY --chown=${RUN_AS} pyproject.toml README.md LICENSE requirements.lock ./
 COPY --chown=${RUN_AS} include/firnline include/firnline
 # The build backend, too, is the one of the lock.
 RUN pip wheel --no-cache-dir --no-deps --build-constraint requirements.lock --wheel-dir dist .
+
+FROM python:3.11-slim AS cli
+COPY requirements.lock /tmp/requirements.lock
+COPY --from=wheel /tmp/firnline/dist/ /tmp/dist/
+# uv takes the lock as bounds of what the wheel requires; pip would install all of it.
+RUN pip install --no-cache-dir uv==0.13.8 \
+    && uv pip install --system --no-cache --constraint /tmp/requirements.lock /tmp/dist/*.whl \
+    && pip uninstall -y uv \
+    && rm -rf /tmp/dist /tmp/requirements.lock \
+    && useradd --create-home firnline
+USER firnline
+WORKDIR /home/firnline
+ENTRYPOINT ["firnline"]
+CMD ["--help"]
 
 FROM ${BASE}
 ARG RUN_AS=airflow

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from tools.bootstrap import REPO
+from tools.bootstrap import REPO, UV_VERSION
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 40
@@ -145,6 +145,22 @@ def test_only_the_product_is_in_the_wheel() -> None:
     with (REPO / "pyproject.toml").open("rb") as file:
         wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["packages"] == ["include/firnline"]
+
+
+def test_the_dockerfile_has_no_mistake_that_a_linter_finds() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [hadolint, "--failure-threshold", "warning", REPO / "Dockerfile"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_image_of_the_command_line_installs_the_uv_of_set_up() -> None:
+    text = (REPO / "Dockerfile").read_text(encoding="utf-8")
+    assert f" uv=={UV_VERSION} " in text
 
 
 def test_everything_the_image_copies_is_in_the_repository() -> None:
