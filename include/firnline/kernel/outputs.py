@@ -164,9 +164,7 @@ class Producer:
         if outputs is None:
             return Produced(0, 0, 0, 0, (), {}, in_place=True)
         digest = self.proof.end()
-        return Produced(
-            inputs.rows, deleted, deduplicated, removed, outputs, hidden, digest=digest
-        )
+        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden, digest=digest)
 
     def _outputs(
         self,

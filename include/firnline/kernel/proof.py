@@ -29,7 +29,7 @@ from firnline.units import counted
 
 @dataclass(slots=True)
 class Proof:
-    """The proof of one task: ``begin`` before the inputs are used up, ``end`` after the last output.
+    """The proof of one task: ``begin`` before its inputs are used up, ``end`` after its outputs.
 
     Args:
         task: the group; with ``proof`` ``counts`` nothing is read.
@@ -143,9 +143,7 @@ class Proof:
         known = [each for each in found if each is not None]
         return total(known) if len(known) == len(found) else None
 
-    def _input(
-        self, path: Path, group: Staged, select: Callable[[Staged], str]
-    ) -> Digest | None:
+    def _input(self, path: Path, group: Staged, select: Callable[[Staged], str]) -> Digest | None:
         """Return the digest of a staged file; DuckDB has the last word on what cannot be read."""
         try:
             return self._file(path)

@@ -84,7 +84,7 @@ def digest_file(
 
 def _rows_at_once(metadata: pq.FileMetaData) -> int:
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-    mean = max(1, size // max(1, metadata.num_rows))
+    mean = max(1, int(size // max(1, metadata.num_rows)))
     return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES // mean))
 
 

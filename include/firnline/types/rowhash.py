@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ _U64 = npt.NDArray[np.uint64]
 _Pair = tuple[_U64, _U64]
 """For each value the words of the first and of the second hash; may be one array twice."""
 
+_Number = TypeVar("_Number", bound=np.number[Any])
 _SEED = b"firnline-rows-1"
 _GOLDEN = 0x9E3779B97F4A7C15
 _SECOND = 0xD1B54A32D192ED03
@@ -58,7 +60,7 @@ class RowDigest:
         return self._digest
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch. Raises PartSchemaError for a type that ``can_digest`` refuses."""
+        """Add the rows of a batch. Raises PartSchemaError for a type without a digest."""
         columns = zip(batch.schema.names, batch.columns, strict=True)
         first, second = _rows(columns, batch.num_rows)
         added = Digest(int(first.sum(dtype=np.uint64)), int(second.sum(dtype=np.uint64)))
@@ -113,13 +115,13 @@ def _add(sums: Sequence[_U64], column: pa.Array, constants: Sequence[np.uint64])
         return
     found = _folded(_values(column))
     valid = _is_valid(column)
-    for lane, (whole, words) in enumerate(zip(sums, found, strict=True)):
+    for lane, words in enumerate(found):
         factor, own = constants[2 * lane : 2 * lane + 2]
         given = words * factor
         given += own
         if valid is not None:
             given *= valid
-        whole += given
+        np.add(sums[lane], given, out=sums[lane])
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +161,7 @@ def _is_valid(array: pa.Array) -> npt.NDArray[np.uint8] | None:
     return _numbers(array.is_valid().cast(pa.uint8()), np.uint8)
 
 
-def _numbers(array: pa.Array, kind: type[np.generic]) -> npt.NDArray[np.generic]:
+def _numbers(array: pa.Array, kind: type[_Number]) -> npt.NDArray[_Number]:
     """Return the numbers of an array; those of nulls may be anything."""
     data = array.buffers()[1]
     if data is None or not len(array):
@@ -253,8 +255,9 @@ def _twice(words: _U64) -> _Pair:
 
 def _of_integer(array: pa.Array) -> _Pair:
     signed = pa.types.is_signed_integer(array.type)
-    numbers = array if array.type.bit_width == 64 else array.cast(pa.int64() if signed else pa.uint64())
-    return _twice(_numbers(numbers, np.uint64).view(np.uint64))
+    if array.type.bit_width < 64:
+        array = array.cast(pa.int64() if signed else pa.uint64())
+    return _twice(_numbers(array, np.uint64))
 
 
 def _of_boolean(array: pa.Array) -> _Pair:
@@ -299,7 +302,7 @@ def _of_decimal(array: pa.Array) -> _Pair:
 
 
 def _of_bytes(array: pa.Array) -> _Pair:
-    """Return the words of texts: their length in bytes, and each eight bytes with their position."""
+    """Return the words of texts: their length, and each eight bytes with their position."""
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     if pa.types.is_binary_view(array.type) or pa.types.is_string_view(array.type):
