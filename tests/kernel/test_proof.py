@@ -248,7 +248,12 @@ def test_zeros_of_both_signs_and_nan_survive_a_merge(group: Group) -> None:
     values = [0.0, -0.0, math.nan, None, 1.0, -0.0, 0.0] * 20
     table = pa.table({"a": pa.array(values, pa.float64()), "f": pa.array(values, pa.float32())})
     for changes in ({}, {"sort": ["a"]}):
-        assert group.run(group.task(group.put(table, table), {"a": "DOUBLE", "f": "FLOAT"}, **changes)).error is None
+        assert (
+            group.run(
+                group.task(group.put(table, table), {"a": "DOUBLE", "f": "FLOAT"}, **changes)
+            ).error
+            is None
+        )
 
 
 def test_a_row_of_another_partition_in_an_output_is_found(group: Group, tmp_path: Path) -> None:

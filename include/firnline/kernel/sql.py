@@ -184,11 +184,18 @@ def _last_of_each_key(
 def _losers(
     task: KernelTask, names: list[str], visible: str, place: tuple[str, str], inputs: Inputs
 ) -> str:
-    """Select the rows that ``_last_of_each_key`` leaves out, with an inverted condition."""
-    columns = ", ".join(map(quote_name, names))
+    """Select the rows that ``_last_of_each_key`` leaves out, with an inverted condition.
+
+    They are ranked by keys and places alone, and looked up by their places: ranking whole rows a
+    second time costs twice as much.
+    """
+    columns = ", ".join(f"r.{quote_name(name)}" for name in names)
     rank = rank_in_key(task.primary_key, task.version, place)
     reasons = [f"{rank} > 1", *(p for p in _goes(task, place, inputs) if p != "false")]
-    return f"SELECT {columns} FROM ({visible}) QUALIFY {' OR '.join(reasons)}"
+    at = ", ".join(map(quote_name, place))
+    lost = f"SELECT {at} FROM ({visible}) QUALIFY {' OR '.join(reasons)}"
+    equal = " AND ".join(f"r.{name} = l.{name}" for name in map(quote_name, place))
+    return f"SELECT {columns} FROM ({visible}) AS r SEMI JOIN ({lost}) AS l ON {equal}"
 
 
 def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inputs) -> str | None:
