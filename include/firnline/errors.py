@@ -177,6 +177,10 @@ class KernelError(FirnlineError):
     """A merge kernel failed for another reason than the above."""
 
 
+class RowsDifferError(FirnlineError):
+    """The digests of rows do not add up: what was written, or read, is not what it should be."""
+
+
 # --- transactions ---------------------------------------------------------------------------------
 
 

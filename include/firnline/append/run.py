@@ -151,6 +151,7 @@ class AppendRun:
                 q=self.origin.q,
                 s=stats_json(part.stats),
                 h=hashes_json(part.hashes),
+                g=part.digest,
             )
             for part in self.parts
         ]

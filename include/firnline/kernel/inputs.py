@@ -34,6 +34,8 @@ class Staged:
     where_hidden: str | None
     converted: Mapping[str, Converted]
     """Their conversions, by ``fold_name`` of a column of the table; all are among ``columns``."""
+    is_whole: bool = False
+    """True if every column of the files is the table's column of that name, with all values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,18 @@ def read_footers(
     groups: dict[tuple[_Form, str | None], list[Path]] = defaultdict(list)
     for path, source in zip(paths, task.inputs, strict=True):
         groups[(shapes[str(path)], source.sources), source.where_hidden].append(path)
-    columns: dict[_Form, tuple[frozenset[str], Mapping[str, Converted]]] = {}
+    columns: dict[_Form, tuple[frozenset[str], Mapping[str, Converted], bool]] = {}
     left_out: set[str] = set()
     for (form, _), members in groups.items():
         if form not in columns:
             key = keys[str(members[0])]
             described = _describe(connection, members[0], key)
             left_out.update(not_data(task, described))
-            columns[form] = fit(connection, task, key, described, form[1], wanted)
+            held, converted = fit(connection, task, key, described, form[1], wanted)
+            exact = not form[1] and all(each.exact for each in converted.values())
+            columns[form] = held, converted, exact and len(held) == len(described)
     staged = tuple(
-        Staged(tuple(members), columns[form][0], hidden, columns[form][1])
+        Staged(tuple(members), columns[form][0], hidden, *columns[form][1:])
         for (form, hidden), members in groups.items()
     )
     rows_of = {Path(path): count for path, count in rows}

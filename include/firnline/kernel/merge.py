@@ -134,6 +134,7 @@ class _Merge:
             rows=output.rows,
             stats=output.stats,
             hashes=output.hashes,
+            digest=None if output.digest is None else str(output.digest),
         )
 
     @contextmanager
@@ -178,6 +179,7 @@ def _result(
         rows_deleted=produced.deleted,
         rows_deduplicated=produced.deduplicated,
         rows_removed=produced.removed,
+        digest=None if produced.digest is None else str(produced.digest),
     )
     if produced.in_place:
         return msgspec.structs.replace(result, unchanged=tuple(keys.values()))

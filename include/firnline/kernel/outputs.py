@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 
@@ -21,15 +21,17 @@ from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.faults import scratch_full
 from firnline.kernel.inputs import Inputs, scan
 from firnline.kernel.pieces import sort_in_pieces
+from firnline.kernel.proof import Proof
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.ranges import Range, Spreader
 from firnline.kernel.sort_codes import sort_codes
-from firnline.kernel.sql import copy_to, in_order, statements
+from firnline.kernel.sql import copy_to, in_order, rows_in_all, statements
 from firnline.kernel.task import KernelTask
-from firnline.parquet.join import Footer, join, read_footer, state_order
-from firnline.parquet.part import read_pairs
+from firnline.parquet.join import Footer, join, read_footer, state
+from firnline.parquet.part import DIGEST_KEY, read_pairs
 from firnline.parquet.stats import from_footer, from_table
+from firnline.types.digests import Digest
 from firnline.types.hashes import Hashes
 from firnline.types.sql import quote_name
 from firnline.types.values import Stats
@@ -49,6 +51,8 @@ class Written:
     hashes: Hashes = ()
     partition: str | None = None
     """Partition that it belongs to; None for that of the task."""
+    digest: Digest | None = None
+    """Of its rows, as they were read back; None: unknown."""
 
 
 def describe(
@@ -99,9 +103,11 @@ class Produced:
     """With ``only_touched``: rows hidden in or removed from each rewritten file."""
     in_place: bool = False
     """With ``layout``: all rows are of the task's own partition, and nothing is rewritten."""
+    digest: Digest | None = None
+    """See ``Proof.end``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Producer:
     """Produces the outputs of one task in its database."""
 
@@ -111,6 +117,11 @@ class Producer:
     stopped: Callable[[], bool]
     stop_if_asked: Callable[[], None]
     """Raises if the task was told to stop."""
+    proof: Proof = field(init=False)
+
+    def __post_init__(self) -> None:
+        to_file = lambda path, rows: self._copy(path, rows, None)  # noqa: E731
+        self.proof = Proof(self.task, self.folder, to_file, self.stop_if_asked)
 
     def run(self, paths: Sequence[Path], inputs: Inputs, keys: Path | None) -> Produced:
         """Count the rows that are removed, write those that stay.
@@ -135,6 +146,8 @@ class Producer:
         forgotten, lost_winners = self._losing(sql.losing)
         deduplicated, removed = deduplicated + forgotten, removed + lost_winners
         rows, count = sql.rows, inputs.rows - deleted - removed - deduplicated
+        select = lambda group: rows_in_all(self.task, types, group)  # noqa: E731
+        self.proof.begin(inputs, select, sql.gone, inputs.rows - count)
         if self.task.query is not None:
             rows, made = self._query(sql.rows, paths)
             removed, count = removed + count - made, made
@@ -143,13 +156,15 @@ class Producer:
             rest = others(inputs, copies)
             rows = statements(self.task, rest, types, keys).rows if rest.rows else ""
             copied = self._with_copies(copies, rows, count, metadata)
+            self.proof.end()
             return Produced(inputs.rows, deleted, 0, 0, (copied,), hidden)
         values = sql.all_rows if self.task.query is None else rows
         codes = sort_codes(self.task, self.connection, types, values)
         outputs = self._outputs(rows, count, codes, metadata, taken) if count else ()
         if outputs is None:
             return Produced(0, 0, 0, 0, (), {}, in_place=True)
-        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden)
+        digest = self.proof.end()
+        return Produced(inputs.rows, deleted, deduplicated, removed, outputs, hidden, digest=digest)
 
     def _outputs(
         self,
@@ -203,7 +218,7 @@ class Producer:
         path = self.folder / "output0.parquet"
         pairs = {**metadata, "firnline.rows": str(count)}
         join([read_footer(each) for each in paths], path, pairs, self._order(), used_up=paths)
-        return self._described(path, count)
+        return self._finished(path, count)
 
     def _with_copies(
         self, copies: Sequence[Footer], rows: str, count: int, metadata: dict[str, str]
@@ -217,7 +232,7 @@ class Producer:
         self.stop_if_asked()
         used_up = [footer.path for footer in parts]
         join(parts, path, {**metadata, "firnline.rows": str(count)}, used_up=used_up)
-        return self._described(path, count)
+        return self._finished(path, count)
 
     def _schema(self, types: Mapping[str, str]) -> bytes:
         """Return the schema of the files that this task writes."""
@@ -282,6 +297,7 @@ class Producer:
         except duckdb.OutOfMemoryException:
             self.stop_if_asked()
             made = self._run_query(rows, path, result, last)
+        self.proof.made(path)
         for staged in inputs:
             staged.unlink()  # room for the sort
         return f"SELECT * FROM {scan([path])}", made
@@ -320,12 +336,17 @@ class Producer:
         path, count = self.folder / f"output{number}.parquet", rows.count or 0
         own = {} if rows.partition is None else {"firnline.partition": rows.partition}
         self._copy(path, rows.rows, {**metadata, **own, "firnline.rows": str(count)})
-        if self.task.sort_by:
-            state_order(path, self._order())
-        written = self._described(path, count, rows.hashes)
-        return dataclasses.replace(written, partition=rows.partition)
+        return self._finished(path, count, rows)
 
-    def _described(self, path: Path, count: int, hashes: Hashes = ()) -> Written:
+    def _finished(self, path: Path, count: int, rows: Range | None = None) -> Written:
+        """Read an output back, state in its footer what is known of it, and describe it."""
+        partition = None if rows is None else rows.partition
+        digest = self.proof.output(path, partition)
+        state(path, self._order(), {} if digest is None else {DIGEST_KEY: str(digest)})
+        written = self._described(path, count, () if rows is None else rows.hashes)
+        return dataclasses.replace(written, partition=partition, digest=digest)
+
+    def _described(self, path: Path, count: int, hashes: Hashes) -> Written:
         known = {name for name, _ in self.task.columns}
         wanted = [name for name in self.task.stats_columns if name in known]
         written = describe(self.connection, path, wanted)

@@ -11,7 +11,7 @@ from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.slices import rows_within
 from firnline.kernel.task import KernelTask
-from firnline.kernel.visibility import goes, stays, winners
+from firnline.kernel.visibility import goes, rank_in_key, stays, winners
 from firnline.types.sql import fold_name, free_name, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
@@ -31,6 +31,8 @@ class Statements:
     """The remaining rows, one per primary key, in the order of their insertion."""
     all_rows: str
     """All rows of the inputs, those that do not remain too."""
+    gone: str | None = None
+    """The rows that do not remain, without an order; None if there can be none."""
     losing: str | None = None
     """Counts the winning rows that are removed nevertheless: key tombstones, then rows that
     ``keep`` removes. None if neither applies."""
@@ -57,17 +59,29 @@ def statements(
     )
     path = free_name("path", names) if task.only_touched else None
     gone = [
-        piece
+        (which, rows)
         for group in inputs.staged
-        for piece in _gone(task, _select(task, types, group, None, path), group, key_rows, path)
+        for which, rows in _gone(task, _select(task, types, group, None, path), group, key_rows)
     ]
+    shown = "''" if path is None else quote_name(path)
+    counts = [f"SELECT '{w}', {shown}, count(*) FROM ({rows}) GROUP BY ALL" for w, rows in gone]
+    columns = ", ".join(map(quote_name, names))
+    lost = [f"SELECT {columns} FROM ({rows})" for _, rows in gone]
+    if task.primary_key:
+        lost.append(_losers(task, names, staying, place, inputs))
     return Statements(
-        vanishing=" UNION ALL ".join(gone) if gone else None,
+        vanishing=" UNION ALL ".join(counts) if counts else None,
         primary_keys=_count_keys(task, staying) if task.primary_key else None,
         rows=_last_of_each_key(task, names, staying, place, inputs),
         all_rows=" UNION ALL ".join(_select(task, types, g, None) for g in inputs.staged),
+        gone=" UNION ALL ".join(lost) if lost else None,
         losing=_losing(task, staying, place, inputs),
     )
+
+
+def rows_in_all(task: KernelTask, types: dict[str, str], group: Staged) -> str:
+    """Return the SELECT of the table's columns from all rows of some files."""
+    return _select(task, types, group, None)
 
 
 def rows_by_file(task: KernelTask, inputs: Inputs, types: dict[str, str]) -> str:
@@ -142,22 +156,17 @@ def _staying(task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] |
 
 
 def _gone(
-    task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None, path: str | None
-) -> Iterator[str]:
-    """Yield counts of the rows that ``_staying`` leaves out, with inverted conditions."""
-    place = "''" if path is None else quote_name(path)
-
-    def count(which: str, of: str) -> str:
-        return f"SELECT '{which}', {place}, count(*) FROM ({of}) GROUP BY ALL"
-
+    task: KernelTask, rows: str, group: Staged, keys: tuple[str, str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the rows that ``_staying`` leaves out, with inverted conditions, and the reason."""
     if group.where_hidden:
-        yield count("deleted", f"SELECT * FROM ({rows}) WHERE {goes(group.where_hidden)}")
+        yield "deleted", f"SELECT * FROM ({rows}) WHERE {goes(group.where_hidden)}"
     if keys:
         left = _visible(rows, group, None)
-        yield count("deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}")
+        yield "deleted", f"SELECT r.* FROM ({left}) AS r SEMI JOIN {keys[0]} ON {keys[1]}"
     if task.keep and not task.keep_winners:
         visible = _visible(rows, group, keys)
-        yield count("removed", f"SELECT * FROM ({visible}) WHERE ({task.keep}) IS NOT TRUE")
+        yield "removed", f"SELECT * FROM ({visible}) WHERE ({task.keep}) IS NOT TRUE"
 
 
 def _last_of_each_key(
@@ -170,6 +179,23 @@ def _last_of_each_key(
     losers = [piece for piece in _goes(task, place, inputs) if piece != "false"]
     kept = f" WHERE NOT ({' OR '.join(losers)})" if losers else ""
     return f"SELECT {columns} FROM ({_winners(task, visible, place)}){kept}"
+
+
+def _losers(
+    task: KernelTask, names: list[str], visible: str, place: tuple[str, str], inputs: Inputs
+) -> str:
+    """Select the rows that ``_last_of_each_key`` leaves out, with an inverted condition.
+
+    They are ranked by keys and places alone, and looked up by their places: ranking whole rows a
+    second time costs twice as much.
+    """
+    columns = ", ".join(f"r.{quote_name(name)}" for name in names)
+    rank = rank_in_key(task.primary_key, task.version, place)
+    reasons = [f"{rank} > 1", *(p for p in _goes(task, place, inputs) if p != "false")]
+    at = ", ".join(map(quote_name, place))
+    lost = f"SELECT {at} FROM ({visible}) QUALIFY {' OR '.join(reasons)}"
+    equal = " AND ".join(f"r.{name} = l.{name}" for name in map(quote_name, place))
+    return f"SELECT {columns} FROM ({visible}) AS r SEMI JOIN ({lost}) AS l ON {equal}"
 
 
 def _losing(task: KernelTask, visible: str, place: tuple[str, str], inputs: Inputs) -> str | None:

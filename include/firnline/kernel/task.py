@@ -46,6 +46,8 @@ class KernelInput(msgspec.Struct, frozen=True, kw_only=True):
     they have ``rows`` rows; with a ``slice`` the rows of the others are not the task's."""
     forget: bool = False
     """Drop winning key tombstones of this part too: nothing older is left for them to hide."""
+    digest: str | None = None
+    """Of its rows (``types.digests``), from the marker; None: nobody has stated it."""
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +231,9 @@ class KernelTask(msgspec.Struct, frozen=True, kw_only=True):
     only_touched: bool = False
     """Leave out inputs of which no row is hidden or removed: they stay unchanged. With a primary
     key either all or none stay: any of them may hold an older row of a removed key."""
+    proof: Literal["rows", "counts"] = "rows"
+    """``rows``: the digest of the rows that are read has to be that of the outputs, read back, and
+    of the rows that go; ``counts``: their numbers only."""
     intake: Intake | None = None
     """The inputs hold new rows. Of the other fields these count: ``partition``, ``columns``,
     ``sort_by``, ``stats_columns``, the key, ``metadata``, ``memory`` and the form of the parts."""
@@ -255,6 +260,9 @@ class KernelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rows hidden in or removed from each rewritten input, with ``only_touched``."""
     columns: dict[str, str] = {}
     """With ``intake``: SQL type by column of the new rows."""
+    digest: str | None = None
+    """Of all rows that were read, as the outputs and the rows that went give it; None if rows were
+    changed on purpose, or not proven."""
     requests: dict[str, int] = {}
     seconds: float = 0.0
     error: str | None = None

@@ -284,7 +284,7 @@ def _split(path: str) -> tuple[str, str]:
 def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
     markers = [marker for _, _, marker in rows]
     orders = [(NONE, NONE) if m.o is None else _order(m.o) for m in markers]
-    unknown = [m.unknown() for m in markers]
+    unknown = [_unknown(m) for m in markers]
     columns: dict[str, list[Any]] = {
         "partition": [partition for partition, _, _ in rows],
         "p": [name for _, name, _ in rows],
@@ -302,6 +302,13 @@ def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:
         "x": [msgspec.json.encode(extra) if extra else b"" for extra in unknown],
     }
     return pa.table(columns, schema=_SCHEMA)
+
+
+def _unknown(marker: Marker) -> dict[str, msgspec.Raw]:
+    """Return the keys without a column: earlier versions refuse one that they do not know."""
+    if marker.g is None:
+        return marker.unknown()
+    return {**marker.unknown(), "g": msgspec.Raw(msgspec.json.encode(marker.g))}
 
 
 def _number(value: int | None) -> int:

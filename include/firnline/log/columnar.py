@@ -162,7 +162,14 @@ def _marker(path: str, numbers: tuple[int, ...], rest: Mapping[str, list[Any]], 
     extra = _EXTRA.decode(rest["x"][row]) if rest["x"][row] else {}
     if "h" in extra:
         marker = msgspec.structs.replace(marker, h=extra.pop("h"))
+    if "g" in extra:
+        marker = msgspec.structs.replace(marker, g=_digest(extra.pop("g")))
     return with_unknown(marker, extra) if extra else marker
+
+
+def _digest(text: msgspec.Raw) -> str | None:
+    found = msgspec.json.decode(text)
+    return found if isinstance(found, str) else None
 
 
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -43,6 +43,8 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Id of the clustered run: its parts do not overlap in the order of ``cluster_by``."""
     h: msgspec.Raw = NO_STATS
     """Hash ranges as JSON text, decoded lazily like ``s``."""
+    g: str | None = None
+    """Digest of its rows (``types.digests``), in the columns of the part itself."""
 
     def stats(self) -> Stats:
         """Return column -> (min, max, nulls); empty if the writer gave none, or invalid ones.
@@ -86,7 +88,7 @@ class ForeignMarker(Marker, frozen=True, rename={"extra": "\uffffextra"}, gc=Fal
 def with_unknown(marker: Marker, extra: dict[str, msgspec.Raw]) -> Marker:
     """Return the marker with keys that this version does not know."""
     m = marker
-    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, extra=extra)
+    return ForeignMarker(m.p, m.b, m.t, m.tmb, m.n, m.q, m.d, m.o, m.s, m.c, m.h, m.g, extra=extra)
 
 
 _STATS = msgspec.json.Decoder(Stats)

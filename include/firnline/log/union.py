@@ -76,6 +76,8 @@ def combine(a: Marker, b: Marker) -> Marker:
         s=_stats(a.s, b.s),
         c=min((x.c for x in (a, b) if x.c is not None), default=None),
         h=_hashes(a.h, b.h),
+        # Of two different ones the smaller: at most one is right, and a wrong one is found.
+        g=min((x.g for x in (a, b) if x.g is not None), default=None),
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged

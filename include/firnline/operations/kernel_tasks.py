@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
+from zlib import crc32
 
 from firnline.commit import keys
 from firnline.commit.transaction import Change
@@ -34,6 +36,8 @@ from firnline.types.hashes import around
 
 _LOG = logging.getLogger(__name__)
 
+SAMPLED = 8
+"""Of so many groups one is proven with ``merge.proof: sample``."""
 MERGE_SOURCE = "source_files"
 """Name of the rows of a group in ``merge.sql``."""
 
@@ -110,6 +114,7 @@ def kernel_task(
         keep_winners=work.keep_winners,
         cluster=_cluster(settings, group),
         layout=work.layout,
+        proof=proof_of(table, group.parts[0]),
     )
 
 
@@ -190,6 +195,7 @@ def _input(
         order=marker.order(),
         sources=sources_of(snapshot, marker),
         forget=marker.p in forget,
+        digest=digest_of(snapshot, marker),
     )
 
 
@@ -197,6 +203,28 @@ def sources_of(snapshot: Snapshot, marker: Marker) -> tuple[Source, ...]:
     """Return a part's columns that the table has under other names, or not at all."""
     made = snapshot.columns_of(marker).made_of
     return tuple(Source(column=column, names=names) for _, (column, names) in sorted(made.items()))
+
+
+def digest_of(snapshot: Snapshot, marker: Marker) -> str | None:
+    """Return what a part states of its rows; None if its columns have other names now.
+
+    A digest is of the names that columns had when the part was written.
+    """
+    return None if snapshot.columns_of(marker).made_of else marker.g
+
+
+def proof_of(table: Table, first: Marker) -> Literal["rows", "counts"]:
+    """Return how the task of a group is proven, by ``merge.proof``.
+
+    Args:
+        table: the table.
+        first: a part of the group, by whose name samples are taken: plans are made again with the
+            same answer.
+    """
+    wanted = table.settings.merge.proof
+    if wanted != "sample":
+        return wanted
+    return "rows" if crc32(first.p.encode()) % SAMPLED == 0 else "counts"
 
 
 def hidden_condition(deletes: Sequence[Delete], schema: Mapping[str, str]) -> str | None:
@@ -321,4 +349,5 @@ def _marker(
         s=stats_json(part.stats),
         c=run,
         h=hashes_json(part.hashes),
+        g=part.digest,
     )

@@ -416,6 +416,24 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     deep: Annotated[
         bool, Option("Deep", "Read the footer of every live part too: one request for each.")
     ] = False
+    rows: Annotated[
+        bool,
+        Option(
+            "Rows",
+            "Read live parts as a whole and compare their rows with the digests that their markers "
+            "state: all bytes of the table, one request for each part.",
+        ),
+    ] = False
+    sample: Annotated[
+        int,
+        Option(
+            "Sample",
+            "With rows: one part of this many, other ones each day, so that each has its turn "
+            "within as many days.",
+            metavar="N",
+            least=1,
+        ),
+    ] = 1
     witness: Annotated[
         tuple[str, ...],
         Option(

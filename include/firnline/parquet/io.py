@@ -146,6 +146,11 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
     Raises:
         PartUnreadableError: the file is missing, not Parquet, truncated, or encrypted.
     """
+    return parse_footer(str(path), read_local_tail(path))
+
+
+def read_local_tail(path: Path) -> bytes:
+    """Read the end of a local file with its footer; errors as of ``read_local_footer``."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -160,7 +165,7 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
         raise PartUnreadableError(
             f"{path} cannot be read: {error.strerror}", next_step="check the path and permissions"
         ) from None
-    return parse_footer(str(path), tail)
+    return tail
 
 
 def read_footer(store: Store, key: str, size: int) -> pq.FileMetaData:

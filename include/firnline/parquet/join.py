@@ -261,12 +261,15 @@ def end_file(file: BinaryIO, like: Footer, groups: Sequence[RowGroup]) -> None:
     _write_footer(file, footer)
 
 
-def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
-    """State in a file's footer by what its rows are sorted; only the footer is written again.
+def state(
+    path: Path, sorted_by: Sequence[tuple[str, bool]] = (), pairs: Mapping[str, str] | None = None
+) -> None:
+    """State in a file's footer what is known of its rows; only the footer is written again.
 
     Args:
         path: a local file.
-        sorted_by: (column, descending), nulls last.
+        sorted_by: (column, descending), nulls last, by which the rows are sorted.
+        pairs: key-value pairs to add.
 
     Raises:
         PartUnreadableError: see ``read_footer``.
@@ -275,10 +278,15 @@ def state_order(path: Path, sorted_by: Sequence[tuple[str, bool]]) -> None:
     plain = read_footer(path).plain
     groups = plain.structs(_ROW_GROUPS)
     sorting = _sorting(groups, sorted_by)
-    if sorting is None:
+    if sorting is None and not pairs:
         return
-    for group in groups:
-        group.put(_SORTING, LIST, sorting)
+    if sorting is not None:
+        for group in groups:
+            group.put(_SORTING, LIST, sorting)
+    if pairs:
+        known = plain.structs(_PAIRS) if _PAIRS in plain.fields else []
+        added = [_pair(key, value) for key, value in pairs.items()]
+        plain.put(_PAIRS, LIST, Items(STRUCT, [*known, *added]))
     with path.open("r+b") as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")

@@ -43,6 +43,8 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     stats: Stats
     hashes: Hashes = ()
+    digest: str | None = None
+    """Of its rows (``types.digests``); None: unknown."""
 
 
 _PREFIX = "firnline."
@@ -67,6 +69,8 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of deletes that do not apply to it: for a new part of a replace, the replace's own."""
     replaces: tuple[str, ...] = ()
     """File names of the parts that it replaces."""
+    digest: str = ""
+    """Of its rows (``types.digests``); empty: unknown."""
 
     def to_pairs(self) -> dict[str, str]:
         """Return the key-value pairs for Parquet; the inverse of ``read_pairs``."""
@@ -80,10 +84,12 @@ class PartMetadata(msgspec.Struct, frozen=True, kw_only=True):
             "rows": str(self.rows),
             "d": _list_json(self.d) if self.d else "",
             "replaces": _list_json(self.replaces) if self.replaces else "",
+            "digest": self.digest,
         }
         return {_PREFIX + name: value for name, value in pairs.items() if value or name in _ALWAYS}
 
 
+DIGEST_KEY = f"{_PREFIX}digest"
 _ALWAYS = {"table", "partition"}
 """Keys that are written even when empty: a table at the bucket's root, no partitions."""
 
@@ -98,6 +104,7 @@ class _Pairs(msgspec.Struct, kw_only=True):
     rows: str = "0"
     d: str = "[]"
     replaces: str = "[]"
+    digest: str = ""
 
 
 def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata | None:
@@ -129,6 +136,7 @@ def read_pairs(name: str, pairs: Mapping[bytes, bytes] | None) -> PartMetadata |
             rows=int(texts.rows),
             d=msgspec.json.decode(texts.d, type=tuple[str, ...]),
             replaces=msgspec.json.decode(texts.replaces, type=tuple[str, ...]),
+            digest=texts.digest,
         )
     except (msgspec.MsgspecError, ValueError) as error:
         raise PartUnreadableError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -142,7 +143,10 @@ class PartWriter:
         name = place.ids.uuid7(self._named_ms)
         key = place.paths.data_part(partition, name)
         rows = newest_of_each_key(rows, layout.primary_key, layout.version)
-        pairs = msgspec.structs.replace(self.metadata, partition=partition, rows=rows.num_rows)
+        digest = _digest_of(rows)
+        pairs = msgspec.structs.replace(
+            self.metadata, partition=partition, rows=rows.num_rows, digest=digest or ""
+        )
         path = place.scratch / f"{name}.parquet"
         size = write_part(
             rows,
@@ -164,8 +168,18 @@ class PartWriter:
                 rows=rows.num_rows,
                 stats=from_table(rows, layout.stats_columns),
                 hashes=self._hashes(partition),
+                digest=digest,
             )
         )
+
+
+def _digest_of(rows: pa.Table) -> str | None:
+    """Return the digest of rows; None for types without one, and on executors without numpy."""
+    if find_spec("numpy") is None:
+        return None
+    from firnline.types.rowhash import can_digest, digest_of
+
+    return str(digest_of(rows)) if all(map(can_digest, rows.schema.types)) else None
 
 
 CHUNK_BYTES = 32 * 2**20

@@ -372,6 +372,13 @@ class MergeSettings(Section):
         "takes all of them, so it waits for the merges and they for it. After a change the pools "
         "have to be imported again. Needs `locking: fenced` and partitions.",
     )
+    proof: Literal["rows", "sample", "counts"] = Field(
+        default="rows",
+        description="What has to hold before the output of a merge, delete, rewrite or repartition "
+        "is committed. `rows`: outputs are read back, and digests show that they hold each row of "
+        "the inputs once, without those that go. `sample`: that for one group of eight. `counts`: "
+        "the numbers of rows only.",
+    )
     sql: str | None = Field(
         default=None,
         min_length=1,

@@ -159,9 +159,11 @@ def needed(tasks: Sequence[KernelTask]) -> frozenset[str]:
 
 
 def _splits(task: KernelTask) -> bool:
-    """Return True if the task splits rows by partition, or hashes them."""
+    """Return True if the task splits rows by partition, or hashes them for a proof or clusters."""
+    if task.intake is not None:
+        return bool(task.intake.partition_by)
     by_hash = task.cluster is not None and task.cluster.method == "hash"
-    return bool(task.buckets or by_hash or (task.intake is not None and task.intake.partition_by))
+    return bool(task.proof == "rows" or task.buckets or by_hash)
 
 
 def _outcome(

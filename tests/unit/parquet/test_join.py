@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.errors import KernelError, PartUnreadableError
-from firnline.parquet.join import ZSTD, join, read_footer, state_order
+from firnline.parquet.join import ZSTD, join, read_footer, state
 from firnline.parquet.thrift import decode
 
 SCHEMA = pa.schema(
@@ -153,13 +153,13 @@ def test_the_order_of_the_rows_stands_in_the_footer(tmp_path: Path) -> None:
 def test_the_order_is_stated_in_a_file_that_is_there(tmp_path: Path) -> None:
     path = write_duckdb(tmp_path / "a", rows(0, 5000))
     before = pq.read_table(path)
-    state_order(path, [("at", False)])
+    state(path, [("at", False)])
     footer = pq.read_metadata(path)
     found = [footer.row_group(number).sorting_columns for number in range(footer.num_row_groups)]
     assert found == [(pq.SortingColumn(2),)] * 3
     assert pq.read_table(path).equals(before)
     bytes_before = path.read_bytes()
-    state_order(path, [("where", False)])  # no plain column
+    state(path, [("where", False)])  # no plain column
     assert path.read_bytes() == bytes_before
 
 

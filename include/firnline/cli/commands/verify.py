@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from firnline.operations.options import VerifyOptions
 from firnline.units import counted
 
 if TYPE_CHECKING:
-    from firnline.operations.verify.run import VerifyReport
+    from firnline.operations.verify.run import VerifyProgress, VerifyReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -33,6 +34,7 @@ SHOWN = 20
     [
         "firnline verify flights",
         "firnline verify flights --deep",
+        "firnline verify flights --rows --sample 30",
         "firnline verify flights --witness witnesses.txt",
         "firnline verify flights --witness airflow",
         "firnline verify flights --deep --engine spark --master spark://host:7077",
@@ -62,7 +64,7 @@ def verify(
     opened = open_target(table, settings)
     options = structs.replace(options, witness=_witnesses(opened, options.witness))
     with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        report = _verify(opened, options, engine, master)
+        report = _verify(opened, options, engine, master, silent=as_json)
     output.show(report.to_json(), as_json, _render)
     from firnline.operations.verify.run import refuse_findings
 
@@ -103,16 +105,28 @@ def _read(path: Path) -> str:
 
 
 def _verify(
-    table: Table, options: VerifyOptions, kind: EngineKind, master: str | None
+    table: Table, options: VerifyOptions, kind: EngineKind, master: str | None, *, silent: bool
 ) -> VerifyReport:
+    from firnline.cli.progress import counting
     from firnline.operations.verify.run import run_verify
 
-    if kind is EngineKind.LOCAL:
-        return run_verify(table, options)
-    from firnline.spark.footers import footers_by
+    with ExitStack() as stack:
+        quiet = silent or not (options.deep or options.rows)
+        shown = counting(f"verifying {table.settings.name}", table.clock, silent=quiet)
+        tell = stack.enter_context(shown)
 
-    with engine_for("verify", table, kind, master, scratch=None) as factory:
-        return run_verify(table, options, footers_by(factory))
+        def progress(state: VerifyProgress) -> None:
+            if state.parts:
+                tell(state.parts_done, state.parts)
+            else:
+                tell(state.footers_done, state.footers)
+
+        if kind is EngineKind.LOCAL:
+            return run_verify(table, options, None, progress)
+        from firnline.spark.footers import footers_by
+
+        factory = stack.enter_context(engine_for("verify", table, kind, master, scratch=None))
+        return run_verify(table, options, footers_by(factory), progress)
 
 
 def _render(data: dict[str, Any]) -> None:
@@ -171,6 +185,11 @@ def _rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     if data["deep"]:
         footers = f"{number(checked['footers'])} with {counted(checked['footer_rows'], 'row')}"
         rows.append(("footers", footers))
+    if data["rows"]:
+        read = f"{number(checked['read_parts'])} with {counted(checked['read_rows'], 'row')} read"
+        if checked["unstated_parts"]:
+            read += f"; {counted(checked['unstated_parts'], 'part')} without a digest not read"
+        rows.append(("rows of parts", read))
     rows += [
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),

@@ -341,4 +341,5 @@ def _marker(file: PlannedFile, key: str, t: int, q: int) -> Marker:
 
 def _written(part: WrittenPart, t: int, q: int) -> Marker:
     stats, hashes = stats_json(part.stats), hashes_json(part.hashes)
-    return Marker(p=part.key, b=part.bytes, t=t, n=part.rows, q=q, s=stats, h=hashes)
+    rows, digest = part.rows, part.digest
+    return Marker(p=part.key, b=part.bytes, t=t, n=rows, q=q, s=stats, h=hashes, g=digest)

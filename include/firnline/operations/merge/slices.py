@@ -35,6 +35,7 @@ from firnline.parquet.footers import (
 )
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.types.digests import Digest, parse_digest, total
 from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.types.values import text_of
@@ -50,6 +51,8 @@ class GroupTasks:
     tasks: tuple[KernelTask, ...]
     rows: int | None = None
     """Rows of the parts, by footers or markers; None for a group of one task, which counts them."""
+    digest: Digest | None = None
+    """Of the rows of all parts, which every task relies on; None if each proves its own rows."""
 
 
 def tasks_of(
@@ -85,6 +88,7 @@ def _sliced(
     parts = _parts(table, snapshot, group, column)
     if parts is None:
         return None  # the task will say which part cannot be read
+    task, digest = _with_digests(task)
     kind = normalise(snapshot.schema[column])
     slices = cut_into_slices(parts, kind, group.slices)
     if not slices:
@@ -103,7 +107,20 @@ def _sliced(
         )
     )
     rows = sum(each.rows for part in parts for each in part.row_groups)
-    return GroupTasks(group, tuple(tasks), rows)
+    return GroupTasks(group, tuple(tasks), rows, digest)
+
+
+def _with_digests(task: KernelTask) -> tuple[KernelTask, Digest | None]:
+    """Return the sum of what the inputs state; without it none of them states anything.
+
+    A slice reads a share of an input, so only the sum over all slices can be compared with it.
+    """
+    stated = [parse_digest(each.digest) for each in task.inputs]
+    known = [digest for digest in stated if digest is not None]
+    if task.proof == "rows" and task.query is None and len(known) == len(stated):
+        return task, total(known)
+    inputs = tuple(structs.replace(each, digest=None) for each in task.inputs)
+    return structs.replace(task, inputs=inputs), None
 
 
 def _ends(kind: str, plan: SlicePlan) -> dict[str, str | None]:
@@ -233,6 +250,15 @@ def _together(of: GroupTasks, results: Sequence[KernelResult]) -> KernelResult:
             f"{of.group.bytes} bytes, and the group is merged by one task, which does not rely on "
             "statistics",
         )
+    if of.digest is not None and (why := _difference(of.digest, results)):
+        return KernelResult(
+            group=results[0].group,
+            error=f"the {len(results)} slices of a group of {len(of.group.parts)} parts failed "
+            f"their proof: {why}",
+            error_type="RowsDifferError",
+            error_next_step="nothing was changed; check the parts with `firnline verify --rows`; "
+            f"with merge.split_above above {of.group.bytes} bytes one task merges the group",
+        )
     return KernelResult(
         group=results[0].group,
         parts=tuple(part for each in results for part in each.parts),
@@ -243,3 +269,14 @@ def _together(of: GroupTasks, results: Sequence[KernelResult]) -> KernelResult:
         left_out=tuple(sorted({name for each in results for name in each.left_out})),
         seconds=max(each.seconds for each in results),
     )
+
+
+def _difference(stated: Digest, results: Sequence[KernelResult]) -> str:
+    """Return in which way slices do not hold the rows of their parts; empty if they do."""
+    found = [parse_digest(each.digest) for each in results]
+    known = [digest for digest in found if digest is not None]
+    if len(known) < len(found):
+        return "a part has other columns than the table, and no slice knows the digest of its rows"
+    if total(known) == stated:
+        return ""
+    return f"the parts have the digest {stated}, and the slices {total(known)}"

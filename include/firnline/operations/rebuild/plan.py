@@ -304,6 +304,7 @@ def _marker(facts: FooterFacts, part: PartMetadata | None, meta: ObjectMeta) -> 
         d=part.d or None if part is not None else None,
         o=part.o if part is not None and part.o != (0, 0) else None,
         s=stats_json(facts.stats),
+        g=part.digest or None if part is not None else None,
     )
 
 

@@ -73,6 +73,7 @@ class NewRows:
                 n=part.rows,
                 s=stats_json(part.stats),
                 h=hashes_json(part.hashes),
+                g=part.digest,
             )
             for part in self.parts
         )

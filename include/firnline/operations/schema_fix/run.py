@@ -27,7 +27,13 @@ from firnline.log.records import Marker, hashes_json, stats_json
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import Done
 from firnline.operations.evolve.plan import evolved
-from firnline.operations.kernel_tasks import bloom_filters, buckets, sources_of
+from firnline.operations.kernel_tasks import (
+    bloom_filters,
+    buckets,
+    digest_of,
+    proof_of,
+    sources_of,
+)
 from firnline.operations.merge.groups import PlannedGroup
 from firnline.operations.options import SchemaFixOptions
 from firnline.operations.rewriting import commit_or_discard
@@ -316,6 +322,7 @@ def rewrite_task(
                 rows=marker.n,
                 order=marker.order(),
                 sources=sources_of(snapshot, marker),
+                digest=digest_of(snapshot, marker),
             ),
         ),
         columns=fix.columns,
@@ -340,6 +347,7 @@ def rewrite_task(
         bloom_filters=bloom_filters(policy),
         conversions=fix.conversions,
         dropped=fix.dropped,
+        proof=proof_of(table, marker),
     )
 
 
@@ -380,6 +388,7 @@ def replacing(
             s=stats_json(part.stats),
             c=old.c,
             h=hashes_json(part.hashes),
+            g=part.digest,
         )
         for group, result in done
         for old in group.parts

@@ -31,6 +31,7 @@ from firnline.operations.verify.plan import (
     check_transactions,
     check_v1,
 )
+from firnline.operations.verify.rows import RowsChecked, check_rows, chosen
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.properties.in_force import IDENTITY, current, differences, waits
 from firnline.state import health
@@ -67,6 +68,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that no log file names, younger than ``orphan_grace``."""
     footers: int = 0
     footer_rows: int = 0
+    read_parts: int = 0
+    """Parts of which all rows were read."""
+    read_rows: int = 0
+    unstated_parts: int = 0
+    """Parts that were to be read and whose markers state no digest."""
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +80,8 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     table: str
     deep: bool
+    rows: bool
+    """True if rows were read."""
     seq: int
     """Newest transaction of the log."""
     findings: tuple[Finding, ...]
@@ -102,6 +110,9 @@ class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     footers: int
     footers_done: int
+    parts: int = 0
+    """Parts whose rows are to be read, after the footers."""
+    parts_done: int = 0
 
 
 def run_verify(
@@ -113,7 +124,8 @@ def run_verify(
     """Check a table; works on a damaged one as far as it can be read.
 
     Requests: a LIST per 1,000 objects of ``_log/``, ``_txn/``, ``_data/`` and ``_ckpt/``, a GET per
-    log file, transaction and checkpoint; deep: a GET per live part besides. Where the log lacks the
+    log file, transaction and checkpoint; deep: a GET per live part besides; of rows: a GET for each
+    part that is read. Where the log lacks the
     newest transaction 1 GET more; where it looks lost, those of ``read_snapshot``. Of a table with
     a mirror those of ``replay``.
 
@@ -121,7 +133,7 @@ def run_verify(
         table: the table.
         options: how deep.
         footers: reads footers elsewhere; None: in threads of this process.
-        on_progress: called every thousand footers.
+        on_progress: called every thousand footers, and for each part whose rows were read.
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
@@ -160,11 +172,13 @@ def run_verify(
         snapshot.columns_of,
         snapshot.types_in_parts(),
     )
+    tell = on_progress or (lambda _: None)
     if options.deep:
         reader = footers or (lambda tasks, wanted: many_facts(table.store, tasks, wanted))
-        _read_footers(deep, reader, on_progress or (lambda _: None))
+        _read_footers(deep, reader, tell)
+    rows = _read_rows(table, run.found, snapshot, options, now, tell)
     return run.report(
-        options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep
+        options, snapshot, len(log.listing), len(txns.numbers), v1_parts, counted, deep, rows
     )
 
 
@@ -276,12 +290,14 @@ class _Run:
         v1_parts: int | None,
         counted: Counted,
         deep: FooterCheck,
+        read: RowsChecked,
     ) -> VerifyReport:
         live = snapshot.live
         rows = [m.n for m in live.values()]
         return VerifyReport(
             table=self.table.settings.name,
             deep=options.deep,
+            rows=options.rows,
             seq=snapshot.seq,
             findings=tuple(_in_order(self.found.listed)),
             kinds=dict(self.found.counts),
@@ -300,6 +316,9 @@ class _Run:
                 young_objects=counted.young,
                 footers=deep.count,
                 footer_rows=deep.rows,
+                read_parts=read.parts,
+                read_rows=read.rows,
+                unstated_parts=read.unstated,
             ),
             requests=self.metrics.requests,
             seconds=self.metrics.seconds,
@@ -340,3 +359,21 @@ def _read_footers(
         if check.count % _TELL_EVERY == 0:
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
     check.finish()
+
+
+def _read_rows(
+    table: Table,
+    found: Findings,
+    snapshot: Snapshot,
+    options: VerifyOptions,
+    now_ms: int,
+    tell: Callable[[VerifyProgress], None],
+) -> RowsChecked:
+    if not options.rows:
+        return RowsChecked()
+    parts = chosen(snapshot.live, options.sample, now_ms)
+
+    def each(done: int, total: int) -> None:
+        tell(VerifyProgress(footers=0, footers_done=0, parts=total, parts_done=done))
+
+    return check_rows(table.store, found, parts, each)

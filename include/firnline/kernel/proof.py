@@ -1,0 +1,239 @@
+"""Proof of a merge: the rows that it reads are those that it writes and those that go.
+
+Digests (``types.digests``) of multisets add up, so the proof is one equation, whatever the way in
+which rows are sorted, split and joined:
+
+    inputs = outputs + rows that go
+
+The inputs' digests are those of their markers, or are computed from the staged files; rows that go
+are selected by a statement of their own, and outputs are read back as they are on disk right before
+the upload. Nothing is uploaded unless it holds. Both sides are read from Parquet files by Arrow,
+none by DuckDB, which writes them. No request is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from firnline.errors import PartUnreadableError, RowsDifferError
+from firnline.kernel.inputs import Inputs, Staged
+from firnline.kernel.task import KernelInput, KernelTask
+from firnline.types.digests import NOTHING, Digest, parse_digest, total
+from firnline.types.sql import fold_name
+from firnline.units import counted
+
+
+@dataclass(slots=True)
+class Proof:
+    """The proof of one task: ``begin`` before its inputs are used up, ``end`` after its outputs.
+
+    Args:
+        task: the group; with ``proof`` ``counts`` nothing is read.
+        folder: its scratch folder.
+        copy: writes the rows of a query to a file that is read once; returns their number.
+        stop_if_asked: raises if the task was told to stop.
+    """
+
+    task: KernelTask
+    folder: Path
+    copy: Callable[[Path, str], int]
+    stop_if_asked: Callable[[], None]
+    staged: Sequence[Path] = ()
+    read: Digest | None = None
+    """Of the rows that are read, or, with a query, of those that it made; None: not known here."""
+    gone: Digest | None = None
+    """Of the rows that go."""
+    written: list[Digest | None] = field(default_factory=list)
+    derived: Digest | None = None
+    """Of the only output, by the markers of the inputs."""
+
+    def begin(
+        self, inputs: Inputs, select: Callable[[Staged], str], gone: str | None, gone_rows: int
+    ) -> None:
+        """Compute the digests of the inputs and of the rows that go.
+
+        Args:
+            inputs: the files.
+            select: returns the SELECT of the table's columns from some of them.
+            gone: SELECT of the rows that go.
+            gone_rows: their number, which was counted before.
+
+        Raises:
+            RowsDifferError: that statement selects another number of rows.
+            duckdb.Error: an input cannot be read.
+        """
+        task, self.staged = self.task, tuple(inputs.rows_of)
+        if task.query is not None:
+            return
+        if task.proof == "counts":
+            apart = task.cluster is not None or task.layout is not None or task.slice is not None
+            self.derived = None if apart or gone_rows else self._stated_sum(inputs)
+            return
+        self.read = self._read(inputs, select)
+        self.gone = NOTHING
+        if gone_rows and gone is not None:
+            self.gone, count = self._query(gone)
+            if count != gone_rows:
+                raise differ(
+                    task, f"{counted(gone_rows, 'row')} were to go, and {count} were selected"
+                )
+
+    def made(self, path: Path) -> None:
+        """Take the result of the task's query, which stands for the inputs from now on."""
+        if self.task.proof == "rows":
+            self.read, self.gone = self._file(path), NOTHING
+
+    def output(self, path: Path, partition: str | None) -> Digest | None:
+        """Read an output back; return its digest, None if it is unknown.
+
+        Args:
+            path: the finished file.
+            partition: with a layout, the one that all of its rows have to be of.
+
+        Raises:
+            RowsDifferError: Arrow does not read what was written, or a row is of another partition.
+        """
+        if self.task.proof == "counts":
+            return self.derived
+        seen = None
+        if self.task.layout is not None and partition is not None:
+            seen = _Within(self.task, partition)
+        try:
+            self.written.append(self._file(path, seen))
+        except PartUnreadableError as error:
+            raise differ(self.task, f"an output cannot be read back ({error.message})") from error
+        return self.written[-1]
+
+    def end(self) -> Digest | None:
+        """Compare both sides.
+
+        Returns the digest of all rows of a slice whose inputs all state theirs: only all slices of
+        its group together can be compared. Else None.
+
+        Raises RowsDifferError: they differ.
+        """
+        known = [each for each in self.written if each is not None]
+        if self.task.proof == "counts" or self.gone is None or len(known) < len(self.written):
+            return None
+        found = total([self.gone, *known])
+        if self.read is None:
+            return found if self.task.slice is not None else None
+        if found != self.read:
+            raise differ(self.task, self._reason(found))
+        return None
+
+    def _read(self, inputs: Inputs, select: Callable[[Staged], str]) -> Digest | None:
+        """Return the digest of all rows of the inputs; None if it is unknown here."""
+        stated, sliced = self._stated(inputs), self.task.slice is not None
+        if sliced and len(stated) == len(inputs.rows_of):
+            return None
+        found: list[Digest | None] = []
+        for group in inputs.staged:
+            if group.is_whole and not sliced:
+                found += [
+                    stated[path] if path in stated else self._input(path, group, select)
+                    for path in group.paths
+                ]
+            else:
+                found.append(self._query(select(group))[0])
+        known = [each for each in found if each is not None]
+        return total(known) if len(known) == len(found) else None
+
+    def _input(self, path: Path, group: Staged, select: Callable[[Staged], str]) -> Digest | None:
+        """Return the digest of a staged file; DuckDB has the last word on what cannot be read."""
+        try:
+            return self._file(path)
+        except PartUnreadableError:
+            return self._query(select(replace(group, paths=(path,))))[0]
+
+    def _stated_sum(self, inputs: Inputs) -> Digest | None:
+        stated = self._stated(inputs)
+        return total(stated.values()) if len(stated) == len(inputs.rows_of) else None
+
+    def _stated(self, inputs: Inputs) -> Mapping[Path, Digest]:
+        """Return what markers state of files of which every column is one of the table."""
+        whole = (path for group in inputs.staged if group.is_whole for path in group.paths)
+        found = {path: parse_digest(self._source(path).digest) for path in whole}
+        return {path: digest for path, digest in found.items() if digest is not None}
+
+    def _source(self, path: Path) -> KernelInput:
+        return self.task.inputs[int(path.stem)]
+
+    def _query(self, rows: str) -> tuple[Digest | None, int]:
+        """Return the digest of a query's rows, and their number.
+
+        They are written to a file first: a value has one form in Parquet, whoever asks for it.
+        """
+        path = self.folder / "proof.parquet"
+        count = self.copy(path, rows)
+        found = self._file(path)
+        path.unlink()
+        return found, count
+
+    def _file(
+        self, path: Path, seen: Callable[[pa.RecordBatch], None] | None = None
+    ) -> Digest | None:
+        # It needs numpy, which executors have only where rows are proven, split or hashed.
+        from firnline.parquet.digests import digest_file
+
+        columns = {fold_name(name) for name, _ in self.task.columns}
+        found = digest_file(path, columns, stop_if_asked=self.stop_if_asked, seen=seen)
+        return None if found is None else found[0]
+
+    def _reason(self, found: Digest) -> str:
+        rotten = list(self._rotten())
+        if rotten:
+            return f"the rows of {', '.join(rotten[:3])} are not those that their markers state"
+        outputs = counted(len(self.written), "output")
+        return (
+            f"the rows that were read have the digest {self.read}, and the {outputs} with the rows "
+            f"that go {found}"
+        )
+
+    def _rotten(self) -> Iterator[str]:
+        """Yield the keys of inputs whose rows are not those of their markers; for errors only."""
+        if self.task.query is not None or self.task.slice is not None:
+            return
+        for path in self.staged:
+            stated = parse_digest(self._source(path).digest)
+            if stated is not None and path.exists() and self._file(path) != stated:
+                yield self._source(path).key
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """Refuses rows of another partition than the output's."""
+
+    task: KernelTask
+    partition: str
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        from firnline.parquet.partition import partition_codes
+
+        assert self.task.layout is not None
+        levels = self.task.layout.levels
+        columns = {level.column: _plain(batch.column(level.column)) for level in levels}
+        _, paths = partition_codes(pa.table(columns), levels)
+        wrong = set(paths) - {self.partition}
+        if wrong:
+            raise differ(
+                self.task, f"an output of partition {self.partition!r} has rows of {min(wrong)!r}"
+            )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def differ(task: KernelTask, why: str) -> RowsDifferError:
+    """Return the error for a group whose outputs do not hold its rows."""
+    return RowsDifferError(
+        f"group {task.group} (partition {task.partition or 'of the whole table'!r}) failed its "
+        f"proof: {why}",
+        next_step="nothing was changed; check the inputs with `firnline verify --rows`, run it "
+        "again on another machine, and report this with the log of the run",
+    )

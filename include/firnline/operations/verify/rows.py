@@ -1,0 +1,112 @@
+"""Audit of rows: parts are read, and their digests compared with those of their markers.
+
+A digest is of the columns under the names that the part has, so later changes of the schema do not
+matter, and nothing of the table is needed but the marker.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from firnline.errors import ObjectNotFoundError, PartUnreadableError
+from firnline.log.records import Marker
+from firnline.operations.verify.plan import Findings
+from firnline.parquet.footers import FooterTask, FooterWanted, parse_elsewhere
+from firnline.parquet.io import read_local_tail
+from firnline.store.base import Store
+from firnline.types.digests import parse_digest
+
+_DAY_MS = 86_400_000
+_BACKUP = "restore it from a backup, or take its partition out with `firnline drop`"
+
+
+@dataclass(slots=True)
+class RowsChecked:
+    """Counts of an audit."""
+
+    parts: int = 0
+    """Parts that were read."""
+    rows: int = 0
+    unstated: int = 0
+    """Parts, of those that were chosen, whose marker states no digest; they are not read."""
+
+
+def chosen(live: Mapping[str, Marker], every: int, now_ms: int) -> list[Marker]:
+    """Return the parts to read today: one of ``every``, each part on one of so many days."""
+    day = now_ms // _DAY_MS
+    return [m for m in live.values() if (crc32(m.p.encode()) + day) % every == 0]
+
+
+def check_rows(
+    store: Store,
+    found: Findings,
+    parts: list[Marker],
+    tell: Callable[[int, int], None],
+) -> RowsChecked:
+    """Read parts one after the other and report those that differ from their markers.
+
+    Requests: one GET for each part that states a digest. Disk: one part.
+
+    Args:
+        store: of the parts.
+        found: takes what is found.
+        parts: live parts.
+        tell: called after each part with the number of those that are done and of all.
+
+    Raises:
+        StoreError: the store failed.
+        ScratchFullError: the disk is full.
+    """
+    checked = RowsChecked()
+    with tempfile.TemporaryDirectory(prefix="firnline-rows-") as folder:
+        for number, marker in enumerate(parts, 1):
+            if parse_digest(marker.g) is None:
+                checked.unstated += 1
+            else:
+                _check(store, found, marker, Path(folder) / "part.parquet", checked)
+            tell(number, len(parts))
+    return checked
+
+
+def _check(store: Store, found: Findings, marker: Marker, path: Path, checked: RowsChecked) -> None:
+    try:
+        store.get_file(marker.p, path)
+        digest, rows = _read(marker, path)
+    except ObjectNotFoundError:
+        return  # reported by check_objects
+    except PartUnreadableError as error:
+        message = error.message.replace(str(path), "").strip()
+        found.add("error", "rows-unreadable", marker.p, message, error.next_step)
+        return
+    finally:
+        path.unlink(missing_ok=True)
+    checked.parts += 1
+    checked.rows += rows
+    if digest != marker.g:
+        found.add(
+            "error", "part-rows", marker.p,
+            f"does not hold the rows that the log states: the digest of its {rows} rows is "
+            f"{digest}, and that of its marker {marker.g}", _BACKUP,
+        )  # fmt: skip
+
+
+def _read(marker: Marker, path: Path) -> tuple[str, int]:
+    """Return the digest of a part's rows, and their number. Raises PartUnreadableError."""
+    from firnline.parquet.digests import digest_file
+
+    # In a child process: a damaged footer may abort the one that parses it.
+    task = FooterTask(marker.p, path.stat().st_size)
+    facts = parse_elsewhere(task, FooterWanted(), read_local_tail(path))
+    if facts.error is not None:
+        raise PartUnreadableError(facts.error, next_step=facts.next_step)
+    found = digest_file(path)
+    if found is None:
+        raise PartUnreadableError(
+            "has a column of a type without a digest, and its marker states one",
+            next_step="read it with `firnline read`; it may have been replaced by another object",
+        )
+    return str(found[0]), found[1]
