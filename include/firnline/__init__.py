@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firnline.append.service import Appender
+    from firnline.read.changes import changes
     from firnline.read.scan import scan
 
-__all__ = ["Appender", "scan"]
+__all__ = ["Appender", "changes", "scan"]
 
-_FROM = {"Appender": "firnline.append.service", "scan": "firnline.read.scan"}
+_FROM = {
+    "Appender": "firnline.append.service",
+    "changes": "firnline.read.changes",
+    "scan": "firnline.read.scan",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for

@@ -117,7 +117,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     schema = snapshot.schema
     key = _key(snapshot, settings, options)
     where = None if options.where is None else bind(options.where, schema)
-    early = where if not key or where is None else _about(where, key)
+    early = where if not key or where is None else about(where, key)
     chosen = choose(snapshot, options.partitions)
     wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
     kept, ruled_out = _kept(chosen[0], wanted)
@@ -196,14 +196,14 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
     return settings.primary_key
 
 
-def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
+def about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
     """Return the conditions that ``where`` implies for these columns alone."""
     known = {fold_name(name) for name in columns}
     if all(fold_name(name) in known for name in columns_of(where)):
         return where
     if not isinstance(where, And):
         return None
-    args = [found for arg in where.args if (found := _about(arg, columns)) is not None]
+    args = [found for arg in where.args if (found := about(arg, columns)) is not None]
     return And(tuple(args)) if args else None
 
 
