@@ -15,7 +15,7 @@ import firnline
 from firnline.read.changes import Changes
 from firnline.read.difference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.support.effort import examples
-from tests.support.visible import STEPS, Played, Row, play_one, tally
+from tests.support.visible import STEPS, Played, play_one, tally
 from tests.support.world import make_world
 
 Rows = Counter[tuple[tuple[str, Any], ...]]

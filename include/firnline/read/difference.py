@@ -126,6 +126,19 @@ def count_changes(
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
+def change_texts(
+    tasks: Sequence[ChangeTask], store: Store, limits: Limits, columns: Sequence[str]
+) -> Generator[tuple[str | None, ...]]:
+    """Yield changed rows with all values as text by DuckDB, first those of ``ADDED``."""
+    shown = ", ".join(f"CAST({quote_name(name)} AS VARCHAR)" for name in (*ADDED, *columns))
+
+    def query(task: ChangeTask, rows: Callable[[ReadTask], str]) -> str:
+        return f"SELECT {shown} FROM ({change_query(task, rows, columns)})"
+
+    for batch in _run(tasks, store, limits, query):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 def _run(
     tasks: Sequence[ChangeTask],
     store: Store,
