@@ -73,8 +73,7 @@ class ChangeFeed(AppendLog):
             folds = view.folds.items()
             folded = frozenset[str]().union(*(f.every for seq, f in folds if seq <= end.seq))
             reached = replace(end, seen=end.seen | (start.seen - folded), foreign=start.foreign)
-            missing = start.seen - reached.seen - folded
-        if end.seq < start.seq or missing:
+        if end.seq < start.seq:
             raise UsageError(
                 "the end of the changes is before their beginning",
                 next_step="exchange `since` and `until`, or leave `until` out",

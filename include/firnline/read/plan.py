@@ -71,17 +71,7 @@ class ReadPlan:
         With one row per key a piece holds whole partitions, however large these are: the rows of
         a key may be in any part of a partition.
         """
-        held: list[ReadPart] = []
-        size = 0
-        for unit in _units(self.task):
-            more = sum(part.bytes for part in unit)
-            if held and size + more > max_bytes:
-                yield _piece(self.task, held)
-                held, size = [], 0
-            held += unit
-            size += more
-        if held:
-            yield _piece(self.task, held)
+        return split_task(self.task, max_bytes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: what is read and what is not."""
@@ -285,6 +275,21 @@ def _needed(
     names = {fold_name(name) for name in used}
     found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
     return found or tuple(snapshot.schema.items())[:1]
+
+
+def split_task(task: ReadTask, max_bytes: int) -> Iterator[ReadTask]:
+    """Yield a read in pieces, as ``ReadPlan.tasks``."""
+    held: list[ReadPart] = []
+    size = 0
+    for unit in _units(task):
+        more = sum(part.bytes for part in unit)
+        if held and size + more > max_bytes:
+            yield _piece(task, held)
+            held, size = [], 0
+        held += unit
+        size += more
+    if held:
+        yield _piece(task, held)
 
 
 def _units(task: ReadTask) -> Iterator[list[ReadPart]]:
