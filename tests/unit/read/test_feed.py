@@ -14,6 +14,7 @@ import pytest
 
 import firnline
 from firnline.append.append import Appender
+from firnline.commit import transaction
 from firnline.commit.base import take_base
 from firnline.commit.change import Change
 from firnline.commit.transaction import commit
@@ -299,3 +300,37 @@ def test_a_column_that_the_feed_calls_its_own_is_refused(tmp_path: Path) -> None
     put(played, [1], _reason="x")
     with pytest.raises(UsageError, match="has a column _reason"):
         firnline.changes(played.world.table, None)
+
+
+def test_a_merge_that_an_append_slipped_into_tells_who_wins_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append that is dated between merged ones, and lands after the last look before commit."""
+    monkeypatch.setattr(transaction, "_refuse_late_append", lambda *_: None)
+    played = table_of(tmp_path, primary_key=["id"], merge={**MERGE, "min_inputs": 9})
+    world, table = played.world, played.world.table
+    put(played, [1], note="first")
+    late_t = world.clock.now_ms() + 5
+    put(played, [1], note="last")
+    base = take_base(table)
+    rows = pa.Table.from_pylist([{"id": 1, "day": 1, "v": 1, "note": "late"}])
+    now, world.clock.now = world.clock.now, late_t
+    Appender(table).append(rows)
+    world.clock.now = now + 100
+    feed_before = firnline.changes(table, None)
+    assert [row["note"] for row in feed_before] == ["last"]
+    live = [m for p, m in base.snapshot.live.items()]
+    newest = max(live, key=lambda m: m.order())
+    order = (min(m.order() for m in live)[0], newest.order()[1])
+    copy = table.paths.data_part("day=1", world.ids.uuid7(world.clock.now))
+    world.store.put_new(copy, world.store.get(newest.p))
+    marker = msgspec.structs.replace(newest, p=copy, q=base.seq, o=order, t=0)
+    counts = Counts(parts_in=2, parts_out=1, rows_in=2, rows_out=1, rows_deduplicated=1)
+    change = Change("merge", tuple(m.p for m in live), (marker,), counts)
+    commit(table, base, change, RUN)
+    assert [row["note"] for row in firnline.scan(table)] == ["late"]
+    found = firnline.changes(table, feed_before.position)
+    assert sorted((r["_operation"], r["note"], r["_reason"]) for r in found) == [
+        ("update_after", "late", "merge"),
+        ("update_before", "last", "merge"),
+    ]
