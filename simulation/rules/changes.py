@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from firnline.read import steps
@@ -39,5 +40,9 @@ CHANGES: dict[str, Mutation] = {
     "changes leave out what deletes hide in parts that stay": Mutation(_records_do_not_count, 21),
     "changes bring an append after its transaction": Mutation(_appended_after_the_transaction, 25),
     "changes bring what their position names once more": Mutation(_seen_is_forgotten, 0),
-    "changes take a merge for silent whatever landed in between": Mutation(_order_is_kept, 0),
 }
+
+CHANGES_RARE: dict[str, Callable[[], None]] = {
+    "changes take a merge for silent whatever landed in between": _order_is_kept,
+}
+"""Rules without a known seed."""

@@ -233,6 +233,9 @@ def test_a_time_ends_and_begins_between_appends(tmp_path: Path) -> None:
         moments.append(datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC))
         played.world.clock.advance(1_000)
     assert told(table, since=moments[0]) == {("insert", n, None, "append"): 1 for n in (2, 3)}
+    all_of_it = firnline.changes(table, None).position
+    nothing = firnline.changes(table, all_of_it, until=0)
+    assert (nothing.nothing, nothing.position) == (True, all_of_it), "what was told stays told"
     middle = firnline.changes(table, moments[0], until=moments[1])
     assert [row["id"] for row in middle] == [2]
     played.merge()
