@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -117,7 +118,7 @@ def _identity(properties: Properties) -> list[object]:
     return [plain[name] for name in IDENTITY]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Known:
     """The table, and what its log says of the time since an offset."""
 
@@ -134,6 +135,20 @@ class Known:
     def keyed(self) -> bool:
         """Return True if a reader sees one row per key."""
         return bool(self.settings.primary_key)
+
+    @cached_property
+    def killed(self) -> frozenset[str]:
+        """Parts that a transaction after the offset has ended."""
+        return frozenset[str]().union(*(effect.killed for effect in self.effects.values()))
+
+    def brought_by(self, names: Iterable[str]) -> list[str]:
+        """Return the parts of appends that were live at the offset, or landed after it.
+
+        A repair of columns may have replaced a part without folding its append, and so may a client
+        of version 1. If that was before the offset, another part has its rows.
+        """
+        markers = (m for name in sorted(names) for m in self.brought[name])
+        return [m.p for m in markers if m.tmb is None or m.p in self.killed]
 
 
 def needs_all(known_effects: Iterable[Effect], settings: TableSettings) -> bool:
@@ -157,26 +172,14 @@ def plan_steps(known: Known, start: Offset, end: Offset, options: ReadOptions) -
     walk = _Walk(known, options, members_at(known, start) if whole else set())
     found: list[ChangeTask] = []
     seen = start.seen
-    dates = (t for t, seq in known.snapshot.times if seq <= start.seq)
-    before = max(dates, default=0)
     for effect in effects:
         seq = effect.mark.seq
         names = known.view.folds[seq].first - seen
-        found += walk.append(seq, _parts(known, names, before), seq - 1)
+        found += walk.append(seq, known.brought_by(names), seq - 1)
         found += walk.transaction(effect)
         seen -= known.view.folds[seq].every
-    left = _parts(known, end.seen - seen, before)
+    left = known.brought_by(end.seen - seen)
     return [*found, *walk.append(None, left, end.seq)]
-
-
-def _parts(known: Known, names: Iterable[str], before: int) -> list[str]:
-    """Return the parts of appends.
-
-    A repair of columns may have replaced a part without folding its append. If that was before the
-    beginning, the rows are in the first state.
-    """
-    markers = (m for name in sorted(names) for m in known.brought[name])
-    return [m.p for m in markers if m.tmb is None or m.tmb > before]
 
 
 def members_at(known: Known, offset: Offset) -> set[str]:
@@ -196,8 +199,7 @@ def members_at(known: Known, offset: Offset) -> set[str]:
         found |= known.effects[seq].killed
         for name in folds[seq].first:
             found.difference_update(m.p for m in brought[name])
-    for name in offset.seen:
-        found.update(m.p for m in brought[name])
+    found.update(known.brought_by(offset.seen))
     return found
 
 

@@ -255,6 +255,11 @@ def test_another_key_or_a_merge_of_version_1_ends_a_feed() -> None:
     client.merge("d=1")
     with pytest.raises(StreamBehindError, match="a client of version 1 has merged"):
         feed.newest(start)
+    begun = feed.newest(None)
+    assert read_by(feed, None, begun) == sorted(client.live()), "a new feed begins with it"
+    new = client.append("d=1")
+    do_merge(world, sorted(client.live()))
+    assert read_by(feed, begun, feed.newest(begun)) == [new]
     keyed = make_world(primary_key=["v"])
     put_append(keyed)
     do_merge(keyed, put_append(keyed))
@@ -337,3 +342,9 @@ def test_a_merge_that_an_append_slipped_into_tells_who_wins_now(
         ("update_after", "late", "merge"),
         ("update_before", "last", "merge"),
     ]
+
+
+def read_by(feed: ChangeFeed, start: Offset | None, end: Offset) -> list[str]:
+    """The parts that the changes are read from."""
+    tasks = feed.changes(start, end, lambda _: ReadOptions())
+    return sorted(part.key for task in tasks for read in task.reads for part in read.parts)
