@@ -26,6 +26,7 @@ from firnline.store.probe import forget
 from simulation import rows
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.chance import Chance, Event
+from simulation.changes import Followers
 from simulation.disaster import (
     clear_the_place,
     is_refused,
@@ -258,6 +259,7 @@ def _play(world: World, oracle: Oracle) -> None:
     cast = _Cast(world, oracle, list(weights), list(weights.values()))
     audience = Audience(world, oracle)
     publishers = Publishers(world, oracle)
+    followers = Followers(world, oracle)
     try:
         steps = range(world.mix.steps)
         for world.step in steps:
@@ -268,6 +270,7 @@ def _play(world: World, oracle: Oracle) -> None:
             cast.act()
             audience.act()
             publishers.act()
+            followers.act()
             if world.chance.happens("lost log", world.step, 0, world.mix.lost_log):
                 cast.survive_a_lost_log()
             if world.chance.happens("lost part", world.step, 0, world.mix.lost_part):
@@ -277,9 +280,11 @@ def _play(world: World, oracle: Oracle) -> None:
         cast.leave()
         audience.leave()
         publishers.leave()
+        followers.leave()
     world.calm = True
     audience.finish()
     publishers.finish()
+    followers.finish()
     _at_the_end(world, oracle, find_nothing)
     if world.mix.ahead:
         _at_the_end(world, oracle, wait_for_nothing)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TtlOptions,
         VerifyOptions,
     )
+    from firnline.read.changes import changes
     from firnline.read.scan import Scan, scan
     from firnline.table import Table
 
@@ -61,6 +62,7 @@ __all__ = [
     "VerifyOptions",
     "append_files",
     "append_rows",
+    "changes",
     "cleanup",
     "delete",
     "drop",
@@ -88,6 +90,7 @@ _FROM = {
     "FirnlineError": "firnline.errors",
     "Scan": "firnline.read.scan",
     "Table": "firnline.table",
+    "changes": "firnline.read.changes",
     "scan": "firnline.read.scan",
 }
 """Where a name comes from that is neither a function of ``api`` nor a struct of options."""

@@ -33,6 +33,7 @@ from firnline.properties.in_force import current
 from firnline.state import checkpoint, health, snapshot
 from firnline.store import create
 from simulation.rules.breaking import Mutation, put
+from simulation.rules.changes import CHANGES, CHANGES_RARE
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
@@ -297,12 +298,14 @@ MUTATIONS: dict[str, Mutation] = {
     **PROPERTIES,
     **LAYOUTS,
     **MIRRORS,
+    **CHANGES,
 }
 """Name of the broken rule -> function that breaks it, and a seed that finds it."""
 
 RARE: dict[str, Callable[[], None]] = {
     "the sweep publishes nothing first": _sweep_reads_the_log_only,
     "a fold forgets what a torn listing does not show": _unlisted_is_gone,
+    **CHANGES_RARE,
     **MORE_RARE,
 }
 """Rules without a known seed that finds them; unit tests cover them."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from simulation.rules.catalogue import MUTATIONS
 from tests.mutations.model import Mutation, Rule
 from tests.mutations.sources.airflow import AIRFLOW
+from tests.mutations.sources.changes import CHANGES
 from tests.mutations.sources.cli import CLI
 from tests.mutations.sources.kernel import KERNEL
 from tests.mutations.sources.mirror import MIRROR
@@ -21,6 +22,7 @@ AREAS: Mapping[str, tuple[Mutation, ...]] = {
     "The protocol": PROTOCOL,
     "Properties of a table": PROPERTIES,
     "Mirrors": MIRROR,
+    "The feed of changes": CHANGES,
     "Moving tables": MOVING,
     "The store": STORE,
     "The command line": CLI,

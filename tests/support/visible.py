@@ -150,20 +150,26 @@ WANTED: list[tuple[dict[str, Any], Callable[[Row], bool]]] = [
 def play(world: World, scratch: Path, steps: list[tuple[Any, ...]]) -> Played:
     played = Played(world, scratch)
     played.append(range(0, 12, 2), 1, extra=True)  # all columns and days are there
-    for kind, *given_ in steps:
-        if kind == "append":
-            ids, salt, extra = given_
-            played.append(ids, salt, extra=extra)
-        elif kind == "delete":
-            # By key: else what a merge has taken away decides which row of a key is the last.
-            played.delete(*given_)
-        elif kind == "replace":
-            low, span, ids, salt = given_
-            inside = [low + number % span for number in ids]
-            played.replace(low, low + span, sorted(set(inside)), salt)
-        else:
-            played.merge()
+    for step in steps:
+        play_one(played, step)
     return played
+
+
+def play_one(played: Played, step: tuple[Any, ...]) -> None:
+    """One of ``STEPS``."""
+    kind, *given_ = step
+    if kind == "append":
+        ids, salt, extra = given_
+        played.append(ids, salt, extra=extra)
+    elif kind == "delete":
+        # By key: else what a merge has taken away decides which row of a key is the last.
+        played.delete(*given_)
+    elif kind == "replace":
+        low, span, ids, salt = given_
+        inside = [low + number % span for number in ids]
+        played.replace(low, low + span, sorted(set(inside)), salt)
+    else:
+        played.merge()
 
 
 def _version(row: Row) -> int:

@@ -54,7 +54,7 @@ tables:
 
 def test_every_example_runs(flights: Table, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
     for example in EXAMPLES:
         code = re.sub(r"^ {4}", "", example, flags=re.MULTILINE)
         moment = datetime.datetime.now(datetime.UTC).isoformat()

@@ -316,7 +316,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         deletes=_records(change, folded.deletes, seq, t),
         properties=records,
         other=[*folded.other, *_dates(snapshot, now, t)],
-        x=TxnMark(seq, txn, change.op, purged, folded.standing),
+        x=TxnMark(seq, txn, change.op, purged, folded.standing, query=change.query),
     )
     _check(table, base, change, content, repair)
     counts = msgspec.structs.replace(change.counts, logs_folded=len(keys))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -88,7 +88,8 @@ class Committer:
                 self.commit_all()
 
     def _commit(self, batch: Sequence[Done]) -> None:
-        change = change_of(self.planned_on.snapshot, batch)
+        made = change_of(self.planned_on.snapshot, batch)
+        change = replace(made, query=self.table.settings.merge.sql is not None)
         base = self._base or self.planned_on
         try:
             committed = commit(self.table, base, change, self.run, self.new.attempt)

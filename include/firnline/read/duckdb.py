@@ -65,6 +65,13 @@ def _rows(
     task: ReadTask, store: Store, connection: Connection, *, filtered: bool = False
 ) -> Relation:
     """Return the rows as a relation; ``filtered`` as for ``read_query``. Raises as ``relation``."""
+    return connection.sql(rows_query(task, store, connection, filtered=filtered))
+
+
+def rows_query(
+    task: ReadTask, store: Store, connection: Connection, *, filtered: bool = False
+) -> str:
+    """Return the SELECT of the rows for this connection; arguments and errors as ``_rows``."""
     files = _files.get(connection)
     if files is None:
         # The failure of a query on a caller's connection is not observed here.
@@ -77,7 +84,7 @@ def _rows(
         by_path = None if checked.primary_key else files.path(store, part)
         return by_path or files.url(number, part)
 
-    return connection.sql(read_query(checked, url, files.partition_of, filtered=filtered))
+    return read_query(checked, url, files.partition_of, filtered=filtered)
 
 
 def open_connection(limits: Limits) -> Connection:

@@ -71,17 +71,7 @@ class ReadPlan:
         With one row per key a piece holds whole partitions, however large these are: the rows of
         a key may be in any part of a partition.
         """
-        held: list[ReadPart] = []
-        size = 0
-        for unit in _units(self.task):
-            more = sum(part.bytes for part in unit)
-            if held and size + more > max_bytes:
-                yield _piece(self.task, held)
-                held, size = [], 0
-            held += unit
-            size += more
-        if held:
-            yield _piece(self.task, held)
+        return split_task(self.task, max_bytes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: what is read and what is not."""
@@ -117,7 +107,7 @@ def plan_read(snapshot: Snapshot, settings: TableSettings, options: ReadOptions)
     schema = snapshot.schema
     key = _key(snapshot, settings, options)
     where = None if options.where is None else bind(options.where, schema)
-    early = where if not key or where is None else _about(where, key)
+    early = where if not key or where is None else about(where, key)
     chosen = choose(snapshot, options.partitions)
     wanted = Wanted(settings, snapshot, None if early is None else Pruner(early, schema))
     kept, ruled_out = _kept(chosen[0], wanted)
@@ -196,14 +186,14 @@ def _key(snapshot: Snapshot, settings: TableSettings, options: ReadOptions) -> t
     return settings.primary_key
 
 
-def _about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
+def about(where: Predicate, columns: Sequence[str]) -> Predicate | None:
     """Return the conditions that ``where`` implies for these columns alone."""
     known = {fold_name(name) for name in columns}
     if all(fold_name(name) in known for name in columns_of(where)):
         return where
     if not isinstance(where, And):
         return None
-    args = [found for arg in where.args if (found := _about(arg, columns)) is not None]
+    args = [found for arg in where.args if (found := about(arg, columns)) is not None]
     return And(tuple(args)) if args else None
 
 
@@ -285,6 +275,21 @@ def _needed(
     names = {fold_name(name) for name in used}
     found = tuple((n, kind) for n, kind in snapshot.schema.items() if fold_name(n) in names)
     return found or tuple(snapshot.schema.items())[:1]
+
+
+def split_task(task: ReadTask, max_bytes: int) -> Iterator[ReadTask]:
+    """Yield a read in pieces, as ``ReadPlan.tasks``."""
+    held: list[ReadPart] = []
+    size = 0
+    for unit in _units(task):
+        more = sum(part.bytes for part in unit)
+        if held and size + more > max_bytes:
+            yield _piece(task, held)
+            held, size = [], 0
+        held += unit
+        size += more
+    if held:
+        yield _piece(task, held)
 
 
 def _units(task: ReadTask) -> Iterator[list[ReadPart]]:

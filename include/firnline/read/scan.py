@@ -66,16 +66,16 @@ def scan(
         SnapshotExpiredError: parts of that time are deleted.
         SchemaConflictError, LogCorruptError, StoreError: the log is not readable.
     """
-    opened = table if isinstance(table, Table) else _opened(table, settings, access)
-    snapshot = snapshot_at(opened, at)
+    found = opened(table, settings, access)
+    snapshot = snapshot_at(found, at)
     tree = parse_sql(where, snapshot.schema) if isinstance(where, str) else where
     options = ReadOptions(
-        columns=None if columns is None else _names(columns, "columns"),
+        columns=None if columns is None else names_of(columns, "columns"),
         where=tree,
         dedup=dedup,
         partitions=(partitions,) if isinstance(partitions, str) else tuple(partitions),
     )
-    return Scan(opened, plan_read(snapshot, opened.settings, options))
+    return Scan(found, plan_read(snapshot, found.settings, options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,7 @@ class Scan:
 
     def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
         """Return the resource limits of a read of this scan."""
-        from firnline.read.duckdb import Limits
-
-        name = f"firnline-read-{self.table.ids.uuid7(self.table.clock.now_ms())}"
-        return Limits(
-            memory=memory,
-            threads=threads or os.cpu_count() or 1,
-            spill=Path(tempfile.gettempdir()) / name,
-        )
+        return limits_for(self.table, memory, threads)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield rows as dictionaries, to look at a few of them."""
@@ -175,11 +168,27 @@ class Scan:
             yield from batch.to_pylist()
 
 
-def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
+def names_of(given: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return the names of an argument. Raises UsageError for a text, which is one name."""
     if isinstance(given, str):
         raise UsageError(f"{what} is one text, {given!r}", next_step="give a list of names")
     return tuple(given)
 
 
-def _opened(target: str, settings: Path | None, access: StoreAccess | None) -> Table:
-    return open_table(find_table(target, settings), access or StoreAccess.from_env())
+def limits_for(table: Table, memory: int = MEMORY, threads: int | None = None) -> Limits:
+    """Return the resource limits of a read of a table; ``threads`` None: one per core."""
+    from firnline.read.duckdb import Limits
+
+    name = f"firnline-read-{table.ids.uuid7(table.clock.now_ms())}"
+    return Limits(
+        memory=memory,
+        threads=threads or os.cpu_count() or 1,
+        spill=Path(tempfile.gettempdir()) / name,
+    )
+
+
+def opened(table: Table | str, settings: Path | None, access: StoreAccess | None) -> Table:
+    """Return the table that an argument names. Raises UsageError, SettingsError."""
+    if isinstance(table, Table):
+        return table
+    return open_table(find_table(table, settings), access or StoreAccess.from_env())

@@ -52,3 +52,29 @@ class ReadTask(msgspec.Struct, frozen=True, kw_only=True):
     def bytes(self) -> int:
         """Total bytes of all parts: the maximum that is fetched."""
         return sum(part.bytes for part in self.parts)
+
+
+class ChangeTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of one step of the feed, or of one partition in it: rows before and after.
+
+    A row that is before more often than after is deleted that many times; one that is after more
+    often is inserted.
+    """
+
+    sequence: int | None
+    """The transaction; None for appends that none had folded."""
+    reason: str
+    """Name of the operation: append, delete, erase, …"""
+    before: tuple[ReadTask, ...] = ()
+    """Empty: all rows after are inserted, and nothing is compared."""
+    after: tuple[ReadTask, ...] = ()
+    """Empty: all rows before are deleted."""
+    primary_key: tuple[str, ...] = ()
+    """Columns by which two rows are one that was updated."""
+    where: str | None = None
+    """DuckDB condition on the changed rows, if the tasks do not apply it."""
+
+    @property
+    def reads(self) -> tuple[ReadTask, ...]:
+        """All reads."""
+        return (*self.before, *self.after)

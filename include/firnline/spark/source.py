@@ -63,22 +63,31 @@ class FirnlineSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the table's columns at the selected time, or those of the option ``columns``."""
+        from firnline.spark.format import changes
         from firnline.spark.format.read import narrowed
 
         snapshot = snapshot_at(self._opened().table(), self.options.get("at"))
+        if changes.wanted(self.options):
+            return changes.change_schema(snapshot.schema, self.options)
         return spark_schema(narrowed(snapshot.schema, list_option(self.options, "columns")))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a batch read."""
+        """Return a batch read, of rows or of changes."""
+        from firnline.spark.format import changes
         from firnline.spark.format.read import PushingReader, Reader
 
+        if changes.wanted(self.options):
+            return changes.ChangesReader(self._opened(), self.options, schema)
         make = PushingReader if flag_option(self.options, "pushfilters") else Reader
         return make(self._opened(), self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's
-        """Return a stream of the table's rows and then its appends, each once."""
+        """Return a stream of the table's rows and then its appends or changes, each once."""
+        from firnline.spark.format import changes
         from firnline.spark.format.stream import StreamReader
 
+        if changes.wanted(self.options):
+            return changes.ChangesStream(self._opened(), self.options, schema)
         return StreamReader(self._opened(), self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002

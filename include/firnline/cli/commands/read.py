@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.files import check_new, written
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
-from firnline.errors import ScratchFullError, UsageError
 from firnline.units import counted
 
 if TYPE_CHECKING:
@@ -115,32 +115,16 @@ def read(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
 
 
 def _check_target(path: Path) -> None:
-    if path.suffix.lower() not in (".parquet", ".csv"):
-        raise UsageError(
-            f"{path} is not the name of a Parquet or CSV file",
-            next_step="let it end in .parquet or .csv, or write - for CSV on standard output",
-        )
-    if path.exists():
-        raise UsageError(f"{path} exists", next_step="move it away or choose another name")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.absolute().parent}", next_step="make it")
+    step = "let it end in .parquet or .csv, or write - for CSV on standard output"
+    check_new(path, "Parquet or CSV", (".parquet", ".csv"), step)
 
 
 def _write(found: Scan, path: Path, limit: int | None) -> int:
     """Write the file under a temporary name, rename it, and return the number of rows."""
     from firnline.read.duckdb import write_file
 
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        rows = write_file(found.plan.task, found.table.store, found.limits(), part, limit)
-        part.rename(path)
-        return rows
-    except OSError as error:
-        raise ScratchFullError(
-            f"{path} cannot be written: {error.strerror}", next_step="choose another folder"
-        ) from None
-    finally:
-        part.unlink(missing_ok=True)
+    with written(path) as part:
+        return write_file(found.plan.task, found.table.store, found.limits(), part, limit)
 
 
 def _rows(found: Scan, limit: int | None) -> Sequence[tuple[str | None, ...]]:

@@ -24,7 +24,7 @@ KNOWN = {
     *("path", "table", "settings", "columns", "where", "at", "dedup", "partitions"),
     *("bytespertask", "memory", "partition", "queryid", "checkpointlocation"),
     *("replacecolumn", "replacestart", "replaceend", "replaceequal", "mode", "pushfilters"),
-    *("startingat", "maxpartsperbatch", "maxbytesperbatch"),
+    *("startingat", "maxpartsperbatch", "maxbytesperbatch", "changes", "since", "until"),
 }
 """In lower case: Spark does not preserve the case of option names."""
 BYTES_PER_TASK = 128 * 2**20

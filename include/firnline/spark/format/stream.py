@@ -39,10 +39,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         self._pieces = Pieces(table, options, schema)
         self._starting = named.get("startingat", "earliest")
-        self._bounds = Bounds(
-            parts=_count(named.get("maxpartsperbatch")),
-            bytes=size_option(named, "maxbytesperbatch", 0) or None,
-        )
+        self._bounds = bounds_of(named)
         self._table = table
         self._opened: AppendStream | None = None  # not in the tasks, to which this object is sent
 
@@ -59,7 +56,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's
         """Return the end of the next batch."""
-        return self._stream.latest(Offset.from_json(start), self._within(limit)).to_json()
+        bounds = within(limit, self._bounds)
+        return self._stream.latest(Offset.from_json(start), bounds).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's
         """Return the limit of parts; the limit of bytes is checked in addition."""
@@ -88,13 +86,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 next_step=BEGIN_AGAIN,
             ) from None
 
-    def _within(self, limit: ReadLimit) -> Bounds:
-        if isinstance(limit, ReadAllAvailable):
-            return Bounds()
-        if isinstance(limit, ReadMaxBytes):
-            return Bounds(bytes=limit.max_bytes)
-        parts = limit.max_files if isinstance(limit, ReadMaxFiles) else self._bounds.parts
-        return Bounds(parts=parts, bytes=self._bounds.bytes)
+
+def bounds_of(named: Mapping[str, str]) -> Bounds:
+    """Return the limits of a batch by the options (lower case -> value). Raises UsageError."""
+    return Bounds(
+        parts=_count(named.get("maxpartsperbatch")),
+        bytes=size_option(named, "maxbytesperbatch", 0) or None,
+    )
+
+
+def within(limit: ReadLimit, bounds: Bounds) -> Bounds:
+    """Return the limits of a batch that Spark asks for."""
+    if isinstance(limit, ReadAllAvailable):
+        return Bounds()
+    if isinstance(limit, ReadMaxBytes):
+        return Bounds(bytes=limit.max_bytes)
+    parts = limit.max_files if isinstance(limit, ReadMaxFiles) else bounds.parts
+    return Bounds(parts=parts, bytes=bounds.bytes)
 
 
 def _count(text: str | None) -> int:

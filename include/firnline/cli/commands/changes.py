@@ -1,0 +1,207 @@
+"""``firnline changes``: the rows that were inserted, deleted and replaced since a position."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firnline.cli import output
+from firnline.cli.files import check_new, written
+from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.errors import UsageError
+from firnline.units import counted
+
+if TYPE_CHECKING:
+    from firnline.read.changes import Changes, Summary
+
+SHOWN = 20
+"""Default number of rows on the screen."""
+_TITLES = {"insert": "inserted", "delete": "deleted", "update_after": "updated"}
+"""Operations that are counted; an update is counted by its row after."""
+
+commands = typer.Typer()
+
+
+@command(
+    commands,
+    "changes",
+    [
+        "firnline changes flights --since 41 --count",
+        "firnline changes flights --since 2026-01-31T12:00:00Z --where \"carrier = 'UA'\"",
+        "firnline changes flights --since 41 --until 42 --to changes.parquet",
+    ],
+)
+def changes(  # noqa: PLR0913, PLR0917 - a command's options are its parameters
+    table: TableArgument,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME|SEQ|POSITION",
+            help="Begin after a time, a transaction, or at the position that an earlier call has "
+            "printed. Without it: all rows of now, as inserts.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME|SEQ|POSITION", help="End there; without it now."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B", help="Only these columns, in this order."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Only changed rows that fulfil it."),
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", metavar="GLOB", help="Only these partitions.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=0,
+            max=2**63 - 1,
+            help="Maximum number of rows on the screen; without it 20.",
+        ),
+    ] = None,
+    count: Annotated[
+        bool,
+        typer.Option("--count", help="Only how many rows changed, by transaction and reason."),
+    ] = False,
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="FILE", help="New .parquet file for all rows.")
+    ] = None,
+    as_json: JsonOption = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Rows inserted, deleted and replaced since a position, and by which transaction.
+
+    Merges and all that only moves rows change nothing. Reaches back as far as cleanup.grace. The
+    position that it prints is where the next call continues: it misses nothing, repeats nothing.
+    """
+    from firnline.read.changes import changes as find_changes
+
+    if target is not None:
+        _check_options(target, count=count, limit=limit)
+    found = find_changes(
+        open_target(table, settings),
+        since=since,
+        until=until,
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        where=where,
+        partitions=() if partition is None else partition,
+    )
+    if count:
+        _count(found, as_json)
+    elif target is None:
+        _show(found, SHOWN if limit is None else limit, as_json)
+    else:
+        _write(found, Path(target), as_json)
+
+
+def _check_options(target: str, *, count: bool, limit: int | None) -> None:
+    if count or limit is not None:
+        raise UsageError(
+            "--to writes all rows, and --count and --limit are for the screen",
+            next_step="leave one of them out",
+        )
+    check_new(Path(target), "Parquet", (".parquet",), "let it end in .parquet")
+
+
+def _head(found: Changes) -> dict[str, Any]:
+    return {
+        "table": found.table.settings.name,
+        "root": found.table.settings.root,
+        "seq": found.seq,
+        "position": found.position,
+    }
+
+
+def _show(found: Changes, limit: int, as_json: bool) -> None:
+    from firnline.read.difference import ADDED, SEQUENCE, change_texts
+
+    names = list(found.columns)
+    texts = change_texts(found.tasks, found.table.store, found.limits(), names)
+    with closing(texts):
+        rows = list(islice(texts, limit + 1))
+    more, shown = len(rows) > limit, rows[:limit]
+    data = {**_head(found), "columns": [*ADDED, *names], "more": more, "rows": shown}
+
+    def render(_: dict[str, Any]) -> None:
+        if shown:
+            added = [output.Column(n.lstrip("_"), number=n == SEQUENCE) for n in ADDED]
+            output.table(
+                [*added, *(output.Column(name, wrap=True) for name in names)],
+                [["" if value is None else value for value in row] for row in shown],
+            )
+            output.line()
+        if more:
+            first = f"The first {counted(limit, 'changed row')}; --limit shows more"
+            output.line(f"{first}, --count how many there are, --to keeps them.")
+        else:
+            output.line(f"{counted(len(shown), 'changed row')}.")
+        _position(found)
+
+    output.show(data, as_json, render)
+
+
+def _position(found: Changes) -> None:
+    output.line(f"Up to transaction {output.number(found.seq)}; the next call continues with")
+    output.plain(f"  --since {found.position}")
+
+
+def _count(found: Changes, as_json: bool) -> None:
+    steps = found.summary()
+    data = {
+        **_head(found),
+        "steps": [
+            {"sequence": one.sequence, "reason": one.reason, "rows": dict(one.rows)}
+            for one in steps
+        ],
+    }
+    output.show(data, as_json, lambda _: _render_count(found, steps))
+
+
+def _render_count(found: Changes, steps: list[Summary]) -> None:
+    if steps:
+        columns = [output.Column("seq", number=True), output.Column("reason")]
+        columns += [output.Column(title, number=True) for title in _TITLES.values()]
+        total = {name: sum(one.rows.get(name, 0) for one in steps) for name in _TITLES}
+        output.table(
+            columns,
+            [
+                ["-" if one.sequence is None else output.number(one.sequence), one.reason]
+                + [output.number(one.rows.get(name, 0)) for name in _TITLES]
+                for one in steps
+            ],
+            ["", "in all", *(output.number(number) for number in total.values())],
+        )
+        output.line()
+    else:
+        output.line(f"No row of {found.table.settings.name} has changed.")
+    _position(found)
+
+
+def _write(found: Changes, path: Path, as_json: bool) -> None:
+    import pyarrow.parquet as pq
+
+    rows = 0
+    reader = found.arrow_reader()
+    with written(path) as part, pq.ParquetWriter(part, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    data = {**_head(found), "output": str(path), "rows": rows}
+
+    def render(_: dict[str, Any]) -> None:
+        output.line(f"{counted(rows, 'changed row')} in {path}")
+        _position(found)
+
+    output.show(data, as_json, render)

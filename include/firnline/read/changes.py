@@ -1,0 +1,213 @@
+"""Reading what changed in a table: ``firnline.changes``.
+
+The changes between two positions are found in the log and in the parts that it names, and in
+nothing else: parts that are replaced or dropped stay for ``cleanup.grace``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firnline.errors import UsageError
+from firnline.predicate.sql import parse_sql
+from firnline.predicate.tree import Predicate
+from firnline.read import position as positions
+from firnline.read.feed import ChangeFeed
+from firnline.read.offsets import Offset
+from firnline.read.plan import ReadOptions
+from firnline.read.scan import MEMORY, limits_for, names_of, opened
+from firnline.read.task import ChangeTask
+from firnline.state.moment import At
+from firnline.store.access import StoreAccess
+from firnline.table import Table
+from firnline.types.sql import fold_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from firnline.read.duckdb import Limits
+
+
+def changes(
+    table: Table | str,
+    since: At | None,
+    until: At | None = None,
+    columns: Iterable[str] | None = None,
+    where: str | Predicate | None = None,
+    partitions: str | Iterable[str] = (),
+    *,
+    settings: Path | None = None,
+    access: StoreAccess | None = None,
+) -> Changes:
+    """Plan the changes of a table since a position, and the position to continue from.
+
+    Requests: those of its log, 1 GET for each transaction since, and 1 GET for each append that one
+    of them has folded.
+
+    Args:
+        table: as for ``scan``.
+        since: the ``position`` of an earlier call; the number of a transaction; or a time, as for
+            ``at`` of ``scan``. None: everything, as inserts.
+        until: as ``since``; None: now.
+        columns: as for ``scan``; a row that changed in other columns only is returned, too.
+        where: a condition that returned rows fulfil, as for ``scan``: of an update only the row
+            before or only the row after may fulfil it.
+        partitions: as for ``scan``, but a glob may match nothing.
+        settings, access: as for ``scan``.
+
+    Raises:
+        StreamBehindError: parts or log files that are needed are deleted, or it is not known what
+            has changed.
+        UsageError: no such table, column, time or transaction; an end before the beginning.
+        others: as ``scan``.
+    """
+    found = opened(table, settings, access)
+    feed = ChangeFeed(found)
+    feed.hold()
+    start = None if since is None else offset_of(feed, since)
+    end = feed.newest(start)
+    if until is not None:
+        end = feed.until(start, offset_of(feed, until))
+    names = None if columns is None else names_of(columns, "columns")
+    globs = (partitions,) if isinstance(partitions, str) else tuple(partitions)
+    wanted = Request(names, where, globs)
+    tasks = feed.changes(start, end, wanted.options)
+    _, schema = feed.settings_and_columns()
+    return Changes(found, tuple(tasks), wanted.shown(schema), positions.to_text(end), end.seq)
+
+
+def offset_of(feed: ChangeFeed, at: At) -> Offset:
+    """Return the offset of a position, a transaction or a time. Raises as ``changes``."""
+    if isinstance(at, str) and positions.is_position(at):
+        return positions.from_text(at)
+    return feed.start(at)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Rows and columns that are asked for."""
+
+    columns: tuple[str, ...] | None
+    where: str | Predicate | None
+    partitions: tuple[str, ...]
+
+    def options(self, schema: Mapping[str, str]) -> ReadOptions:
+        """Return the options of the reads. Raises UsageError."""
+        tree = parse_sql(self.where, schema) if isinstance(self.where, str) else self.where
+        return ReadOptions(where=tree, partitions=self.partitions)
+
+    def shown(self, schema: Mapping[str, str]) -> dict[str, str]:
+        """Return SQL type by column of the rows, without those that the feed adds.
+
+        Raises UsageError for a column that the table does not have, or that the feed adds.
+        """
+        from firnline.read.difference import ADDED
+
+        spelled = {fold_name(name): name for name in schema}
+        for name in self.columns or ():
+            if fold_name(name) not in spelled:
+                raise UsageError(
+                    f"the table has no column {name!r}",
+                    next_step=f"choose among {', '.join(schema) or 'none'}",
+                )
+        taken = [name for name in schema if fold_name(name) in ADDED]
+        if taken:
+            raise UsageError(
+                f"the table has a column {taken[0]}, which is what the feed calls its own",
+                next_step="rename the column with `firnline evolve`",
+            )
+        names = schema if self.columns is None else [spelled[fold_name(n)] for n in self.columns]
+        return {name: schema[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Changed rows of one transaction by one reason."""
+
+    sequence: int | None
+    """None for appends that no transaction has folded yet."""
+    reason: str
+    rows: Mapping[str, int]
+    """Number of rows by operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes between two positions; lazy.
+
+    Parts that were replaced exist for ``cleanup.grace``: changes that are held for longer end with
+    StreamBehindError if a clean-up has run.
+    """
+
+    table: Table
+    tasks: tuple[ChangeTask, ...]
+    columns: Mapping[str, str]
+    """SQL type by column of the table's columns that are returned."""
+    position: str
+    """Opaque text, for ``since`` of the next call: it misses no change and repeats none."""
+    seq: int
+    """Newest transaction of the end."""
+
+    @property
+    def nothing(self) -> bool:
+        """Return True if there is nothing to read; otherwise rows may still not differ."""
+        return not self.tasks
+
+    def arrow_reader(
+        self, memory: int = MEMORY, threads: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the changed rows as a stream of Arrow batches, in the order of the steps.
+
+        Columns are the table's and ``_operation`` (insert, delete; with a primary key also
+        update_before and update_after), ``_sequence`` and ``_reason``. Memory as ``scan``; where
+        rows before and after are compared, those of one step spill to disk beyond it.
+
+        Raises, also while it is read: StreamBehindError, others as ``Scan.arrow_reader``.
+        """
+        import pyarrow as pa
+
+        from firnline.read.difference import run_changes
+
+        batches = run_changes(
+            self.tasks, self.table.store, self.limits(memory, threads), list(self.columns)
+        )
+        schema = self._schema()
+        return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in batches))
+
+    def to_arrow(self, memory: int = MEMORY, threads: int | None = None) -> pa.Table:
+        """Return all changed rows in memory. Errors as ``arrow_reader``."""
+        return self.arrow_reader(memory, threads).read_all()
+
+    def summary(self, memory: int = MEMORY, threads: int | None = None) -> list[Summary]:
+        """Return the number of changed rows by transaction and reason, in the order of the steps.
+
+        Reads what ``arrow_reader`` reads, without columns that are not compared.
+        """
+        from firnline.read.difference import count_changes
+
+        rows: dict[tuple[int | None, str], dict[str, int]] = defaultdict(dict)
+        limits = self.limits(memory, threads)
+        for operation, sequence, reason, number in count_changes(
+            self.tasks, self.table.store, limits
+        ):
+            found = rows[sequence, reason]
+            found[operation] = found.get(operation, 0) + number
+        return [Summary(*step, found) for step, found in rows.items()]
+
+    def limits(self, memory: int = MEMORY, threads: int | None = None) -> Limits:
+        """Return the resource limits of a read of these changes."""
+        return limits_for(self.table, memory, threads)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield rows as dictionaries, to look at a few of them."""
+        for batch in self.arrow_reader():
+            yield from batch.to_pylist()
+
+    def _schema(self) -> pa.Schema:
+        from firnline.read.difference import empty_schema
+
+        return empty_schema(self.columns)

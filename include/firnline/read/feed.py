@@ -1,0 +1,169 @@
+"""The feed of changes of one table: what the log says of each step between two positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from firnline.errors import SnapshotExpiredError, StreamBehindError, UsageError
+from firnline.log.records import LogContent, Marker, TxnMark
+from firnline.properties.in_force import current, in_force
+from firnline.read import offsets as plan
+from firnline.read import steps
+from firnline.read.appends import AppendLog
+from firnline.read.offsets import Bounds, Folds, Offset, View
+from firnline.read.plan import ReadOptions
+from firnline.read.steps import BEGIN_AGAIN, Effect, Known
+from firnline.read.stream import of_append
+from firnline.read.task import ChangeTask
+from firnline.settings.load import TableSettings
+from firnline.state.snapshot import Snapshot
+
+Wanted = Callable[[Mapping[str, str]], ReadOptions]
+"""Maps the table's columns (column -> SQL type) to the options of the read."""
+
+
+@dataclass
+class ChangeFeed(AppendLog):
+    """The changes of one table; keeps no position.
+
+    Requests as ``AppendLog`` with 1 LIST more, since a transaction that is committed and not
+    published counts, and 1 GET for each append that a transaction has folded since.
+    Errors: StreamBehindError where it is not known, or cannot be read any more, what has changed.
+    """
+
+    _effects: dict[int, Effect] = field(default_factory=dict)
+    """Of the transactions after the newest offset."""
+
+    def hold(self) -> None:
+        """Take the state of now for the newest from now on."""
+        self._held = self._read()
+
+    def newest(self, start: Offset | None, bounds: Bounds | None = None) -> Offset:
+        """Return the end of the feed, or of the next batch within bounds.
+
+        Args:
+            start: the position to continue from; None: before the rows of now.
+            bounds: limits of the parts that are read; at least one step is taken.
+        """
+        with _begin_again():
+            if start is None:
+                return self.start("now")
+            snapshot = self._held or self._read()
+            view = self._view(start, snapshot)
+            waiting = plan.pending(start, view)
+            if bounds is not None:
+                sizes = list(self._sizes(start, view, snapshot))
+                taken = bounds.fitting(size for _, size in sizes)
+                if taken < len(sizes):
+                    return after(start, view, sizes[taken - 1][0])
+            return plan.advance(start, view, waiting, len(waiting))
+
+    def until(self, start: Offset | None, end: Offset) -> Offset:
+        """Return the position at ``end`` for a reader that comes from ``start``.
+
+        What was delivered stays delivered: appends before ``start`` that no transaction up to the
+        end has folded are named in the result. Raises UsageError for an end before the start.
+        """
+        if start is None:
+            return end
+        with _begin_again():
+            view = self._view(start, self._held or self._read())
+            folds = view.folds.items()
+            folded = frozenset[str]().union(*(f.every for seq, f in folds if seq <= end.seq))
+            reached = replace(end, seen=end.seen | (start.seen - folded), foreign=start.foreign)
+        if end.seq < start.seq:
+            raise UsageError(
+                "the end of the changes is before their beginning",
+                next_step="exchange `since` and `until`, or leave `until` out",
+            )
+        return reached
+
+    def changes(self, start: Offset | None, end: Offset, wanted: Wanted) -> list[ChangeTask]:
+        """Plan the changes between two positions; the same ones each time.
+
+        Raises StreamBehindError; UsageError for a column that the table does not have.
+        """
+        with _begin_again():
+            snapshot = self._known(end)
+            first = end if start is None else start
+            view = self._view(first, snapshot)
+            effects = {seq: self._effects[seq] for seq in view.folds}
+            steps.check(effects.values())
+            settings = in_force(self.table.settings, current(snapshot.properties))
+            names = set(plan.delivered(first, end, view.folds)) | first.seen
+            if start is None or steps.needs_all(effects.values(), settings):
+                names |= view.unfolded.union(*(folds.first for folds in view.folds.values()))
+            known = Known(
+                snapshot=snapshot,
+                settings=settings,
+                view=view,
+                effects=effects,
+                brought=self._brought(names, snapshot),
+            )
+            options = wanted(snapshot.schema)
+            if start is None:
+                return steps.plan_state(known, end, options)
+            return steps.plan_steps(known, start, end, options)
+
+    def settings_and_columns(self) -> tuple[TableSettings, Mapping[str, str]]:
+        """Return the settings with the properties in force, and SQL type by column."""
+        snapshot = self._held or self._read()
+        return in_force(self.table.settings, current(snapshot.properties)), snapshot.schema
+
+    def _known(self, end: Offset) -> Snapshot:
+        """Return a state that has everything up to an offset, without a request if it is known."""
+        known = self._held or self._snapshot
+        if known is None or known.seq < end.seq:
+            known = self._read()
+        return known
+
+    def _folded(self, content: LogContent, mark: TxnMark) -> Folds:
+        self._effects[mark.seq] = Effect.of(content, mark)
+        return super()._folded(content, mark)
+
+    def _view(self, offset: Offset, snapshot: Snapshot) -> View:
+        view = super()._view(offset, snapshot)
+        self._effects = {seq: self._effects[seq] for seq in view.folds}
+        return view
+
+    def _brought(
+        self, names: Iterable[str], snapshot: Snapshot
+    ) -> Mapping[str, tuple[Marker, ...]]:
+        ordered = sorted(names)
+        contents = zip(ordered, self._in_order(ordered, snapshot), strict=True)
+        return {name: tuple(of_append(name, content, snapshot, ())) for name, content in contents}
+
+    def _sizes(
+        self, start: Offset, view: View, snapshot: Snapshot
+    ) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield (number of the step, (parts, bytes) that it reads) for steps that read any."""
+        names = [(seq, sorted(folds.first - start.seen)) for seq, folds in view.folds.items()]
+        names.append((view.seq + 1, sorted(view.unfolded - start.seen)))
+        for seq, new in sorted(names):
+            markers = [m for content in self._in_order(new, snapshot) for m in content.markers]
+            effect = self._effects.get(seq)
+            if effect is not None and not effect.silent:
+                found = (snapshot.parts.get(p) for p in (*effect.killed, *effect.own))
+                markers += [m for m in found if m is not None]
+            hides = effect is not None and bool(effect.hides)
+            if markers or hides:
+                yield seq, (max(1, len(markers)), sum(m.b for m in markers))
+
+
+def after(start: Offset, view: View, seq: int) -> Offset:
+    """Return the position right after a transaction, with all appends that it has folded."""
+    folded = frozenset[str]().union(*(f.every for n, f in view.folds.items() if n <= seq))
+    return replace(start, seq=seq, seen=start.seen - folded)
+
+
+@contextmanager
+def _begin_again() -> Iterator[None]:
+    """Name the next step of a feed in the errors of the log of appends."""
+    try:
+        yield
+    except StreamBehindError as error:
+        raise StreamBehindError(error.message, next_step=BEGIN_AGAIN) from None
+    except SnapshotExpiredError as error:
+        raise StreamBehindError(error.message, next_step=BEGIN_AGAIN) from None
