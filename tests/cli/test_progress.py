@@ -38,7 +38,15 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_at_the_end(
         tell(DONE)
     lines = capsys.readouterr().err.splitlines()
     half = "merging events: 1,000 of 2,000 parts, 2 of 4 groups committed"
-    assert lines == [*[half] * 3, "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed"]
+    speeds = (
+        "",
+        "; 200 parts a second, about 5 seconds left",
+        "; 100 parts a second, about 10 seconds left",
+    )
+    assert lines == [
+        *(half + speed for speed in speeds),
+        "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed",
+    ]
 
 
 def test_tasks_are_named_where_a_group_has_several(capsys: pytest.CaptureFixture[str]) -> None:

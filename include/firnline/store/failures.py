@@ -149,10 +149,14 @@ _NEXT_STEPS = {
 def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """Return the error for a failure.
 
-    ``request`` has the form ``GET of a/b``; ``where`` names bucket and endpoint.
+    ``request`` has the form ``GET of a/b``; ``where`` names bucket and endpoint, or a folder.
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
+        if where.startswith("file://"):
+            return StoreAccessError(
+                sentence, next_step="let this user read and write that folder and what is in it"
+            )
         step = "check the credentials and their permissions on the bucket"
         return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
     if failure.kind == "transient":

@@ -69,7 +69,7 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
             f"stopped; the statistics of {name} that were committed stay",
             next_step="run the same command again: it goes on with the other parts",
         ),
-        counting(f"analyzing {name}", table.clock, silent=as_json) as tell,
+        counting("analyzing", name, table.clock, silent=as_json, unit="footer") as tell,
     ):
         try:
             report = run_analyze(table, options, identity(table), tell)

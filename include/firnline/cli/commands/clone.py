@@ -48,7 +48,7 @@ def clone(
     stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
     with (
         when_stopped(stopped, next_step="run the same command again: it goes on where it was"),
-        counting(f"cloning {opened.settings.name}", made.clock, silent=as_json) as tell,
+        counting("cloning", opened.settings.name, made.clock, silent=as_json) as tell,
     ):
         report = run_clone(
             opened, made, options, identity(made), lambda p: tell(p.objects_done, p.objects)

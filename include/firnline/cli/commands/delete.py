@@ -89,7 +89,7 @@ def _delete(
         reading("deleting from", name, table.clock, silent=as_json),
         as_json,
         _render,
-        stopped=(stopped, "see `firnline history`, or run it again"),
+        stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(DeleteFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",

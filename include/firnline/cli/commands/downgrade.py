@@ -21,6 +21,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
+from firnline.cli.progress import working
 from firnline.operations.options import DowngradeOptions
 from firnline.units import counted
 
@@ -70,6 +71,7 @@ def downgrade(
     with (
         engine_for("downgrade", opened, engine, master, scratch) as factory,
         when_stopped(stopped, next_step="run the same command again to go on"),
+        working("downgrading", opened.settings.name, opened.clock, silent=as_json),
     ):
         report = run_downgrade(opened, factory, options, identity(opened))
     output.show(report.to_json(), as_json, _render)

@@ -61,7 +61,8 @@ def import_files(
 def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
     from firnline.operations.import_files.run import preview
 
-    plan = preview(table, options)
+    with importing(table.settings.name, table.clock, silent=as_json) as tell:
+        plan = preview(table, options, tell)
     data = {"table": table.settings.name, "source": options.source, **plan.to_json()}
     output.show(data, as_json, _render_plan)
 

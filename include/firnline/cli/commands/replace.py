@@ -101,7 +101,7 @@ def _replace(
         reading("replacing in", name, table.clock, silent=as_json),
         as_json,
         _render,
-        stopped=(stopped, "see `firnline history`, or run it again"),
+        stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(ReplaceFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",

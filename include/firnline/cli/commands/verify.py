@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +14,13 @@ from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.cli.progress import footers
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.options import VerifyOptions
 from firnline.units import counted
 
 if TYPE_CHECKING:
-    from firnline.operations.verify.run import VerifyReport
+    from firnline.operations.verify.run import VerifyProgress, VerifyReport
     from firnline.table import Table
 
 commands = typer.Typer()
@@ -61,8 +62,11 @@ def verify(
         )
     opened = open_target(table, settings)
     options = structs.replace(options, witness=_witnesses(opened, options.witness))
-    with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        report = _verify(opened, options, engine, master)
+    with (
+        when_stopped("stopped; a check changes nothing", next_step="run it again"),
+        footers("verifying", opened.settings.name, opened.clock, silent=as_json) as tell,
+    ):
+        report = _verify(opened, options, engine, master, tell)
     output.show(report.to_json(), as_json, _render)
     from firnline.operations.verify.run import refuse_findings
 
@@ -103,16 +107,20 @@ def _read(path: Path) -> str:
 
 
 def _verify(
-    table: Table, options: VerifyOptions, kind: EngineKind, master: str | None
+    table: Table,
+    options: VerifyOptions,
+    kind: EngineKind,
+    master: str | None,
+    tell: Callable[[VerifyProgress], None],
 ) -> VerifyReport:
     from firnline.operations.verify.run import run_verify
 
     if kind is EngineKind.LOCAL:
-        return run_verify(table, options)
+        return run_verify(table, options, on_progress=tell)
     from firnline.spark.footers import footers_by
 
     with engine_for("verify", table, kind, master, scratch=None) as factory:
-        return run_verify(table, options, footers_by(factory))
+        return run_verify(table, options, footers_by(factory), tell)
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ BATCH = 5_000
 """Parts of a transaction: its markers have about 2 MB."""
 _NAMED = 100
 """Maximum failures that a report lists."""
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 
 OnProgress = Callable[[int, int], None]
 """Callback that takes the number of footers read and their total."""
@@ -91,7 +91,7 @@ def run_analyze(
         table: the table.
         options: which partitions.
         run: who runs it, for the history.
-        on_progress: called every hundred footers.
+        on_progress: called every ten footers.
 
     Raises:
         UsageError: a glob matches no partition.
