@@ -129,6 +129,9 @@ def test_many_files_show_progress(firnline: Firnline, root: str, write: Write) -
         12,
         "0 of 12 files, 0 of 12 rows",
     )
-    assert (last["done"], last["detail"]) == (12, "12 of 12 files, 12 of 12 rows")
+    assert (last["done"], last["detail"]) == (
+        12,
+        "12 of 12 files, 12 of 12 rows, writing the last parts",
+    )
     assert firnline("append", root, *files, "--json").err == ""
     assert firnline("append", root, *files, "--progress", "none").err == ""

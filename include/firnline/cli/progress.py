@@ -91,6 +91,8 @@ def appending(
     def of(state: AppendProgress) -> Done:
         files = f"{state.files_done:,} of {state.files:,} files"
         detail = f"{files}, {state.rows_done:,} of {state.rows:,} rows"
+        if state.rows_done == state.rows:
+            detail += ", writing the last parts"
         return Done(state.rows_done, state.rows, "row", detail)
 
     return shown("appending to", table, clock, of, silent=silent)
