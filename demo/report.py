@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table as Grid
 
 from demo.queries import QUESTIONS, Answer, Content, ask, content
+from demo.screen import LINE_WIDTH
 from firnline.errors import FirnlineError
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
@@ -75,12 +76,19 @@ def check_same(source: Content, before: State, after: State) -> None:
             )
 
 
+def wide_grid() -> Grid:
+    """An empty table from the left edge of the lines above it to their right edge."""
+    return Grid(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", width=LINE_WIDTH
+    )
+
+
 def comparison(before: State, after: State) -> Grid:
     """The figures of both, side by side."""
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    grid.add_column("", min_width=34)
+    grid = wide_grid()
+    grid.add_column("", ratio=1)
     for name in ("before", "after", ""):
-        grid.add_column(name, justify="right", min_width=12)
+        grid.add_column(name, justify="right", min_width=14)
     _add(grid, "live parts", before.parts, after.parts, _number)
     _add(grid, "their size", before.bytes, after.bytes, about_size)
     _add(grid, "log files that a reader fetches", before.log_files, after.log_files, _number)
