@@ -10,7 +10,6 @@ from rich import box
 from rich.table import Table as Grid
 
 from demo.queries import QUESTIONS, Answer, Content, ask, content
-from demo.screen import LINE_WIDTH
 from firnline.errors import FirnlineError
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
@@ -79,7 +78,7 @@ def check_same(source: Content, before: State, after: State) -> None:
 def wide_grid() -> Grid:
     """An empty table from the left edge of the lines above it to their right edge."""
     return Grid(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", width=LINE_WIDTH
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", expand=True
     )
 
 
@@ -88,7 +87,7 @@ def comparison(before: State, after: State) -> Grid:
     grid = wide_grid()
     grid.add_column("", ratio=1)
     for name in ("before", "after", ""):
-        grid.add_column(name, justify="right", min_width=14)
+        grid.add_column(name, justify="right", min_width=12)
     _add(grid, "live parts", before.parts, after.parts, _number)
     _add(grid, "their size", before.bytes, after.bytes, about_size)
     _add(grid, "log files that a reader fetches", before.log_files, after.log_files, _number)

@@ -102,6 +102,6 @@ class Screen:
     def show(self, what: RenderableType) -> None:
         """Something of several lines, without the blanks that fill it up to the right."""
         with self.console.capture() as captured:
-            self.console.print(what)
+            self.console.print(what, width=min(self.console.width, LINE_WIDTH))
         for line in captured.get().splitlines():
             self.console.print(Text.from_ansi(line.rstrip()), soft_wrap=True)
