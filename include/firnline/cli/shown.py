@@ -133,7 +133,8 @@ def _display(
     elif silent or mode is Mode.NONE:
         yield _Nothing()
     elif sys.stderr.isatty():
-        with _bar(title) as bar:
+        bar = _Bar(title)
+        with bar.progress:
             yield bar
     else:
         yield _Lines(title, clock, eager=eager)
@@ -221,53 +222,44 @@ class _Json:
         _line(json.dumps({"warning": text}))
 
 
-@contextmanager
-def _bar(title: str) -> Iterator[_Display]:
-    from rich.console import Console, RenderableType
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.text import Text
+class _Bar(_Nothing):
+    """Draws a bar, and below it what it stands for: both together are too long for a line."""
 
-    console = Console(stderr=True, highlight=False, markup=False)
+    def __init__(self, title: str) -> None:
+        from rich.console import Console, RenderableType
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.text import Text
 
-    class TwoLines(Progress):
-        """The bar, and below it what it stands for: both together are too long for a line."""
+        display = self
 
-        detail = _NOTHING_YET
+        class TwoLines(Progress):
+            def get_renderables(self) -> Iterator[RenderableType]:
+                yield from super().get_renderables()
+                yield Text(display.detail, style="dim", no_wrap=True, overflow="ellipsis")
 
-        def get_renderables(self) -> Iterator[RenderableType]:
-            yield from super().get_renderables()
-            yield Text(self.detail, style="dim", no_wrap=True, overflow="ellipsis")
+        self.detail = _NOTHING_YET
+        self._console = Console(stderr=True, highlight=False, markup=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            SpinnerColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[share]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+        )
+        self.progress = TwoLines(*columns, console=self._console, transient=True)
+        self._task = self.progress.add_task(printable(title), total=None, share="", left="")
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        SpinnerColumn(),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[share]}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", markup=False),
-    )
-    with TwoLines(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(printable(title), total=None, share="", left="")
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:  # noqa: ARG002
+        said = filter(None, (state.detail, pace.speed(state.unit)))
+        self.detail = printable("; ".join(said)) or _NOTHING_YET
+        share = f"{100 * state.done // state.total} %" if state.total else ""
+        self.progress.update(
+            self._task, total=state.total, completed=state.done, share=share, left=pace.left()
+        )
 
-        class Bar(_Nothing):
-            def state(self, state: Done, pace: Pace, *, last: bool) -> None:  # noqa: ARG002
-                said = filter(None, (state.detail, pace.speed(state.unit)))
-                bar.detail = printable("; ".join(said)) or _NOTHING_YET
-                share = f"{100 * state.done // state.total} %" if state.total else ""
-                bar.update(
-                    task, total=state.total, completed=state.done, share=share, left=pace.left()
-                )
-
-            def warn(self, text: str) -> None:
-                console.print(f"firnline: {text}")
-
-        yield Bar()
+    def warn(self, text: str) -> None:
+        self._console.print(f"firnline: {text}")
 
 
 @contextmanager
