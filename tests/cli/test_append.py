@@ -135,3 +135,11 @@ def test_many_files_show_progress(firnline: Firnline, root: str, write: Write) -
     )
     assert firnline("append", root, *files, "--json").err == ""
     assert firnline("append", root, *files, "--progress", "none").err == ""
+
+
+def test_a_scratch_folder_that_is_not_there_is_wrong_usage(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    shown = firnline("append", root, write("rows", id=[2]), "--scratch", "/nowhere")
+    assert shown.code == 2
+    assert shown.sentence.startswith("--scratch /nowhere cannot be used: ")

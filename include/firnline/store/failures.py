@@ -169,4 +169,6 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return ObjectExistsError(sentence, next_step="read it back to see who wrote it")
     if "no space left" in failure.reason:
         return StoreError(sentence, next_step="free some space on that disk")
+    if where.startswith("file://"):
+        return StoreError(sentence, next_step="see whether that folder and its disk are in order")
     return StoreError(sentence, next_step="look into the store's own log for this request")

@@ -99,7 +99,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     output.line()
     output.line(
         f"The footers of {counted(data['parts'], 'part')} of {data['table']} would be read, with "
-        f"about {output.number(data['requests'])} requests."
+        f"about {counted(data['requests'], 'request')}."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.engine import refuse_unusable
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.progress import appending
@@ -67,6 +68,8 @@ def append(
     from firnline.append.append import Appender
 
     opened = open_target(table, settings)
+    if scratch is not None:
+        refuse_unusable(scratch)
     name = opened.settings.name
     with (
         when_stopped(

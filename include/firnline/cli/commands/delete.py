@@ -160,4 +160,4 @@ def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:
             f"rows of up to {number(data['parts_hidden'])} parts are hidden from readers; the "
             "next merge removes and counts them"
         )
-    return f"{number(counts['rows_deleted'])} rows"
+    return counted(counts["rows_deleted"], "row")

@@ -165,7 +165,7 @@ def _render(data: dict[str, Any]) -> None:
     rows_told = [
         ("replaced", _interval(data)),
         ("by", new),
-        ("deleted", f"{number(counts['rows_deleted'])} rows{hidden}"),
+        ("deleted", f"{counted(counts['rows_deleted'], 'row')}{hidden}"),
         (
             "parts",
             (

@@ -101,9 +101,15 @@ def _read(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"the witnesses in {path} cannot be read: {error}",
+            f"the witnesses in {path} cannot be read: {_why(error)}",
             next_step="give a file of lines of `firnline witness`, such a line, or `airflow`",
         ) from None
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    return (error.strerror or type(error).__name__).lower()
 
 
 def _verify(
