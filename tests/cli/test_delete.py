@@ -109,7 +109,7 @@ def test_a_person_is_shown_the_plan_and_asked(
 
 def test_a_lazy_delete_says_that_rows_are_hidden(firnline: Firnline, root: str) -> None:
     shown = firnline("delete", root, "--where", "id = 1", "--lazy", "--yes")
-    assert "rows of up to 1 parts are hidden from readers" in shown.out
+    assert "rows of up to 1 part are hidden from readers" in shown.out
     assert rows_of(firnline, root) == 12
 
 

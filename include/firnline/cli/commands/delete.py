@@ -154,10 +154,9 @@ def _record(data: dict[str, Any]) -> str:
 
 
 def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:
-    number = output.number
     if data["mode"] == "lazy":
         return (
-            f"rows of up to {number(data['parts_hidden'])} parts are hidden from readers; the "
+            f"rows of up to {counted(data['parts_hidden'], 'part')} are hidden from readers; the "
             "next merge removes and counts them"
         )
     return counted(counts["rows_deleted"], "row")

@@ -41,6 +41,7 @@ from firnline.store.create import Attempt
 from firnline.store.transfer import each
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
+from firnline.units import counted
 
 _TELL_EVERY = 10
 
@@ -264,7 +265,8 @@ def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
     for record in records_of(snapshot.other):
         if record.source.startswith(prefix) or prefix.startswith(record.source):
             raise UsageError(
-                f"{record.source} was imported into this table before ({record.files} files)",
+                f"{record.source} was imported into this table before "
+                f"({counted(record.files, 'file')})",
                 next_step="import another folder, or add --again to have its rows twice",
             )
 

@@ -33,6 +33,7 @@ from firnline.table import Table
 from firnline.types import schema as schemas
 from firnline.types.schema import as_known
 from firnline.types.sql import fold_name
+from firnline.units import counted
 
 _TELL_EVERY = 10
 _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
@@ -224,7 +225,7 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
         error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
         elsewhere = isinstance(error, ForeignPathError)
         raise LogCorruptError(
-            f"{len(broken)} files do not read, the first {broken[0]}"
+            f"{counted(len(broken), 'file')} cannot be read, the first {broken[0]}"
             + (f" ({error.message})" if error is not None else ""),
             next_step="if the table was copied or renamed, run `firnline relocate`"
             if elsewhere

@@ -23,6 +23,7 @@ from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
 from firnline.table import Table
+from firnline.units import counted
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 
@@ -103,7 +104,8 @@ def _refuse_undecided(table: Table, inventory: Inventory) -> None:
     if plan.undecided:
         first = plan.undecided[0]
         raise FindingsError(
-            f"{len(plan.undecided)} objects of table {table.settings.name} may be live or left "
+            f"{counted(len(plan.undecided), 'object')} of table "
+            f"{table.settings.name} may be live or left "
             f"over; the first: {first.key} {first.reason}",
             next_step="decide with --include GLOB and --exclude GLOB (see --dry-run); nothing was "
             "written",

@@ -476,7 +476,7 @@ class FooterCheck:
         if marker.n is not None and marker.n != facts.rows:
             self._add(
                 "error", "footer-rows", facts.key,
-                f"has {facts.rows} rows, and the log states {marker.n}", _BACKUP,
+                f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", _BACKUP,
             )  # fmt: skip
         self._check_columns(facts)
         self._check_origin(facts)

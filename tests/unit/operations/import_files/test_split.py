@@ -147,7 +147,7 @@ def test_a_folder_that_was_split_is_imported_once(engine: Any) -> None:
     world = by_day()
     put(world, "both.parquet", days(0, 1, 2))
     do_import(world, engine(world))
-    with pytest.raises(UsageError, match=r"was imported into this table before \(1 files\)"):
+    with pytest.raises(UsageError, match=r"was imported into this table before \(1 file\)"):
         do_import(world, engine(world))
 
 
