@@ -39,9 +39,15 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them without")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--to", type=Path, default=REPOSITORY / "docs", help="folder to write to")
+    parser.add_argument(
+        "--again", action="store_true", help="write the pages again from the .json, measure nothing"
+    )
     given = parser.parse_args()
     wanted = given.sections or list(SECTIONS)
     report, work = Report(given.to), CACHE / "work"
+    if given.again:
+        report.write()
+        return
     for name in wanted:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
@@ -92,7 +98,7 @@ def _drop(_work: Path, rounds: int) -> list[Figures]:
     figures = []
     for name, results in drop.measure(rounds).items():
         peak = [int(r.get("peak_mb", 0) * MIB) for r in results]
-        usages = [Usage(r["seconds"], r["seconds"], p) for r, p in zip(results, peak, strict=True)]
+        usages = [Usage(r["seconds"], 0.0, p) for r, p in zip(results, peak, strict=True)]
         kinds = ("get", "put", "list", "delete")
         notes: dict[str, object] = {
             "parts": results[0]["parts"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ Written by `make bench`; nothing here is edited by hand. A section is one run, a
 turn, on one machine: only the ratios within a table mean something. Median, fastest and slowest of
 the rounds; CPU and peak memory are of the whole process tree, sampled ten times a second. The load
 average is that of the minute before and at the end; above the number of cores before it, others
-were at work.
+were at work. A dash stands for what was not measured.
 
 ![Seconds of each contender](benchmarks.svg)
 """
@@ -58,9 +58,10 @@ class Report:
             "load_average": [round(each, 1) for each in load],
             "figures": [one.as_json() for one in found],
         }
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the files from what is known, without measuring anything."""
         ordered = {name: self._sections[name] for name in TEXTS if name in self._sections}
         text = json.dumps({"sections": ordered}, indent=1) + "\n"
         self._base.with_suffix(".json").write_text(text)
@@ -89,59 +90,112 @@ def _machine() -> str:
 _NOTES = {
     "parts": "parts",
     "rows": "rows",
-    "rows_per_s": "rows/s",
+    "rows_per_s": "rows a second",
     "flushes": "flushes",
-    "deleted": "deleted",
+    "deleted": "objects deleted",
     "requests": "requests",
-    "requests_besides_the_deletes": "besides the deletes",
+    "requests_besides_the_deletes": "requests besides the deletes",
     "parts_read": "parts read",
-    "parts_rewritten": "rewritten",
-    "parts_dropped": "dropped unread",
+    "parts_rewritten": "parts rewritten",
+    "parts_dropped": "parts dropped unread",
     "rows_erased": "rows erased",
-    "files_out": "files",
-    "bytes_out": "MB out",
-    "of_kernel_memory": "x kernel_memory",
+    "files_out": "files written",
+    "bytes_out": "MB written",
+    "of_kernel_memory": "peak / `kernel_memory`",
+    "MB": "MB of the part",
+    "x plain": "time / plain",
 }
 """What a figure may tell besides -> its heading."""
 _OF_ALL = ("name", "what", "median_s", "min_s", "max_s", "cpu_s", "peak_mib", "rounds_s")
 """What every figure tells."""
 _OWN_NOTES = ("cluster", "bloom", "read", "policy")
 """Sections whose figures have headings of their own."""
-_UNTIMED = ("policy",)
-"""Sections without a time."""
+_FIRST = {
+    "memory": "merge",
+    "snapshot": "reader",
+    "drop": "run",
+    "lazy": "delete",
+    "cluster": "layout",
+    "bloom": "`bloom_filters`",
+    "read": "question",
+    "policy": "rule",
+}
+"""Section -> heading of the names; else they are those of contenders."""
+_ALONE = ("memory", "drop", "appender", "lazy", *_OWN_NOTES)
+"""Sections without peers to compare with."""
+_ROUNDING_S = 0.01
+"""CPU time that is the time itself in all rows was not measured, but taken over."""
+_ABSENT = "-"
+
+Column = tuple[str, list[str]]
+"""Heading and cells; a cell without a value is empty."""
 
 
 def _table(name: str, found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the figures of a section; a column in which nothing was measured is left out."""
+    columns = [column for column in _columns(name, found) if any(column[1])]
+    titles = [title for title, _ in columns]
+    names = columns[0][1]
+    rows = [[cells[n] for _, cells in columns[1:]] for n in range(len(found))]
+    lines = [titles, ["---"] * len(titles)]
+    lines += [
+        [n, *(c or _ABSENT for c in row)] for n, row in zip(names, rows, strict=True) if any(row)
+    ]
+    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    # A name without a single figure says everything by itself.
+    said = "".join(f"* {n}\n" for n, row in zip(names, rows, strict=True) if not any(row))
+    return f"{text}\n{said}" if said else text
+
+
+def _columns(name: str, found: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    names = [f"**{one['name']}**" + (f": {one['what']}" if one["what"] else "") for one in found]
+    yield _FIRST.get(name, "contender"), names
+    several = any(len(one["rounds_s"]) > 1 for one in found)
+    yield "median" if several else "time", [_time(one["median_s"]) for one in found]
+    if several:
+        yield "fastest", [_time(one["min_s"]) for one in found]
+        yield "slowest", [_time(one["max_s"]) for one in found]
+    if any(abs(one["cpu_s"] - one["median_s"]) > _ROUNDING_S for one in found):
+        yield "CPU time", [_time(one["cpu_s"]) for one in found]
+    peaks = [one["peak_mib"] for one in found]
+    yield "peak memory", [f"{peak:,} MiB" if peak else "" for peak in peaks]
     first = found[0]["median_s"]
-    head = ["", "median s", "fastest", "slowest", "CPU s", "peak MiB", f"x {found[0]['name']}"]
-    extra = ["requests", "files_out", "bytes_out"] if name in ("sorted", "unsorted", "cold") else []
-    extra += ["of_kernel_memory"] if name == "memory" else []
-    if name in ("cleanup", "drop", "appender", "lazy", "replace") or name.startswith("erase"):
-        extra += [key for key in _NOTES if any(key in one for one in found)]
-    shown = {key: _NOTES.get(key, key) for key in extra}
-    extra += [k for k in found[0] if k not in _OF_ALL] if name in _OWN_NOTES else []
-    alone = name in ("memory", "drop", "appender", "lazy", *_OWN_NOTES)  # no peers to compare with
-    if alone:
-        head = head[:1] if name in _UNTIMED else head[:-1]
-    rows = []
-    for one in found:
-        row = [f"**{one['name']}**" + (f": {one['what']}" if one["what"] else "")]
-        if name not in _UNTIMED:
-            row += [f"{one[key]:.2f}" for key in ("median_s", "min_s", "max_s")]
-            row += [f"{one['cpu_s']:.1f}", f"{one['peak_mib']}"]
-        row += [] if alone else [f"{one['median_s'] / first:.2f}"]
-        row += [_shown(key, one.get(key)) for key in extra]
-        rows.append(row)
-    lines = [[*head, *(shown.get(key, key) for key in extra)], ["---"] * (len(head) + len(extra))]
-    return "".join("| " + " | ".join(row) + " |\n" for row in [*lines, *rows])
+    if name not in _ALONE:
+        yield f"time / {found[0]['name']}", [f"{one['median_s'] / first:.2f}" for one in found]
+    for key in _extra(name, found):
+        yield _NOTES.get(key, key), [_shown(key, one.get(key)) for one in found]
+
+
+def _extra(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the figures of a section tell besides."""
+    if name in _OWN_NOTES:
+        return [key for key in found[0] if key not in _OF_ALL]
+    if name in {"sorted", "unsorted", "cold"}:
+        return ["requests", "files_out", "bytes_out"]
+    if name == "memory":
+        return ["of_kernel_memory"]
+    return [key for key in _NOTES if any(key in one for one in found)]
+
+
+def _time(seconds: float) -> str:
+    """Return a time with its unit; empty for one that was not measured, which stands as 0."""
+    if not seconds:
+        return ""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def _shown(key: str, value: object) -> str:
     if value is None:
         return ""
-    if key == "requests" and isinstance(value, dict):
-        return str(sum(value.values()))
-    return f"{int(str(value)) / 1e6:.0f}" if key == "bytes_out" else str(value)
+    if isinstance(value, dict):
+        value = sum(value.values())
+    if key == "bytes_out":
+        return _megabytes(int(str(value)))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.0f}" if size >= 10_000_000 else f"{size / 1e6:.1f}"
 
 
 def _picture(sections: Mapping[str, Mapping[str, Any]]) -> str:

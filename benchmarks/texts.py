@@ -68,7 +68,7 @@ record in one transaction; the first folds 300 appends besides. From the start o
         "What filters read of clustered tables",
         """
 2 M rows without partitions, appended in 100 parts and merged once, about 36 parts per table; for
-each filter the parts whose statistics do not exclude it, and their MB. Seconds are those of the
+each filter the parts whose statistics do not exclude it, and their MB. The time is that of the
 merge, once, in this process.
 """,
     ),
@@ -77,7 +77,7 @@ merge, once, in this process.
         """
 2 M rows without partitions, merged once into one part, sorted by (event, ts), row groups of 262,144
 rows; a million users, so that every row group's bounds hold every user. MB of the part, and MB
-(requests) that a scan of all columns by each filter reads of it. Seconds are those of the merge,
+(requests) that a scan of all columns by each filter reads of it. The time is that of the merge,
 once, in this process.
 """,
     ),

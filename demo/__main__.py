@@ -65,8 +65,10 @@ def demo(screen: Screen, place: Place) -> None:
         screen.line("spark", _applications(place.cluster))
     place.write_env_file()
     screen.line("in all", "", f"{time.monotonic() - began:6.1f} s")
-    screen.show(comparison(before, after))
-    screen.show(chronicle(life))
+    for grid in (comparison(before, after), chronicle(life)):
+        screen.console.print()
+        screen.show(grid)
+    screen.console.print()
     _last_words(screen, place, source)
 
 

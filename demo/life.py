@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich import box
 from rich.table import Table as Grid
 
 from demo.airflow import run_backfill, run_dag
 from demo.place import GRACE_SECONDS, KEPT_SINCE, TABLE, Place
 from demo.queries import Content, content, content_of
-from demo.report import RowsChangedError
+from demo.report import RowsChangedError, wide_grid
 from demo.screen import Screen
 from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
@@ -149,8 +148,8 @@ def _words(content: Content) -> str:
 
 def chronicle(figures: list[Figures]) -> Grid:
     """The figures, a row for each operation."""
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    grid.add_column("after")
+    grid = wide_grid()
+    grid.add_column("after", ratio=1)
     for name in ("live parts", "rows", "size", "objects stored", "size", "log files read"):
         grid.add_column(name, justify="right")
     for one in figures:

@@ -75,10 +75,17 @@ def check_same(source: Content, before: State, after: State) -> None:
             )
 
 
+def wide_grid() -> Grid:
+    """An empty table from the left edge of the lines above it to their right edge."""
+    return Grid(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", expand=True
+    )
+
+
 def comparison(before: State, after: State) -> Grid:
     """The figures of both, side by side."""
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    grid.add_column("", min_width=34)
+    grid = wide_grid()
+    grid.add_column("", ratio=1)
     for name in ("before", "after", ""):
         grid.add_column(name, justify="right", min_width=12)
     _add(grid, "live parts", before.parts, after.parts, _number)

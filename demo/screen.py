@@ -15,7 +15,8 @@ from rich.text import Text
 
 _NAME_WIDTH = 9
 _PLAIN_EVERY_SECONDS = 15.0
-_PLAIN_WIDTH = 100
+LINE_WIDTH = 100
+"""Columns of a line, and of the tables, on a terminal that is wide enough."""
 
 
 class Step:
@@ -71,7 +72,7 @@ class Screen:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        plain_width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+        plain_width = None if sys.stdout.isatty() else LINE_WIDTH
         self.console = console or Console(highlight=False, width=plain_width)
         # Colours may be asked for where a recorder listens; moving the cursor may not.
         self.live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
@@ -88,7 +89,7 @@ class Screen:
 
     def line(self, name: str, text: str, right: str = "") -> None:
         """One line: a bold name, what is to be said, and something at the right edge."""
-        width = min(self.console.width, _PLAIN_WIDTH) - _NAME_WIDTH - len(right) - 2
+        width = min(self.console.width, LINE_WIDTH) - _NAME_WIDTH - len(right) - 2
         if right:
             text = f"{text:<{width}} [dim]{right}[/]"
         self.console.print(f"[bold cyan]{name:<{_NAME_WIDTH}}[/] {text}", soft_wrap=True)
@@ -101,6 +102,6 @@ class Screen:
     def show(self, what: RenderableType) -> None:
         """Something of several lines, without the blanks that fill it up to the right."""
         with self.console.capture() as captured:
-            self.console.print(what)
+            self.console.print(what, width=min(self.console.width, LINE_WIDTH))
         for line in captured.get().splitlines():
             self.console.print(Text.from_ansi(line.rstrip()), soft_wrap=True)

@@ -148,6 +148,7 @@ def draw(command: Sequence[str], written: str) -> str:
         lines.pop()
     for line in lines:
         console.print(Text.from_ansi(line), soft_wrap=True)
+    console.print()  # else the edge cuts what hangs below the last line
     picture = console.export_svg(title="", theme=_THEME, code_format=_FORMAT, unique_id="t")
     return _BUTTONS.sub("", picture)
 

@@ -109,7 +109,7 @@ def test_a_person_is_shown_the_plan_and_asked(
 
 def test_a_lazy_delete_says_that_rows_are_hidden(firnline: Firnline, root: str) -> None:
     shown = firnline("delete", root, "--where", "id = 1", "--lazy", "--yes")
-    assert "rows of up to 1 parts are hidden from readers" in shown.out
+    assert "rows of up to 1 part are hidden from readers" in shown.out
     assert rows_of(firnline, root) == 12
 
 
@@ -176,7 +176,7 @@ def test_an_erase_with_parts_that_do_not_read_ends_failed_and_says_what_it_erase
     assert shown.code == 1
     assert path.name in shown.out
     assert "erased       2 rows" in shown.out
-    assert "1 parts of events may hold keys still" in shown.err
+    assert "1 part of events may hold keys still" in shown.err
 
 
 def test_a_certificate_shows_who_started_and_who_approved(

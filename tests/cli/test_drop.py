@@ -66,7 +66,8 @@ def test_a_dry_run_shows_the_totals_and_changes_nothing(
 
 def test_with_yes_nobody_is_asked(firnline: Firnline, table: LogOnlyTable) -> None:
     shown = firnline("drop", table.root, "d=1", "--yes")
-    assert (shown.code, shown.err) == (0, "")
+    said = "firnline: table events gets its properties from the settings\n"
+    assert (shown.code, shown.err) == (0, said)
     rows = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
     assert (rows["dropped"], rows["rows"], rows["partitions"]) == ("2 parts", "20", "d=1")
     assert rows["transaction"] == "1"

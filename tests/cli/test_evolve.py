@@ -30,12 +30,18 @@ def columns(firnline: Firnline, root: str) -> list[tuple[str, str]]:
 def test_columns_are_widened_and_renamed_in_one_transaction(firnline: Firnline, root: str) -> None:
     asked = ("evolve", root, "--widen", "a=BIGINT", "--rename", "b=note")
     planned = firnline(*asked, "--dry-run")
-    assert "a would be BIGINT; b would be note: 1 of 1 parts" in " ".join(planned.out.split())
+    assert "a would be BIGINT; b would be note: 1 of 1 part looked at" in " ".join(
+        planned.out.split()
+    )
     assert columns(firnline, root) == [("a", "INTEGER"), ("b", "VARCHAR")]
     done = firnline(*asked, "--yes")
     assert done.code == 0
-    assert done.out.splitlines()[0].split(None, 1)[1] == "a is BIGINT; b is note"
+    assert done.out.splitlines()[0].split(None, 1) == ["changed", "a is BIGINT; b is note"]
     assert columns(firnline, root) == [("a", "BIGINT"), ("note", "VARCHAR")]
+    again = firnline("evolve", root, "--widen", "a=BIGINT", "--yes")
+    assert again.out.startswith(
+        "Nothing to change in t: a is BIGINT, as its log files and 1 footer"
+    )
 
 
 def test_a_drop_needs_a_yes(firnline: Firnline, root: str) -> None:
@@ -54,7 +60,7 @@ def test_lazily_nothing_is_read_and_readers_see_it_at_once(firnline: Firnline, r
     done = firnline(*asked, "--yes")
     assert done.out.splitlines()[0].split(None, 1)[1] == "a is BIGINT; b is note"
     assert columns(firnline, root) == [("a", "BIGINT"), ("note", "VARCHAR")]
-    assert "1 of 1 parts" in firnline("schema", "show", root).out
+    assert "1 of 1 part has it otherwise" in firnline("schema", "show", root).out
     read = firnline("read", root, "--where", "note = 'y'", "--output", "-")
     assert read.out.split() == ["a,note", "2,y"]
     again = firnline("evolve", root, "--widen", "a=BIGINT", "--lazy", "--yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def root(tmp_path: Path, rows: Path, firnline: Firnline) -> str:
 
 def test_an_append_says_what_it_added(firnline: Firnline, tmp_path: Path, rows: Path) -> None:
     url = f"file://{tmp_path}/t"
-    assert firnline("append", url, rows, rows).out.startswith(
+    copy = shutil.copy(rows, tmp_path / "copy.parquet")
+    assert firnline("append", url, rows, copy).out.startswith(
         "Appended 6 rows of 2 files to t: 1 part in 1 partition, "
     )
     data = firnline("append", url, rows, "--json").data
@@ -158,7 +160,7 @@ def test_ctrl_c_in_a_merge_says_what_is_safe(
 def test_ctrl_c_in_an_append_does_not_invite_to_append_twice(
     firnline: Firnline, root: str, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("firnline.append.append.Appender.append_files", stopped)

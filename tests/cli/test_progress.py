@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import sys
+import threading
 
 import pytest
 from msgspec import structs
 
+from firnline.cli.failures import when_stopped
 from firnline.cli.progress import merging
+from firnline.cli.shown import Mode, chosen
+from firnline.errors import StoppedError
 from firnline.operations.runner import Progress
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import SetClock
 
 HALF = Progress(
@@ -38,7 +44,15 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds_and_at_the_end(
         tell(DONE)
     lines = capsys.readouterr().err.splitlines()
     half = "merging events: 1,000 of 2,000 parts, 2 of 4 groups committed"
-    assert lines == [*[half] * 3, "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed"]
+    speeds = (
+        "",
+        "; 200 parts a second, about 5 seconds left",
+        "; 100 parts a second, about 10 seconds left",
+    )
+    assert lines == [
+        *(half + speed for speed in speeds),
+        "merging events: 2,000 of 2,000 parts, 4 of 4 groups committed",
+    ]
 
 
 def test_tasks_are_named_where_a_group_has_several(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,3 +88,62 @@ def test_with_json_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> Non
         LOG.error("a group failed, and the report says so")
     assert capsys.readouterr().err == ""
     assert not logging.getLogger("firnline").handlers
+
+
+def test_json_lines_have_the_state_the_speed_and_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = SetClock()
+    with chosen(Mode.JSON), merging("events", clock, silent=True) as tell:
+        for _ in range(9):
+            tell(HALF)
+            clock.advance(500)
+        LOG.warning("partition d=1 was maintained by somebody else")
+        tell(DONE)
+    *told, warning, last = map(json.loads, capsys.readouterr().err.splitlines())
+    assert [one["progress"]["elapsed_ms"] for one in told] == [0, 1_000, 2_000, 3_000, 4_000]
+    assert told[2]["progress"] == {
+        "action": "merging",
+        "table": "events",
+        "done": 1_000,
+        "total": 2_000,
+        "unit": "part",
+        "detail": "1,000 of 2,000 parts, 2 of 4 groups committed",
+        "elapsed_ms": 2_000,
+        "per_second": 500.0,
+        "remaining_ms": 2_000,
+    }
+    assert (told[0]["progress"]["per_second"], told[0]["progress"]["remaining_ms"]) == (None, None)
+    assert warning == {"warning": "partition d=1 was maintained by somebody else"}
+    assert (last["progress"]["done"], last["progress"]["remaining_ms"]) == (2_000, 0)
+
+
+def test_an_interrupt_says_how_far_the_run_was() -> None:
+    def run() -> None:
+        with (
+            when_stopped("stopped; what is committed stays", next_step="run it again"),
+            merging("events", SetClock(), silent=True) as tell,
+        ):
+            tell(HALF)
+            raise KeyboardInterrupt
+
+    with pytest.raises(StoppedError) as caught:
+        run()
+    assert str(caught.value) == (
+        "stopped at 1,000 of 2,000 parts, 2 of 4 groups committed; what is committed stays; "
+        "run it again"
+    )
+
+
+def test_a_run_that_tells_nothing_is_shown_to_be_alive(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looked = SetClock(), threading.Semaphore(0)
+    monkeypatch.setattr("firnline.cli.shown._LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("firnline.cli.shown.about_duration", lambda _: looked.release() or "20s")
+    with merging("events", clock, silent=False) as tell:
+        tell(HALF)
+        clock.advance(20_000)
+        assert looked.acquire(timeout=HUNG_SECONDS)
+    half = "merging events: 1,000 of 2,000 parts, 2 of 4 groups committed"
+    assert capsys.readouterr().err.splitlines() == [half, f"{half}, after 20s"]

@@ -28,7 +28,10 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds(
             tell(HALF)
             clock.advance(1_000)
     line = "cleaning up events: 999 of 2,000 objects deleted, 1 not"
-    assert capsys.readouterr().err.splitlines() == [line] * 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"{line}; 200 objects a second, about 5 seconds left",
+        f"{line}; 100 objects a second, about 10 seconds left",
+    ]
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_a_type_for_all_is_reported_and_shown_afterwards(
     asked = ("--column", "n", "--type", "bigint", "--settings", settings)
     before = content_of(settings.parent / "t")
     plan = firnline("schema", "fix", "t", *asked, "--dry-run")
-    assert "1 of 1 parts that were looked at would be rewritten" in plan.out
+    assert "1 of 1 part looked at would be rewritten" in plan.out
     assert "old-job-7" in plan.out
     assert content_of(settings.parent / "t") == before
     done = firnline("schema", "fix", "t", *asked, "--yes")

@@ -270,7 +270,8 @@ def test_a_restore_to_what_is_not_there_any_more_fails_at_once_in_one_sentence(
     late = maintained.start("restore", "faded", to=0, partitions=["day=a"], dry_run=False)
     assert unknown.ended().state == late.ended().state == "failed"
     assert unknown.error("plan") == (
-        "table hourly has no transaction 999, the newest is 3; see them with `firnline history`"
+        "table hourly has no transaction 999, the newest is 3; see them with "
+        "`firnline history hourly`"
     )
     said = late.error("plan")
     assert said.startswith("parts that partition day=a held after transaction 0 are deleted: ")

@@ -15,7 +15,7 @@ EVERY = "every command"
 """Block of the options that all commands have."""
 PROGRAM = "firnline"
 """Block of the options that stand before the command."""
-_EVERY = ("--settings", "--json", "--debug")
+_EVERY = ("--settings", "--json", "--progress", "--debug")
 _BY_SHELL = ("install_completion", "show_completion")
 """Typer's own; what they take depends on the shell that is found."""
 _HEADER = ("option", "value", "default", "meaning")

@@ -27,7 +27,7 @@ class MergeWork(SparkWork[MergeOptions]):
         """Return totals, groups, and the reasons for leaving the other parts alone."""
         size = about_size(figures["bytes_in"])
         becomes = f"{parts_text(figures['parts_in'])} ({size}) become {figures['parts_out']}"
-        requests = f"about {figures['requests']} requests"
+        requests = f"about {counted(figures['requests'], 'request')}"
         lines = [f"as of transaction {figures['seq']}: {becomes}, {requests}"]
         lines += [
             f"partition {group['partition'] or '(none)'}: {parts_text(group['parts'])}, "
@@ -58,7 +58,7 @@ class MergeWork(SparkWork[MergeOptions]):
 
 def _tasks(group: Mapping[str, Any]) -> str:
     tasks = group.get("tasks", 1)
-    return f", up to {tasks} tasks" if tasks > 1 else ""
+    return f", up to {counted(tasks, 'task')}" if tasks > 1 else ""
 
 
 def _amount(counts: Mapping[str, int], end: str) -> str:

@@ -129,7 +129,7 @@ class SweepWork(InTaskWork["Approved"]):
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and the reasons for leaving objects."""
-        done = f"deleted: {figures['deleted']} orphans ({about_size(figures['bytes'])})"
+        done = f"deleted: {counted(figures['deleted'], 'orphan')} ({about_size(figures['bytes'])})"
         gone = [f"{figures['gone']} of those approved are no orphans (any more)"]
         left = [f"{count} left: {why}" for why, count in figures["left"].items()]
         return [done, *(gone if figures["gone"] else []), *left]

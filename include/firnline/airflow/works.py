@@ -54,7 +54,7 @@ class TtlWork(InTaskWork[TtlOptions]):
             for each in figures["partitions"]
         ]
         more = figures.get("partitions_in_all", 0) - len(figures["partitions"])
-        lines += [f"and {more} partitions more"] if more > 0 else []
+        lines += [f"and {counted(more, 'partition')} more"] if more > 0 else []
         return lines + [f"{count} stay: {why}" for why, count in figures["kept"].items()]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
@@ -81,7 +81,9 @@ class CleanupWork(InTaskWork[CleanupOptions]):
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
         """Return totals, and what has to wait until when."""
-        not_deleted = [f"not deleted: {figures['failed']} objects"] if figures["failed"] else []
+        not_deleted = (
+            [f"not deleted: {counted(figures['failed'], 'object')}"] if figures["failed"] else []
+        )
         return [f"deleted: {_amounts(figures)}", *not_deleted, *_waiting_lines(figures)]
 
     def changed(self, figures: Mapping[str, Any]) -> bool:
@@ -145,7 +147,7 @@ class RestoreWork(InTaskWork[RestoreOptions]):
             f"goes: {_part_figures(figures['removed'])}",
             f"stays: {parts_text(figures['kept_parts'])}",
             *(f"in {name}" for name in names[:_SHOWN]),
-            *([f"and {more} partitions more"] if more > 0 else []),
+            *([f"and {counted(more, 'partition')} more"] if more > 0 else []),
         ]
 
     def report_lines(self, figures: Mapping[str, Any]) -> list[str]:
@@ -210,11 +212,11 @@ class VerifyWork(InTaskWork[VerifyOptions]):
         """Return what was checked, and the findings."""
         checked, found = figures["checked"], figures["severities"]
         each = (
-            f"{checked['log_files']} log files",
-            f"{checked['transactions']} transactions",
+            f"{counted(checked['log_files'], 'log file')}",
+            f"{counted(checked['transactions'], 'transaction')}",
             f"{checked['live_parts']} live and {checked['dead_parts']} dead parts",
-            f"{checked['objects']} objects ({about_size(checked['bytes'])})",
-            f"{checked['footers']} footers",
+            f"{counted(checked['objects'], 'object')} ({about_size(checked['bytes'])})",
+            f"{counted(checked['footers'], 'footer')}",
         )
         counts = ", ".join(f"{count} {severity}s" for severity, count in found.items())
         lines = [f"checked: {', '.join(each)}", f"found: {counts or 'nothing'}"]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from firnline.append.columns import KnownColumns
 from firnline.append.run import AppendRun, Origin
@@ -24,10 +26,23 @@ from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
-from firnline.rows.source import Rows, check_files, gather, read_files, tables_of
+from firnline.rows.source import Checked, Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
+
+_NAMED = 5
+"""New columns that an error names."""
+
+
+class AppendProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of an append of files."""
+
+    files: int
+    files_done: int
+    """Files of which all rows were taken."""
+    rows: int
+    rows_done: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,8 @@ class AppendResult:
     rows: int
     bytes: int
     """Total size of the parts."""
+    new_columns: dict[str, str]
+    """SQL type by column, of columns that the table did not have; none if it had no columns."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
 
@@ -142,21 +159,61 @@ class Appender:
             parts=tuple(run.parts),
             rows=sum(part.rows for part in run.parts),
             bytes=sum(part.bytes for part in run.parts),
+            new_columns=run.new_columns if log_key is not None else {},
             requests={kind: after[kind] - before[kind] for kind in after},
         )
 
-    def append_files(self, paths: Sequence[Path], partition: str | None = None) -> AppendResult:
+    def append_files(
+        self,
+        paths: Sequence[Path],
+        partition: str | None = None,
+        *,
+        new_columns: bool = True,
+        on_progress: Callable[[AppendProgress], None] | None = None,
+    ) -> AppendResult:
         """Append Parquet files as one append, in bounded memory.
 
         All footers are checked before anything is written.
 
+        Args:
+            paths: the files, each once.
+            partition: as ``append``.
+            new_columns: False to refuse files with a column that the table does not have.
+            on_progress: called once the footers are checked, and after every batch of rows.
+
         Raises:
-            PartUnreadableError: a file is missing, truncated, encrypted, or not Parquet.
+            UsageError: a file is not there, or named twice; a new column that is not wanted.
+            PartUnreadableError: a file is truncated, encrypted, or not Parquet.
             PartSchemaError, SchemaConflictError: columns of a file do not fit; names the file.
             others: as ``append``.
         """
-        check_files(paths, self.columns.read())
-        return self.append(read_files(paths), partition)
+        checked = check_files(paths, self.columns.read())
+        if not new_columns:
+            self._refuse_new(checked)
+        if on_progress is None:
+            return self.append(read_files(paths), partition)
+        show = on_progress
+
+        def tell(files: int, rows: int) -> None:
+            show(
+                AppendProgress(
+                    files=len(paths), files_done=files, rows=checked.rows, rows_done=rows
+                )
+            )
+
+        tell(0, 0)
+        return self.append(read_files(paths, tell), partition)
+
+    def _refuse_new(self, checked: Checked) -> None:
+        if not checked.new:
+            return
+        columns = sorted(checked.new)
+        more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
+        raise UsageError(
+            f"table {self._table.settings.name} has no column {', '.join(columns[:_NAMED])}{more}, "
+            f"and {next(iter(checked.new.values()))} has it",
+            next_step="correct the file, or allow new columns; nothing was written",
+        )
 
     def _execute(self, run: AppendRun, data: Rows) -> tuple[str | None, int]:
         """Write and publish; return key and time of the log file, or (None, 0) without rows."""

@@ -71,10 +71,13 @@ class AppendRun:
     new: Outputs = field(init=False)
     """All parts whose upload was started; rows must be added within this context manager."""
     writer: PartWriter = field(init=False)
+    _before: frozenset[str] = field(init=False)
+    """Columns of the table, without those that the rows bring."""
 
     def __post_init__(self) -> None:
         table, origin = self.table, self.origin
         self.new = Outputs(table)
+        self._before = frozenset(self.known.columns)
         self.writer = PartWriter(
             layout_of(table.settings, self.partition),
             Place(table.store, table.paths, table.ids, table.clock, self.scratch),
@@ -99,6 +102,12 @@ class AppendRun:
         return self.writer.columns
 
     @property
+    def new_columns(self) -> dict[str, str]:
+        """SQL type by column, of columns that the rows add to the table; none to an empty one."""
+        before = self._before
+        return {name: kind for name, kind in self.columns.items() if before and name not in before}
+
+    @property
     def parts(self) -> list[WrittenPart]:
         """Parts that are uploaded."""
         return self.writer.parts
@@ -113,6 +122,8 @@ class AppendRun:
         known = self.writer.known
         if self.look_again is not None and not set(rows.column_names) <= known.columns.keys():
             self.writer.known = _with_old_names(self.look_again(), known)
+            # Rows before these had no unknown column, so that all of this is the table's own.
+            self._before = frozenset(self.writer.known.columns)
             self.look_again = None
         self.writer.add(rows)
 

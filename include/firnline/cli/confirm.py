@@ -10,6 +10,7 @@ import typer
 
 from firnline.cli import output
 from firnline.cli.failures import when_stopped
+from firnline.cli.progress import working
 from firnline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def look_first(
     name = table.settings.name
     if not dry_run:
         refuse_silence(asks or f"rows of {name} may go", as_json)
-    made = plan()
+    with working("looking at", name, table.clock, silent=as_json):
+        made = plan()
     data = {"table": name, **made.to_json()}
     if dry_run or made.nothing_to_do:
         output.show(data, as_json, render)

@@ -61,7 +61,7 @@ def engine_for(
             next_step="write local[*], local[2], spark://host:7077, sc://host:15002, yarn or k8s://…",
         )
     if kind is EngineKind.LOCAL and scratch is not None:
-        _refuse_unusable(scratch)
+        refuse_unusable(scratch)
     from firnline.operations.local import local_engine
 
     with ExitStack() as stack:
@@ -156,7 +156,7 @@ def _errors_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _refuse_unusable(scratch: Path) -> None:
+def refuse_unusable(scratch: Path) -> None:
     """Raise UsageError unless the folder is there and can be written to: before any group is read.
 
     It is not created: a mistyped path would fill another disk.

@@ -62,6 +62,8 @@ class _Begun:
     sentence: tuple[str, str] | None = None
     by_root: tuple[str, str] | None = None
     """Name and root of a table that was given by its root."""
+    reached: str | None = None
+    """The last that the operation told of its progress."""
 
 
 def given_by_root(name: str, root: str) -> None:
@@ -71,7 +73,12 @@ def given_by_root(name: str, root: str) -> None:
 
 def nothing_begun() -> None:
     """Forget the operation: another command line begins in this process."""
-    _Begun.sentence = _Begun.by_root = None
+    _Begun.sentence = _Begun.by_root = _Begun.reached = None
+
+
+def reached(detail: str) -> None:
+    """Let the message of an interrupt say how far the operation was."""
+    _Begun.reached = detail
 
 
 @contextmanager
@@ -80,7 +87,7 @@ def when_stopped(message: str, *, next_step: str) -> Iterator[None]:
 
     Within the context it raises by itself; later, while the result is printed, by ``stopped``.
     """
-    _Begun.sentence = message, next_step
+    _Begun.sentence, _Begun.reached = (message, next_step), None
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -93,6 +100,8 @@ def stopped(interrupt: KeyboardInterrupt) -> StoppedError:
         "stopped; nothing was changed",
         "run the same command again",
     )
+    if _Begun.reached:
+        message = message.replace("stopped;", f"stopped at {_Begun.reached};", 1)
     kind = TerminatedError if isinstance(interrupt, Terminated) else StoppedError
     return kind(message, next_step=step)
 

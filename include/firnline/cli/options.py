@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from firnline.cli.failures import given_by_root
+from firnline.cli.shown import Mode, chosen
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.fields import OptionField, option_fields
 
@@ -53,6 +54,13 @@ TableArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
 _DebugOption = Annotated[bool, typer.Option("--debug", help="Add the traceback to an error.")]
+_ProgressOption = Annotated[
+    Mode,
+    typer.Option(
+        "--progress",
+        help="On stderr: a bar or lines (auto; none with --json), JSON lines, or none.",
+    ),
+]
 SettingsOption = Annotated[
     Path | None,
     typer.Option(
@@ -86,7 +94,7 @@ class Without:
 def command(
     group: typer.Typer, name: str, examples: Sequence[str]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function the command ``name``: with ``--debug``, and with examples in its help.
+    """Make a function the command ``name``: with ``--debug`` and ``--progress``, and examples.
 
     A parameter whose type is the options of an operation becomes the command line options of its
     fields (``operations.options``). ``--debug`` is read before the command line is parsed
@@ -100,20 +108,24 @@ def command(
         @functools.wraps(function)
         def call(**given: Any) -> None:
             given.pop("debug")
+            mode = given.pop("progress")
             for parameter, (options, fields) in structs.items():
                 values = {f.name: _value(f, given.pop(f.name)) for f in fields}
                 given[parameter] = options(**values)
-            function(**given)
+            with chosen(mode):
+                function(**given)
 
-        debug = inspect.Parameter(
-            "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DebugOption
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        debug = inspect.Parameter("debug", keyword, default=False, annotation=_DebugOption)
+        progress = inspect.Parameter(
+            "progress", keyword, default=Mode.AUTO, annotation=_ProgressOption
         )
         expanded = [
             one
             for p in known.parameters.values()
             for one in (map(_parameter, structs[p.name][1]) if p.name in structs else [p])
         ]
-        order = sorted([*expanded, debug], key=lambda p: p.name in _LAST)
+        order = sorted([*expanded, progress, debug], key=lambda p: p.name in _LAST)
         call.__signature__ = known.replace(  # type: ignore[attr-defined] # functions have it
             parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in order]
         )
@@ -126,7 +138,7 @@ def command(
     return register
 
 
-_LAST = ("as_json", "debug", "settings")
+_LAST = ("as_json", "progress", "debug", "settings")
 
 
 def _struct(

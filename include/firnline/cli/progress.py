@@ -1,38 +1,26 @@
-"""Progress of a run: a bar on a terminal, occasional lines elsewhere, nothing with --json.
+"""Progress of a run: a bar on a terminal, occasional lines elsewhere, or JSON lines.
 
 On stderr, so that what a command prints can be piped; warnings of the run appear above the bar.
+``--progress`` chooses; without it a command with ``--json`` shows none.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from firnline.cli.failures import printable
+from firnline.cli.shown import Done, shown
 from firnline.clock import Clock
 
 if TYPE_CHECKING:
+    from firnline.append.append import AppendProgress
     from firnline.operations.deletion import DeleteProgress
     from firnline.operations.import_files.run import ImportProgress
+    from firnline.operations.rebuild.inventory import RebuildProgress
+    from firnline.operations.restore.run import RestoreProgress
     from firnline.operations.runner import Progress
-
-_EVERY_MS = 5_000
-"""Milliseconds between two lines without a terminal."""
-
-StateT = TypeVar("StateT")
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """Progress of a run, in its own unit."""
-
-    done: int
-    total: int
-    detail: str
+    from firnline.operations.verify.run import VerifyProgress
 
 
 def merging(
@@ -40,17 +28,17 @@ def merging(
 ) -> AbstractContextManager[Callable[[Progress], None]]:
     """Return the callback of a merge, which always shows the first and the last state."""
 
-    def of(state: Progress) -> _Done:
+    def of(state: Progress) -> Done:
         parts = f"{state.parts_merged:,} of {state.parts_in:,} parts"
         groups = f"{state.groups_done:,} of {state.groups:,} groups committed"
         if state.tasks > state.groups:
             groups += f", {state.tasks_done:,} of {state.tasks:,} tasks done"
-        return _Done(state.parts_merged, state.parts_in, f"{parts}, {groups}")
+        return Done(state.parts_merged, state.parts_in, "part", f"{parts}, {groups}")
 
     def ends(state: Progress) -> bool:
         return state.groups_done == state.groups
 
-    return _shown(f"merging {table}", clock, of, silent=silent, ends=ends)
+    return shown("merging", table, clock, of, silent=silent, ends=ends)
 
 
 def reading(
@@ -58,11 +46,11 @@ def reading(
 ) -> AbstractContextManager[Callable[[Progress], None]]:
     """Return the callback of a run that reads parts; ``verb`` is such as ``erasing from``."""
 
-    def of(state: Progress) -> _Done:
+    def of(state: Progress) -> Done:
         detail = f"{state.parts_merged:,} of {state.parts_in:,} parts read"
-        return _Done(state.parts_merged, state.parts_in, detail)
+        return Done(state.parts_merged, state.parts_in, "part", detail)
 
-    return _shown(f"{verb} {table}", clock, of, silent=silent)
+    return shown(verb, table, clock, of, silent=silent)
 
 
 def deleting(
@@ -70,121 +58,107 @@ def deleting(
 ) -> AbstractContextManager[Callable[[DeleteProgress], None]]:
     """Return the callback of a run that deletes; ``verb`` is such as ``cleaning up``."""
 
-    def of(state: DeleteProgress) -> _Done:
+    def of(state: DeleteProgress) -> Done:
         failed = f", {state.failed:,} not" if state.failed else ""
         detail = f"{state.deleted:,} of {state.objects:,} objects deleted{failed}"
-        return _Done(state.deleted + state.failed, state.objects, detail)
+        return Done(state.deleted + state.failed, state.objects, "object", detail)
 
-    return _shown(f"{verb} {table}", clock, of, silent=silent)
+    return shown(verb, table, clock, of, silent=silent)
 
 
 def importing(
     table: str, clock: Clock, *, silent: bool
 ) -> AbstractContextManager[Callable[[ImportProgress], None]]:
-    """Return the callback of an import."""
+    """Return the callback of an import: first of the footers, then of the files."""
 
-    def of(state: ImportProgress) -> _Done:
+    def of(state: ImportProgress) -> Done:
+        if state.footers_done < state.footers:
+            detail = f"{state.footers_done:,} of {state.footers:,} files looked at"
+            return Done(state.footers_done, state.footers, "file", detail)
         tasks = f"{state.tasks_done:,} of {state.tasks:,} tasks done, " if state.tasks else ""
         detail = f"{tasks}{state.files_done:,} of {state.files:,} files copied"
-        return _Done(state.files_done + state.tasks_done, state.files + state.tasks, detail)
+        unit = "step" if state.tasks else "file"
+        return Done(state.files_done + state.tasks_done, state.files + state.tasks, unit, detail)
 
-    return _shown(f"importing into {table}", clock, of, silent=silent)
+    return shown("importing into", table, clock, of, silent=silent)
+
+
+def appending(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[AppendProgress], None]]:
+    """Return the callback of an append of files."""
+
+    def of(state: AppendProgress) -> Done:
+        files = f"{state.files_done:,} of {state.files:,} files"
+        detail = f"{files}, {state.rows_done:,} of {state.rows:,} rows"
+        if state.rows_done == state.rows:
+            detail += ", writing the last parts"
+        return Done(state.rows_done, state.rows, "row", detail)
+
+    return shown("appending to", table, clock, of, silent=silent)
+
+
+def verifying(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[VerifyProgress], None]]:
+    """Return the callback of a check, which reads footers and then the rows of parts."""
+
+    def of(state: VerifyProgress) -> Done:
+        if state.parts:
+            detail = f"rows of {state.parts_done:,} of {state.parts:,} parts read"
+            return Done(state.parts_done, state.parts, "part", detail)
+        detail = f"{state.footers_done:,} of {state.footers:,} footers read"
+        return Done(state.footers_done, state.footers, "footer", detail)
+
+    return shown("verifying", table, clock, of, silent=silent)
+
+
+def footers(
+    verb: str, table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[RebuildProgress], None]]:
+    """Return the callback of a run that reads footers, such as ``rebuilding``."""
+
+    def of(state: RebuildProgress) -> Done:
+        detail = f"{state.footers_done:,} of {state.footers:,} footers read"
+        return Done(state.footers_done, state.footers, "footer", detail)
+
+    return shown(verb, table, clock, of, silent=silent)
+
+
+def restoring(
+    table: str, clock: Clock, *, silent: bool
+) -> AbstractContextManager[Callable[[RestoreProgress], None]]:
+    """Return the callback of a restore, which counts the parts that it copies."""
+
+    def of(state: RestoreProgress) -> Done:
+        detail = f"{state.parts_done:,} of {state.parts:,} parts copied"
+        return Done(state.parts_done, state.parts, "part", detail)
+
+    return shown("restoring", table, clock, of, silent=silent)
 
 
 @contextmanager
-def counting(what: str, clock: Clock, *, silent: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that takes the number of objects done and their total."""
+def counting(
+    verb: str, what: str, clock: Clock, *, silent: bool, unit: str = "object"
+) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a callback that takes the number of units done and their total, if that is known."""
 
-    def of(state: tuple[int, int]) -> _Done:
-        return _Done(*state, f"{state[0]:,} of {state[1]:,} objects")
+    def of(state: tuple[int, int | None]) -> Done:
+        done, total = state
+        if total is None:
+            return Done(done, None, unit, f"{done:,} {unit}s")
+        return Done(done, total, unit, f"{done:,} of {total:,} {unit}s")
 
-    with _shown(what, clock, of, silent=silent) as tell:
+    with shown(verb, what, clock, of, silent=silent) as tell:
         yield lambda done, total: tell((done, total))
 
 
 @contextmanager
-def _shown(
-    title: str,
-    clock: Clock,
-    of: Callable[[StateT], _Done],
-    *,
-    silent: bool,
-    ends: Callable[[StateT], bool] | None = None,
-) -> Iterator[Callable[[StateT], None]]:
-    """Yield the callback for a run; ``ends`` detects its last state, which also gets a line."""
-    if silent:
-        with _warnings(lambda _: None):
-            yield lambda _: None
-    elif sys.stderr.isatty():
-        with _bar(title) as show:
-            yield lambda state: show(of(state))
-    else:
-        lines = _Lines(title, clock, of, ends)
-        with _warnings(lambda text: _line(f"firnline: {text}")):
-            yield lines.tell
+def working(verb: str, what: str, clock: Clock, *, silent: bool) -> Iterator[None]:
+    """Show that a run is under way that counts nothing: one transaction, or a plan."""
 
+    def of(_: object) -> Done:
+        return Done(0, None, "step", "")
 
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[[_Done], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True, highlight=False, markup=False)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        SpinnerColumn(),
-        BarColumn(),
-        TextColumn("{task.fields[detail]}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(title, total=None, detail="reading the log")
-
-        def show(state: _Done) -> None:
-            shown.update(task, total=state.total, completed=state.done, detail=state.detail)
-
-        with _warnings(lambda text: console.print(f"firnline: {text}")):
-            yield show
-
-
-class _Lines(Generic[StateT]):
-    """Prints a line every few seconds; none for a run that ends before the first is due."""
-
-    def __init__(
-        self,
-        title: str,
-        clock: Clock,
-        of: Callable[[StateT], _Done],
-        ends: Callable[[StateT], bool] | None,
-    ) -> None:
-        self._title, self._clock, self._of, self._ends = title, clock, of, ends
-        self._last = clock.elapsed_ms() if ends is None else -_EVERY_MS
-
-    def tell(self, state: StateT) -> None:
-        now = self._clock.elapsed_ms()
-        if now - self._last >= _EVERY_MS or (self._ends is not None and self._ends(state)):
-            self._last = now
-            _line(f"{self._title}: {self._of(state).detail}")
-
-
-def _line(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
-@contextmanager
-def _warnings(write: Callable[[str], None]) -> Iterator[None]:
-    """Write firnline's warnings during a run with ``write``."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            write(printable(record.getMessage()))
-
-    logger, handler = logging.getLogger("firnline"), Handler(logging.WARNING)
-    spread, logger.propagate = logger.propagate, False
-    logger.addHandler(handler)
-    try:
+    with shown(verb, what, clock, of, silent=silent):
         yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = spread

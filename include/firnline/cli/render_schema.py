@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline.cli import output
 from firnline.cli.output import requests_text
+from firnline.units import counted
 
 _SHOWN = 20
 """Maximum log files that are printed; ``--json`` has all."""
@@ -25,8 +26,9 @@ def schema(data: dict[str, Any]) -> None:
         output.line()
         output.line(
             f"Transaction {output.number(change['transaction'])}: {evolution(change, 'is')}; "
-            f"{output.number(change['parts'])} of {output.number(change['of_parts'])} parts have "
-            "it otherwise, until a merge rewrites them."
+            f"{output.number(change['parts'])} of {counted(change['of_parts'], 'part')} "
+            f"{'has' if change['parts'] == 1 else 'have'} it otherwise, until a merge rewrites "
+            f"{'it' if change['parts'] == 1 else 'them'}."
         )
     if not data["conflicts"]:
         return
@@ -110,15 +112,16 @@ def log_files(files: list[dict[str, Any]], count: int | None = None) -> None:
         output.line(f"and {output.number(count - len(rows))} more; --json has them")
 
 
-def plan(data: dict[str, Any]) -> None:
-    """Print the plan of a repair."""
+def plan(data: dict[str, Any], *, evolves: bool = False) -> None:
+    """Print the plan of a repair, or of a change of columns."""
     from firnline.units import about_size
 
     number = output.number
     if not data["log_file_count"] and not data["parts_to_rewrite"]:
-        seen = f" and {number(data['parts_checked'])} footers" if data["parts_checked"] else ""
+        seen = f" and {counted(data['parts_checked'], 'footer')}" if data["parts_checked"] else ""
+        verb = "change" if evolves else "repair"
         output.line(
-            f"Nothing to repair in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
+            f"Nothing to {verb} in {data['table']}: {_wish(data['columns'], 'is')}, as its log "
             f"files{seen} say."
         )
         return
@@ -127,9 +130,10 @@ def plan(data: dict[str, Any]) -> None:
     _unreadable((u["key"], u["message"]) for u in data["unreadable"])
     output.line(
         f"{_wish(data['columns'], 'would be')}: {number(data['parts_to_rewrite'])} of "
-        f"{number(data['parts_checked'])} parts that were looked at would be rewritten (about "
-        f"{about_size(data['bytes_in'])}), {number(data['log_file_count'])} log files corrected, "
-        f"with at most {number(data['requests'])} requests besides reading the log."
+        f"{counted(data['parts_checked'], 'part')} looked at would be rewritten (about "
+        f"{about_size(data['bytes_in'])}), "
+        f"{counted(data['log_file_count'], 'log file')} corrected, with at most "
+        f"{counted(data['requests'], 'request')} besides reading the log."
     )
 
 
@@ -169,18 +173,19 @@ def failures(data: dict[str, Any]) -> None:
     output.line()
 
 
-def report(data: dict[str, Any]) -> None:
-    """Print the report of a repair."""
+def report(data: dict[str, Any], *, evolves: bool = False) -> None:
+    """Print the report of a repair, or of a change of columns."""
     from firnline.units import about_duration, about_size
 
     number, counts = output.number, defaultdict(int, data["counts"])
     if data["transaction"] is None:
-        plan({"table": data["table"], **data["plan"]})
+        plan({"table": data["table"], **data["plan"]}, evolves=evolves)
         return
     _unreadable((f["key"], f["message"]) for f in data["left"])
+    wish = _wish(data["plan"]["columns"], "is")
     output.pairs(
         [
-            ("repaired", _wish(data["plan"]["columns"], "is")),
+            ("changed" if evolves else "repaired", wish),
             (
                 "parts",
                 (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,14 +36,14 @@ def repair(
         run_schema_fix,
     )
 
-    name = table.settings.name
-    stopped = f"stopped; {name} is repaired as a whole or as it was"
+    name, evolves = table.settings.name, options.evolution is not None
+    stopped = f"stopped; {name} is {'changed' if evolves else 'repaired'} as a whole or as it was"
 
     with engine_for(options.op, table, engine, master, scratch) as factory:
         if not look_first(
             table,
             lambda: preview(table, options),
-            schema_output.plan,
+            partial(schema_output.plan, evolves=evolves),
             asks=f"to rewrite parts of {name}",
             dry_run=options.dry_run,
             yes=yes,
@@ -51,14 +52,15 @@ def repair(
             return
         output.show_run(
             lambda tell: run_schema_fix(table, factory, options, identity(table), tell),
-            reading("repairing", name, table.clock, silent=as_json),
+            reading("changing" if evolves else "repairing", name, table.clock, silent=as_json),
             as_json,
-            schema_output.report,
-            stopped=(stopped, "see `firnline schema show`, or run it again"),
+            partial(schema_output.report, evolves=evolves),
+            stopped=(stopped, f"see `firnline schema show {name}`, or run it again"),
             failed=(SchemaFixFailedError,),
             shorten=lambda _: RunFailedError(
                 f"nothing was changed in {name}, for the reasons above",
-                next_step="repair what is named, or ask for another type or for --rename",
+                next_step="repair what is named, or "
+                + ("run it with --lazy" if evolves else "ask for another type or for --rename"),
             ),
             render_failed=schema_output.failures,
         )

@@ -19,6 +19,7 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.options import Mode
 from firnline.store.probe import probe
 from firnline.table import Table
+from firnline.units import counted
 
 PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
@@ -215,9 +216,10 @@ class Runner(RunMetrics):
         self.replans += 1
         if self.replans <= self.table.settings.merge.max_replans:
             return
+        name = self.table.settings.name
         raise conflict or CommitConflictError(
-            f"rivals took parts of {self.table.settings.name} away {self.replans} times",
-            next_step="see in `firnline history` who else maintains it, then run again",
+            f"rivals took parts of {name} away {counted(self.replans, 'time')}",
+            next_step=f"see in `firnline history {name}` who else maintains it, then run again",
         )
 
     def run(

@@ -74,7 +74,7 @@ def _expression(text: str) -> exp.Expression:
         found = sqlglot.parse(f"SELECT * FROM t WHERE {text}\n", read="duckdb")  # noqa: S608
     except (SqlglotError, RecursionError) as error:
         raise UsageError(
-            f"the condition {_short(text)} does not parse: {_first_line(error)}", next_step=_ALLOWED
+            f"the condition {_short(text)} does not parse: {_reason(error)}", next_step=_ALLOWED
         ) from None
     statement = found[0] if len(found) == 1 else None
     where = None if statement is None else statement.args.get("where")
@@ -258,5 +258,19 @@ def _short(text: str) -> str:
     return f"`{text}`" if len(text) <= 80 else f"`{text[:77]}…`"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0].rstrip(".") or "it is nested too deeply"
+def _reason(error: Exception) -> str:
+    """Return what is wrong, in the words of a condition and not in those of its parser."""
+    from sqlglot.errors import ParseError, TokenError
+
+    if isinstance(error, TokenError):
+        return "a quotation mark is not closed"
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    said, near = str(found.get("description", "")), str(found.get("highlight", ""))
+    if said.startswith("Required keyword"):
+        # The parser itself ends with WHERE.
+        return "it is empty" if near == "WHERE" else f"something is missing at `{near}`"
+    if said.startswith("Invalid expression"):
+        return f"nobody expects `{near}` there"
+    if said.startswith("Expecting "):
+        return f"`{said.removeprefix('Expecting ')}` is missing after `{near}`"
+    return said or "it is nested too deeply"

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -81,18 +83,51 @@ def _cut(table: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
         yield table.slice(start, rows)
 
 
-def check_files(paths: Sequence[Path], known: SchemaUnion) -> int:
-    """Check all footers before anything is written; return the number of rows.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the footers of files say together."""
+
+    rows: int = 0
+    new: dict[str, Path] = field(default_factory=dict)
+    """Columns that the table does not have -> the first file that has them."""
+
+
+def require_file(path: Path, shown: str | None = None) -> None:
+    """Raise UsageError unless there is a file that this user may read.
+
+    Args:
+        path: of this machine.
+        shown: the file's name for the error; None: its path.
+    """
+    name = shown or str(path)
+    if path.is_dir():
+        raise UsageError(
+            f"{name} is a folder and not a file",
+            next_step="name the files in it; `firnline import` takes a whole folder",
+        )
+    if not path.exists():
+        raise UsageError(f"there is no file {name}", next_step="correct the name")
+    if not os.access(path, os.R_OK):
+        raise UsageError(
+            f"this user may not read the file {name}", next_step="give it the permission to read"
+        )
+
+
+def check_files(paths: Sequence[Path], known: SchemaUnion) -> Checked:
+    """Check all footers before anything is written.
 
     Raises:
-        UsageError: no files.
-        PartUnreadableError: a file is missing, truncated, encrypted, or not Parquet.
+        UsageError: no files, one that is not there or may not be read, or one twice.
+        PartUnreadableError: a file is truncated, encrypted, or not Parquet.
         PartSchemaError, SchemaConflictError: columns of a file do not fit; names the file.
     """
     if not paths:
         raise UsageError("no files to append", next_step="name at least one Parquet file")
     union = known.copy()
-    rows = 0
+    rows, new = 0, dict[str, Path]()
+    for path in paths:
+        require_file(path)
+    _refuse_twice(paths)
     for path in paths:
         footer = read_local_footer(path)
         rows += footer.num_rows
@@ -101,7 +136,24 @@ def check_files(paths: Sequence[Path], known: SchemaUnion) -> int:
         except PartSchemaError as error:
             raise PartSchemaError(f"{path}: {error.message}", next_step=error.next_step) from None
         union.add(f"file {path}", columns, next_step=CAST)
-    return rows
+        for name in columns.keys() - known.columns.keys():
+            new.setdefault(name, path)
+    in_order = {name: new[name] for name in union.columns if name in new}
+    return Checked(rows, in_order)
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    """Raise UsageError for a file that is named twice, also through a link."""
+    seen: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        found = path.stat()
+        first = seen.setdefault((found.st_dev, found.st_ino), path)
+        if first is not path:
+            also = "" if str(first) == str(path) else f", as {first} and as {path}"
+            raise UsageError(
+                f"the file {path} is given twice{also}: its rows would be there twice",
+                next_step="name it once",
+            )
 
 
 def _file_schema(path: Path) -> pa.Schema:
@@ -120,19 +172,27 @@ def _open(path: Path) -> pq.ParquetFile:
     )
 
 
-def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+def read_files(
+    paths: Sequence[Path], tell: Callable[[int, int], None] = lambda _files, _rows: None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of Parquet files, one file after another, in batches.
+
+    Args:
+        paths: the files.
+        tell: called with the numbers of files and rows that were taken, after each batch and file.
 
     Raises:
         PartUnreadableError: names the file, even if its footer was readable.
     """
-    for path in paths:
+    taken = 0
+    for done, path in enumerate(paths):
         try:
             with _open(path) as file:
                 rows = 0
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
                     rows += batch.num_rows
                     yield batch
+                    tell(done, taken + rows)
                 stated = file.metadata.num_rows
         except UNREADABLE as error:
             raise unreadable(str(path), error) from None
@@ -141,3 +201,5 @@ def read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
                 f"{path} states {stated} rows and has {rows}",
                 next_step="get the file again and retry, or leave it out",
             )
+        taken += rows
+        tell(done + 1, taken)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
@@ -232,12 +234,26 @@ def distribute(session: SparkSession) -> None:
     wanted = str(session.conf.get(OPT_OUT, "true") or "true").lower()
     # The local master of a Connect server is local to the server, not to us.
     is_here = master.startswith("local") and not is_connect(session)
+    if is_here:
+        use_this_python(session)
     if not is_here and wanted != "false":
         folder = tempfile.TemporaryDirectory(prefix="firnline-")
         # Executors that start later fetch it from here; the folder is deleted with this process.
         _folders.append(folder)
         session.addArtifacts(str(zip_package(Path(folder.name))), pyfile=True)
     _distributed.add(session)
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Let the Python workers of a local master be this very Python, which has firnline.
+
+    Spark's default is the first ``python3`` on the PATH: another one than this, unless this one's
+    environment is activated. A Python that somebody chose stays.
+    """
+    context = session.sparkContext
+    chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if not chosen:
+        context.pythonExec = sys.executable
 
 
 def is_connect(session: SparkSession) -> bool:

@@ -112,12 +112,13 @@ def time_of(table: Table, seq: int) -> int:
     if not numbers:
         raise UsageError(
             f"table {table.settings.name} has no transaction at all",
-            next_step="there is no earlier state to return to yet; see `firnline history`",
+            next_step="there is no earlier state to return to yet; see `firnline history "
+            f"{table.settings.name}`",
         )
     if seq > max(numbers):
         raise UsageError(
             f"table {table.settings.name} has no transaction {seq}, the newest is {max(numbers)}",
-            next_step="see them with `firnline history`",
+            next_step=f"see them with `firnline history {table.settings.name}`",
         )
     raise SnapshotExpiredError(
         f"the record of transaction {seq} of table {table.settings.name} is past its retention, "

@@ -149,10 +149,14 @@ _NEXT_STEPS = {
 def to_error(failure: Failure, request: str, where: str) -> StoreError:
     """Return the error for a failure.
 
-    ``request`` has the form ``GET of a/b``; ``where`` names bucket and endpoint.
+    ``request`` has the form ``GET of a/b``; ``where`` names bucket and endpoint, or a folder.
     """
     sentence = f"{request} in {where} failed: {failure.reason}"
     if failure.kind == "access":
+        if where.startswith("file://"):
+            return StoreAccessError(
+                sentence, next_step="let this user read and write that folder and what is in it"
+            )
         step = "check the credentials and their permissions on the bucket"
         return StoreAccessError(sentence, next_step=_NEXT_STEPS.get(failure.code or "", step))
     if failure.kind == "transient":
@@ -165,4 +169,6 @@ def to_error(failure: Failure, request: str, where: str) -> StoreError:
         return ObjectExistsError(sentence, next_step="read it back to see who wrote it")
     if "no space left" in failure.reason:
         return StoreError(sentence, next_step="free some space on that disk")
+    if where.startswith("file://"):
+        return StoreError(sentence, next_step="see whether that folder and its disk are in order")
     return StoreError(sentence, next_step="look into the store's own log for this request")

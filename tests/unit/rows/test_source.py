@@ -79,7 +79,7 @@ def test_bad_files_are_named_before_anything_is_written(tmp_path: Path) -> None:
     cases: list[tuple[Any, type[FirnlineError]]] = [
         (lambda: bad.write_bytes(good.read_bytes()[:-9]), PartUnreadableError),
         (lambda: bad.write_text("a,b\n"), PartUnreadableError),
-        (bad.unlink, PartUnreadableError),
+        (bad.unlink, UsageError),
         (lambda: pq.write_table(pa.table({"n": ["x"]}), bad), SchemaConflictError),
         (lambda: pq.write_table(pa.table({"z": pa.nulls(1)}), bad), PartSchemaError),
     ]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from firnline.spark.engine import reason
+from firnline.spark.engine import reason, use_this_python
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,28 @@ from firnline.spark.engine import reason
 )
 def test_of_sparks_many_lines_one_that_says_something_is_told(said: str, told: str) -> None:
     assert reason(said) == told
+
+
+class Context:
+    """As much of a SparkContext as knows the Python of its workers."""
+
+    pythonExec = "python3"  # noqa: N815 -- Spark's
+
+    def __init__(self, **conf: str) -> None:
+        self.sparkContext, self.getConf = self, lambda: {k.replace("_", "."): conf[k] for k in conf}
+
+
+def test_the_workers_of_a_local_master_are_this_very_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    use_this_python(plain := Context())  # type: ignore[arg-type] # all that is looked at
+    assert plain.pythonExec == sys.executable
+
+
+def test_a_python_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    use_this_python(stated := Context(spark_pyspark_python="./env/python"))  # type: ignore[arg-type]
+    monkeypatch.setenv("PYSPARK_PYTHON", "./env/python")
+    use_this_python(by_environment := Context())  # type: ignore[arg-type]
+    assert {stated.pythonExec, by_environment.pythonExec} == {"python3"}

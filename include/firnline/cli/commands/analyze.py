@@ -69,7 +69,7 @@ def _run(table: Table, options: AnalyzeOptions, as_json: bool) -> None:
             f"stopped; the statistics of {name} that were committed stay",
             next_step="run the same command again: it goes on with the other parts",
         ),
-        counting(f"analyzing {name}", table.clock, silent=as_json) as tell,
+        counting("analyzing", name, table.clock, silent=as_json, unit="footer") as tell,
     ):
         try:
             report = run_analyze(table, options, identity(table), tell)
@@ -99,7 +99,7 @@ def _render_plan(data: dict[str, Any]) -> None:
     output.line()
     output.line(
         f"The footers of {counted(data['parts'], 'part')} of {data['table']} would be read, with "
-        f"about {output.number(data['requests'])} requests."
+        f"about {counted(data['requests'], 'request')}."
     )
 
 

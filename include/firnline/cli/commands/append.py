@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firnline.cli import output
+from firnline.cli.engine import refuse_unusable
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
+from firnline.cli.progress import appending
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.append.append import AppendResult
@@ -24,6 +27,7 @@ commands = typer.Typer()
     [
         "firnline append file:///tmp/t a.parquet b.parquet",
         "firnline append s3://lake/events day.parquet --partition d=2026-01-31",
+        "firnline append flights day.parquet --no-new-columns",
     ],
 )
 def append(
@@ -36,9 +40,16 @@ def append(
         typer.Option(
             "--partition",
             metavar="PATH",
-            help="Partition of all rows, as d=2026-01-31; only for a table without partition_by.",
+            help="Partition of all rows, as d=2026-01-31; only for a table without partition_by. "
+            "Where the rows have such a column, its values have to agree.",
         ),
     ] = None,
+    no_new_columns: Annotated[
+        bool,
+        typer.Option(
+            "--no-new-columns", help="Refuse files with a column that the table does not have."
+        ),
+    ] = False,
     scratch: Annotated[
         Path | None,
         typer.Option(
@@ -50,18 +61,26 @@ def append(
 ) -> None:
     """Append Parquet files: all of their rows or none.
 
-    Columns go by name; new ones are added to the table, missing ones are null. A root without a
-    table gets one. Safe beside merges and other appends.
+    Columns go by name; new ones are added to the table and named, missing ones are null. A root
+    without a table gets one. A file that is given twice is refused. Safe beside merges and other
+    appends.
     """
     from firnline.append.append import Appender
 
     opened = open_target(table, settings)
+    if scratch is not None:
+        refuse_unusable(scratch)
     name = opened.settings.name
-    with when_stopped(
-        f"stopped; either all of the rows were appended to {name} or none",
-        next_step=f"look with `firnline parts {table}` before you append them again",
+    with (
+        when_stopped(
+            f"stopped; either all of the rows were appended to {name} or none",
+            next_step=f"look with `firnline parts {table}` before you append them again",
+        ),
+        appending(name, opened.clock, silent=as_json) as tell,
     ):
-        result = Appender(opened, scratch=scratch).append_files(files, partition)
+        result = Appender(opened, scratch=scratch).append_files(
+            files, partition, new_columns=not no_new_columns, on_progress=tell
+        )
     output.show(describe(opened, result, len(files)), as_json, _render)
 
 
@@ -81,6 +100,7 @@ def describe(table: Table, result: AppendResult, files: int) -> dict[str, Any]:
         "rows": result.rows,
         "bytes": result.bytes,
         "parts": parts,
+        "new_columns": result.new_columns,
         "requests": result.requests,
     }
 
@@ -89,17 +109,19 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
     name, number = data["table"], output.number
-    files = _count(data["files"], "file")
+    files = counted(data["files"], "file")
     if data["log_file"] is None:
         output.line(f"Nothing to append to {name}: {files} without a row.")
         return
     partitions = len({part["partition"] for part in data["parts"]})
     output.line(
-        f"Appended {_count(data['rows'], 'row')} of {files} to {name}: "
-        f"{_count(len(data['parts']), 'part')} in {_count(partitions, 'partition')}, "
+        f"Appended {counted(data['rows'], 'row')} of {files} to {name}: "
+        f"{counted(len(data['parts']), 'part')} in {counted(partitions, 'partition')}, "
         f"{about_size(data['bytes'])}, {number(data['requests']['put'])} PUT."
     )
-
-
-def _count(amount: int, what: str) -> str:
-    return f"{output.number(amount)} {what}{'' if amount == 1 else 's'}"
+    if data["new_columns"]:
+        added = ", ".join(f"{column} {kind}" for column, kind in data["new_columns"].items())
+        output.line(
+            f"{counted(len(data['new_columns']), 'new column')} in {name}: {added}; null in the "
+            "rows that were there before."
+        )

@@ -17,6 +17,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.cli.progress import working
 
 commands = typer.Typer()
 _SHOWN = 20
@@ -71,8 +72,12 @@ def certificate(
         return
     from firnline.operations.erase.completion import complete_certificate
 
-    with when_stopped(
-        "stopped; what was deleted belongs to no snapshot", next_step="run the same command again"
+    with (
+        when_stopped(
+            "stopped; what was deleted belongs to no snapshot",
+            next_step="run the same command again",
+        ),
+        working("completing the certificate of", name, opened.clock, silent=as_json),
     ):
         found = complete_certificate(opened, erase, identity(opened))
     output.show(found.to_json(), as_json, _render)

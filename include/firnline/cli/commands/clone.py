@@ -11,6 +11,7 @@ from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, command, identity, open_target
 from firnline.cli.output import requests_text
 from firnline.operations.options import CloneOptions
+from firnline.units import counted
 
 commands = typer.Typer()
 
@@ -48,7 +49,7 @@ def clone(
     stopped = f"stopped; there is no table at {made.settings.root} yet, or the whole one"
     with (
         when_stopped(stopped, next_step="run the same command again: it goes on where it was"),
-        counting(f"cloning {opened.settings.name}", made.clock, silent=as_json) as tell,
+        counting("cloning", opened.settings.name, made.clock, silent=as_json) as tell,
     ):
         report = run_clone(
             opened, made, options, identity(made), lambda p: tell(p.objects_done, p.objects)
@@ -60,9 +61,8 @@ def _render(data: dict[str, Any]) -> None:
     from firnline.units import about_duration, about_size
 
     plan, number = data["plan"], output.number
-    kept = (
-        f"{number(plan['logs'])} log files, {number(plan['others'])} transactions and certificates"
-    )
+    logs, others = counted(plan["logs"], "log file"), number(plan["others"])
+    kept = f"{logs}, {others} transactions and certificates"
     output.pairs(
         [
             ("table", data["table"]),
@@ -71,7 +71,10 @@ def _render(data: dict[str, Any]) -> None:
             ("parts", f"{number(plan['parts'])}, {about_size(plan['bytes'])}"),
             ("rows", number(plan["rows"])),
             ("history", kept if plan["history"] else "none"),
-            ("copied", "nothing yet" if data["dry_run"] else f"{number(data['copied'])} objects"),
+            (
+                "copied",
+                "nothing yet" if data["dry_run"] else counted(data["copied"], "object"),
+            ),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),
         ]

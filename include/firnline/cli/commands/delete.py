@@ -89,7 +89,7 @@ def _delete(
         reading("deleting from", name, table.clock, silent=as_json),
         as_json,
         _render,
-        stopped=(stopped, "see `firnline history`, or run it again"),
+        stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(DeleteFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was deleted from {name}, for the reasons above",
@@ -154,10 +154,9 @@ def _record(data: dict[str, Any]) -> str:
 
 
 def _deleted(data: dict[str, Any], counts: dict[str, int]) -> str:
-    number = output.number
     if data["mode"] == "lazy":
         return (
-            f"rows of up to {number(data['parts_hidden'])} parts are hidden from readers; the "
+            f"rows of up to {counted(data['parts_hidden'], 'part')} are hidden from readers; the "
             "next merge removes and counts them"
         )
-    return f"{number(counts['rows_deleted'])} rows"
+    return counted(counts["rows_deleted"], "row")

@@ -38,7 +38,7 @@ def demo(
     from firnline.clock import SystemClock
 
     hours = _hours(months)
-    with counting("append the flights by the hour", SystemClock(), silent=as_json) as tell:
+    with counting("filling", "flights", SystemClock(), silent=as_json, unit="append") as tell:
         sample = make(folder, hours, lambda done: tell(done, len(hours)))
     data = {
         "settings": str(sample.settings),

@@ -21,6 +21,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
+from firnline.cli.progress import working
 from firnline.operations.options import DowngradeOptions
 from firnline.units import counted
 
@@ -70,6 +71,7 @@ def downgrade(
     with (
         engine_for("downgrade", opened, engine, master, scratch) as factory,
         when_stopped(stopped, next_step="run the same command again to go on"),
+        working("downgrading", opened.settings.name, opened.clock, silent=as_json),
     ):
         report = run_downgrade(opened, factory, options, identity(opened))
     output.show(report.to_json(), as_json, _render)
@@ -85,7 +87,6 @@ def _show_plan(table: Table, as_json: bool) -> None:
 def _render_plan(data: dict[str, Any]) -> None:
     from firnline.units import about_size
 
-    number = output.number
     if not data["is_v1"]:
         output.pairs(
             [
@@ -99,7 +100,10 @@ def _render_plan(data: dict[str, Any]) -> None:
                 ),
                 (
                     "fold",
-                    f"{number(data['logs'])} log files into one, {counted(data['live'], 'part')}",
+                    (
+                        f"{counted(data['logs'], 'log file')} into one, "
+                        f"{counted(data['live'], 'part')}"
+                    ),
                 ),
             ]
         )
@@ -107,7 +111,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     text = f"{data['table']} is a table of log version 1."
     if data["left_overs"]:
         text += (
-            f" {number(data['left_overs'])} folded log files, {number(data['dead'])} dead parts "
+            f" {counted(data['left_overs'], 'folded log file')}, "
+            f"{counted(data['dead'], 'dead part')} "
             f"and the history can be deleted from {output.when(data['due'])} on."
         )
     output.line(text)
@@ -126,7 +131,7 @@ def _render(data: dict[str, Any]) -> None:
             ),
         ),
         ("transactions", ", ".join(map(number, data["transactions"])) or "none"),
-        ("deleted", f"{number(data['objects_deleted'])} objects"),
+        ("deleted", counted(data["objects_deleted"], "object")),
         ("requests", requests_text(data["requests"])),
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]

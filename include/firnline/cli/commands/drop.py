@@ -19,6 +19,7 @@ from firnline.cli.options import (
     open_target,
     require_table,
 )
+from firnline.cli.progress import working
 from firnline.cli.rendering import render_report, sentence
 from firnline.units import counted
 
@@ -106,9 +107,13 @@ def _show_plan(table: Table, plan: DropPlan, as_json: bool) -> None:
 def _drop(table: Table, options: DropOptions, as_json: bool) -> None:
     from firnline.operations.drop.run import run_drop
 
-    with when_stopped(
-        f"stopped; the partitions of {table.settings.name} went together or not at all",
-        next_step=f"see `firnline drop {table.settings.name}` for those that are there",
+    name = table.settings.name
+    with (
+        when_stopped(
+            f"stopped; the partitions of {name} went together or not at all",
+            next_step=f"see `firnline drop {name}` for those that are there",
+        ),
+        working("dropping from", name, table.clock, silent=as_json),
     ):
         report = run_drop(table, options, identity(table))
     output.show(report.to_json(), as_json, render_report)

@@ -123,7 +123,8 @@ def _erase(
         stopped=(stopped, f"see `firnline certificate {name}`, or run it again"),
         failed=(EraseFailedError,),
         shorten=lambda report: RunFailedError(
-            f"{report.parts_failed} parts of {name} may hold keys still, for the reasons above",
+            f"{counted(report.parts_failed, 'part')} of {name} may hold keys still, for the "
+            "reasons above",
             next_step="repair or drop the named parts and erase again",
         ),
         render_failed=_render_partly,
@@ -153,7 +154,7 @@ def _render(data: dict[str, Any]) -> None:
     number, counts = output.number, defaultdict(int, data["counts"])
     keys = f"{number(data['keys'])} of {', '.join(data['columns'])}"
     rows = [
-        ("erased", f"{number(counts['rows_deleted'])} rows"),
+        ("erased", counted(counts["rows_deleted"], "row")),
         ("keys", f"{keys} (SHA-256 {data['digest'][:16]}…)"),
         (
             "parts",

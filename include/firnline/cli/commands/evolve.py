@@ -92,7 +92,7 @@ def _change_lazily(
     ):
         return
     stopped = f"stopped; unless it was just committing, the columns of {name} are as they were"
-    with when_stopped(stopped, next_step="see `firnline schema show`, or run it again"):
+    with when_stopped(stopped, next_step=f"see `firnline schema show {name}`, or run it again"):
         report = run_lazily(table, options, identity(table))
     output.show(report.to_json(), as_json, _report)
 
@@ -110,7 +110,7 @@ def _plan(data: dict[str, Any]) -> None:
     if not _nothing(data, data):
         output.line(
             f"{changes(data, 'would be')}, for every reader at once; no part is read or written. "
-            f"Merges write the {output.number(data['parts'])} parts "
+            f"Merges write {counted(data['parts'], 'part')} "
             f"({about_size(data['bytes'])}) in the new form."
         )
 

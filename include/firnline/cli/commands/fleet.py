@@ -51,7 +51,7 @@ def fleet(
             "no table of the settings file has `merge.schedule: fleet`",
             next_step="leave merge.schedule out, or see `firnline plan merge TABLE` for one table",
         )
-    with counting("looking at tables", clock, silent=as_json) as tell:
+    with counting("looking at", "tables", clock, silent=as_json, unit="table") as tell:
         done = 0
 
         def looked(_: Need | Unreadable) -> None:

@@ -61,7 +61,7 @@ def health(
     from firnline.operations.health.run import look_at_all
 
     opened = _open(tables, settings)
-    with counting("looking at tables", opened[0].clock, silent=as_json) as tell:
+    with counting("looking at", "tables", opened[0].clock, silent=as_json, unit="table") as tell:
         done = 0
 
         def looked(_: TableHealth) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from firnline.kernel.engine import Engine
     from firnline.table import Table
 
+from firnline.units import counted
+
 commands = typer.Typer()
 SHOWN = 20
 """Maximum partitions that are printed; ``--json`` has all."""
@@ -61,7 +63,8 @@ def import_files(
 def _plan(table: Table, options: ImportOptions, as_json: bool) -> None:
     from firnline.operations.import_files.run import preview
 
-    plan = preview(table, options)
+    with importing(table.settings.name, table.clock, silent=as_json) as tell:
+        plan = preview(table, options, tell)
     data = {"table": table.settings.name, "source": options.source, **plan.to_json()}
     output.show(data, as_json, _render_plan)
 
@@ -108,7 +111,8 @@ def _render_plan(data: dict[str, Any]) -> None:
 def _summary(data: dict[str, Any]) -> str:
     number = output.number
     if not data["files"]:
-        return f"Nothing to import: {number(data['known'])} files are parts of it already."
+        are = "is a part" if data["known"] == 1 else "are parts"
+        return f"Nothing to import: {counted(data['known'], 'file')} {are} of it already."
     beside = [
         f"{number(count)} {what}"
         for count, what in (
@@ -122,8 +126,8 @@ def _summary(data: dict[str, Any]) -> str:
     split = data["split"]["files"]
     read = f" and {number(split)} read and split" if split else ""
     return (
-        f"{number(data['files'])} files to import, {number(data['copies'])} of them copied by the "
-        f"store{read}, with about {number(data['requests'])} requests{left}."
+        f"{counted(data['files'], 'file')} to import, {number(data['copies'])} of them copied by "
+        f"the store{read}, with about {counted(data['requests'], 'request')}{left}."
     )
 
 
@@ -135,8 +139,8 @@ def _render(data: dict[str, Any]) -> None:
         output.line(_summary(plan))
         return
     split = plan["split"]["files"]
-    read = f", {number(split)} split into {number(data['parts_written'])} parts" if split else ""
-    copied = f"{number(plan['files'])} files, {number(plan['copies'])} of them copied{read}"
+    read = f", {number(split)} split into {counted(data['parts_written'], 'part')}" if split else ""
+    copied = f"{counted(plan['files'], 'file')}, {number(plan['copies'])} of them copied{read}"
     output.pairs(
         [
             ("imported", copied),

@@ -170,11 +170,11 @@ def _summary(data: dict[str, Any]) -> str:
         said.append(
             f"{counted(data['parts_in'], 'part')} would become {number(data['parts_out'])}: about "
             f"{about_size(data['bytes_in'])} to read, at most as much to write, and "
-            f"{number(data['requests'])} requests besides reading the log."
+            f"{counted(data['requests'], 'request')} besides reading the log."
         )
         if data["tasks"] > len(data["groups"]):
             said.append(
-                f"{number(len(data['groups']))} groups would be up to {number(data['tasks'])} "
+                f"{counted(len(data['groups']), 'group')} would be up to {number(data['tasks'])} "
                 "tasks, because some are above merge.split_above."
             )
         said += ["merge.sql would be applied to their rows."] * (data["sql"] is not None)
@@ -227,10 +227,10 @@ def _render(data: dict[str, Any]) -> None:
         ("time", about_duration(round(data["seconds"] * 1000))),
     ]
     if data["groups_lost"]:
-        lost = f"{number(data['groups_lost'])} groups, which another run had committed first"
+        lost = f"{counted(data['groups_lost'], 'group')}, which another run had committed first"
         rows.append(("in vain", lost))
     if data["replans"]:
-        rows.append(("planned again", f"{number(data['replans'])} times, because of rivals"))
+        rows.append(("planned again", f"{counted(data['replans'], 'time')}, because of rivals"))
     output.pairs(rows)
 
 
@@ -238,7 +238,7 @@ def _groups(data: dict[str, Any]) -> str:
     number = output.number
     text = f"{number(data['groups_done'])} of {number(data['groups'])} committed"
     if data["tasks"] > data["groups"]:
-        text += f", in {number(data['tasks'])} tasks"
+        text += f", in {counted(data['tasks'], 'task')}"
     return text
 
 

@@ -163,6 +163,6 @@ def _summary(found: Scan, shown: int, more: bool) -> str:
     plan, number = found.plan, output.number
     passed = sum(plan.passed_over.values())
     rows = f"the first {counted(shown, 'row')}" if more else f"{counted(shown, 'row')}"
-    parts = f"{number(len(plan.task.parts))} of {number(len(plan.task.parts) + passed)} parts"
+    parts = f"{number(len(plan.task.parts))} of {counted(len(plan.task.parts) + passed, 'part')}"
     hint = "; --limit shows more, --output keeps them" if more else ""
     return f"{rows[:1].upper()}{rows[1:]} from {parts}{hint}."

@@ -24,6 +24,8 @@ from firnline.operations.options import RebuildOptions
 if TYPE_CHECKING:
     from firnline.table import Table
 
+from firnline.cli.progress import footers
+
 commands = typer.Typer()
 SHOWN = 20
 """Maximum objects of one list that are printed; ``--json`` has all."""
@@ -76,8 +78,11 @@ def _rebuild(table: Table, options: RebuildOptions, as_json: bool) -> None:
 
     name = table.settings.name
     stopped = f"stopped; the log of {name} is written wholly or not at all"
-    with when_stopped(stopped, next_step="run the same command again"):
-        report = run_rebuild(table, options, identity(table))
+    with (
+        when_stopped(stopped, next_step="run the same command again"),
+        footers("rebuilding", name, table.clock, silent=as_json) as tell,
+    ):
+        report = run_rebuild(table, options, identity(table), tell)
     output.show(report.to_json(), as_json, _render)
 
 

@@ -43,7 +43,7 @@ def relocate(
     stopped = f"stopped; nobody takes what lies at {opened.settings.root} for a table yet"
     with (
         when_stopped(stopped, next_step="run the same command again"),
-        counting(f"relocating {opened.settings.name}", opened.clock, silent=as_json) as tell,
+        counting("relocating", opened.settings.name, opened.clock, silent=as_json) as tell,
     ):
         report = run_relocate(opened, options, lambda p: tell(p.objects_done, p.objects))
     output.show(report.to_json(), as_json, _render)

@@ -115,7 +115,8 @@ def _render_plan(data: dict[str, Any]) -> None:
     output.line(
         f"{counted(data['parts_in'], 'part')} of {counted(len(data['partitions']), 'partition')} "
         f"would be moved to partitions by {layout}: about {about_size(data['bytes_in'])} to read "
-        f"and to write, and at least {number(data['requests'])} requests besides reading the log."
+        f"and to write, and at least {counted(data['requests'], 'request')} besides reading "
+        "the log."
     )
 
 

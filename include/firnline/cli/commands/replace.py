@@ -101,7 +101,7 @@ def _replace(
         reading("replacing in", name, table.clock, silent=as_json),
         as_json,
         _render,
-        stopped=(stopped, "see `firnline history`, or run it again"),
+        stopped=(stopped, f"see `firnline history {name}`, or run it again"),
         failed=(ReplaceFailedError,),
         shorten=lambda _: RunFailedError(
             f"nothing was replaced in {name}, for the reasons above",
@@ -165,7 +165,7 @@ def _render(data: dict[str, Any]) -> None:
     rows_told = [
         ("replaced", _interval(data)),
         ("by", new),
-        ("deleted", f"{number(counts['rows_deleted'])} rows{hidden}"),
+        ("deleted", f"{counted(counts['rows_deleted'], 'row')}{hidden}"),
         (
             "parts",
             (

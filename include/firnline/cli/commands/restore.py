@@ -20,6 +20,7 @@ from firnline.cli.options import (
     require_table,
 )
 from firnline.cli.output import requests_text
+from firnline.cli.progress import restoring
 from firnline.errors import UsageError
 from firnline.operations.options import RestoreOptions
 from firnline.units import counted
@@ -70,8 +71,11 @@ def restore(
         # What was confirmed is what was shown.
         options = replace(options, newest=plan.seq)
     stopped = f"stopped; unless it was just committing, {name} is as it was"
-    with when_stopped(stopped, next_step="see `firnline history`, and run it again"):
-        report = run_restore(opened, options, identity(opened))
+    with (
+        when_stopped(stopped, next_step=f"see `firnline history {name}`, and run it again"),
+        restoring(name, opened.clock, silent=as_json) as tell,
+    ):
+        report = run_restore(opened, options, identity(opened), tell)
     output.show(report.to_json(), as_json, _render)
 
 

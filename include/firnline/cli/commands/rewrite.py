@@ -91,7 +91,7 @@ def _rewrite(
         reading("rewriting", name, table.clock, silent=as_json),
         as_json,
         _render,
-        stopped=(stopped, "see `firnline history`, then run it again"),
+        stopped=(stopped, f"see `firnline history {name}`, then run it again"),
         failed=(RewriteFailedError, RewriteRefusedError),
         shorten=lambda report: _shortened(name, report),
     )

@@ -23,6 +23,8 @@ from firnline.operations.options import TtlOptions
 if TYPE_CHECKING:
     from firnline.table import Table
 
+from firnline.cli.progress import working
+
 commands = typer.Typer()
 
 
@@ -57,9 +59,13 @@ def ttl(
 def _run(table: Table, options: TtlOptions, as_json: bool) -> None:
     from firnline.operations.ttl.run import run_ttl
 
-    with when_stopped(
-        f"stopped; what is past in {table.settings.name} went in one transaction or not at all",
-        next_step="run the same command again",
+    name = table.settings.name
+    with (
+        when_stopped(
+            f"stopped; what is past in {name} went in one transaction or not at all",
+            next_step="run the same command again",
+        ),
+        working("dropping from", name, table.clock, silent=as_json),
     ):
         report = run_ttl(table, options, identity(table))
     output.show(report.to_json(), as_json, _render_report)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from firnline.cli.engine import EngineKind, MasterOption, engine_for
 from firnline.cli.failures import when_stopped
 from firnline.cli.options import JsonOption, SettingsOption, TableArgument, command, open_target
 from firnline.cli.output import requests_text
+from firnline.cli.progress import verifying
 from firnline.errors import FindingsError, UsageError
 from firnline.operations.options import VerifyOptions
 from firnline.units import counted
@@ -63,8 +63,11 @@ def verify(
         )
     opened = open_target(table, settings)
     options = structs.replace(options, witness=_witnesses(opened, options.witness))
-    with when_stopped("stopped; a check changes nothing", next_step="run it again"):
-        report = _verify(opened, options, engine, master, silent=as_json)
+    with (
+        when_stopped("stopped; a check changes nothing", next_step="run it again"),
+        verifying(opened.settings.name, opened.clock, silent=as_json) as tell,
+    ):
+        report = _verify(opened, options, engine, master, tell)
     output.show(report.to_json(), as_json, _render)
     from firnline.operations.verify.run import refuse_findings
 
@@ -99,34 +102,33 @@ def _read(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"the witnesses in {path} cannot be read: {error}",
+            f"the witnesses in {path} cannot be read: {_why(error)}",
             next_step="give a file of lines of `firnline witness`, such a line, or `airflow`",
         ) from None
 
 
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    return (error.strerror or type(error).__name__).lower()
+
+
 def _verify(
-    table: Table, options: VerifyOptions, kind: EngineKind, master: str | None, *, silent: bool
+    table: Table,
+    options: VerifyOptions,
+    kind: EngineKind,
+    master: str | None,
+    tell: Callable[[VerifyProgress], None],
 ) -> VerifyReport:
     from firnline.cli.progress import counting
     from firnline.operations.verify.run import run_verify
 
-    with ExitStack() as stack:
-        quiet = silent or not (options.deep or options.rows)
-        shown = counting(f"verifying {table.settings.name}", table.clock, silent=quiet)
-        tell = stack.enter_context(shown)
+    if kind is EngineKind.LOCAL:
+        return run_verify(table, options, on_progress=tell)
+    from firnline.spark.footers import footers_by
 
-        def progress(state: VerifyProgress) -> None:
-            if state.parts:
-                tell(state.parts_done, state.parts)
-            else:
-                tell(state.footers_done, state.footers)
-
-        if kind is EngineKind.LOCAL:
-            return run_verify(table, options, None, progress)
-        from firnline.spark.footers import footers_by
-
-        factory = stack.enter_context(engine_for("verify", table, kind, master, scratch=None))
-        return run_verify(table, options, footers_by(factory), progress)
+    with engine_for("verify", table, kind, master, scratch=None) as factory:
+        return run_verify(table, options, footers_by(factory), tell)
 
 
 def _render(data: dict[str, Any]) -> None:

@@ -23,13 +23,14 @@ from firnline.operations.runner import Failure, Report, Runner
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.units import counted
 
 OP = "analyze"
 BATCH = 5_000
 """Parts of a transaction: its markers have about 2 MB."""
 _NAMED = 100
 """Maximum failures that a report lists."""
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 
 OnProgress = Callable[[int, int], None]
 """Callback that takes the number of footers read and their total."""
@@ -91,7 +92,7 @@ def run_analyze(
         table: the table.
         options: which partitions.
         run: who runs it, for the history.
-        on_progress: called every hundred footers.
+        on_progress: called every ten footers.
 
     Raises:
         UsageError: a glob matches no partition.
@@ -174,7 +175,7 @@ class _Run:
         if marker.n is not None and facts.rows != marker.n:
             self._fail(
                 part,
-                f"{marker.p} has {facts.rows} rows, and the log says {marker.n}",
+                f"{marker.p} has {counted(facts.rows, 'row')}, and the log says {marker.n}",
                 "restore the part from a backup, or drop it",
             )
             return None
@@ -243,5 +244,5 @@ def _change(found: Sequence[tuple[str, Marker]], columns: Sequence[str]) -> Chan
         partitions=tuple(sorted({partition for partition, _ in found})),
         states=tuple(wanted.values()),
         refuse=refuse,
-        why=f"statistics of {', '.join(columns)} for {len(wanted)} parts",
+        why=f"statistics of {', '.join(columns)} for {counted(len(wanted), 'part')}",
     )

@@ -37,6 +37,7 @@ from firnline.properties.in_force import waits
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.commit.checkpoint import Written
@@ -80,7 +81,8 @@ class CleanupFailedError(RunFailedError):
     def __init__(self, report: CleanupReport) -> None:
         first, done = report.failures[0], report.parts + report.log_files + report.txn_files
         super().__init__(
-            f"{report.failed} of {report.failed + done} objects of table {report.table} could not "
+            f"{report.failed} of {counted(report.failed + done, 'object')} of table "
+            f"{report.table} could not "
             f"be deleted; the first, {first.key}: {first.message}",
             next_step="see that the credentials may delete there and run it again",
         )

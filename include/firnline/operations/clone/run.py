@@ -45,7 +45,7 @@ from firnline.store.transfer import each
 from firnline.table import Table
 
 _LOG = logging.getLogger(__name__)
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 _NEVER = 2**63
 """Bytes of log files above which a checkpoint is read: never, as it does not tell which log file
 said what."""
@@ -88,7 +88,7 @@ def run_clone(
         target: where; nothing may be there.
         options: with or without the history.
         run: who runs it, for the history of the clone.
-        on_progress: called every hundred objects.
+        on_progress: called every ten objects.
 
     Raises:
         PropertiesDifferError: settings of the target name another key than the source has.
@@ -284,7 +284,7 @@ class _Run:
         for _ in each(keys, one):
             self.copied += 1
             self.done += 1
-            if self.done % _TELL_EVERY == 0:
+            if self.done % _TELL_EVERY == 0 or self.done == self.total:
                 self.tell(RelocateProgress(objects=self.total, objects_done=self.done))
 
     def _in_one_transaction(self, plan: ClonePlan, found: _Target) -> None:

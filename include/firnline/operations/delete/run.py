@@ -32,6 +32,7 @@ from firnline.predicate.sql import parse_sql
 from firnline.predicate.tree import Predicate, bind, parse_json
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.units import counted
 
 OP = "delete"
 
@@ -50,7 +51,8 @@ class DeleteFailedError(RunFailedError):
 
     def __init__(self, report: DeleteReport) -> None:
         super().__init__(
-            f"nothing was deleted from table {report.table}: {len(report.failures)} groups of "
+            f"nothing was deleted from table {report.table}: "
+            f"{counted(len(report.failures), 'group')} of "
             f"parts could not be rewritten; the first, {report.failures[0]}",
             next_step="repair or drop the parts that the report names, or hide the rows from "
             "readers at once with mode lazy",

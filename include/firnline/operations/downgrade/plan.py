@@ -16,6 +16,7 @@ from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.state import v1_view
 from firnline.state.snapshot import Snapshot
+from firnline.units import about_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: i
         raise UsageError(
             f"table {settings.name} has a delete that is younger than append.ttl: an append that "
             "began before it may still land, and without its record nothing would hide those rows",
-            next_step=f"run it again in {wait // 1000 + 1} s",
+            next_step=f"run it again in {about_duration(wait + 1_000)}",
         )
 
 

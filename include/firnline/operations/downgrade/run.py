@@ -26,6 +26,7 @@ from firnline.properties import record as birth
 from firnline.properties.record import Properties
 from firnline.store.create import create
 from firnline.table import Table
+from firnline.units import counted
 
 OP = "downgrade"
 
@@ -147,7 +148,8 @@ class _Run:
             )
         if self.failures:
             raise RunFailedError(
-                f"{len(self.failures)} parts of table {table.settings.name} could not be "
+                f"{counted(len(self.failures), 'part')} of table "
+                f"{table.settings.name} could not be "
                 f"rewritten, the first {self.failures[0]}",
                 next_step="repair or drop them and run it again; no log file was folded",
             )

@@ -14,7 +14,7 @@ import msgspec
 from firnline.errors import PlanChangedError, UsageError
 from firnline.log.records import Marker
 from firnline.state.snapshot import Snapshot
-from firnline.units import about_size
+from firnline.units import about_size, counted
 
 FIXED_REQUESTS = 8
 """Requests of a removal besides the log reads: two listings, the probe of the store (two puts, a
@@ -204,8 +204,8 @@ def refuse_changed(snapshot: Snapshot, expected: Mapping[str, str]) -> None:
 
 def _now(markers: Sequence[Marker]) -> str:
     found = describe("", markers)
-    rows = "" if found.rows is None else f"{found.rows} rows, "
-    parts = "1 part" if found.parts == 1 else f"{found.parts} parts"
+    rows = "" if found.rows is None else f"{counted(found.rows, 'row')}, "
+    parts = counted(found.parts, "part")
     return f"has {parts} now ({rows}{about_size(found.bytes)})"
 
 

@@ -23,6 +23,7 @@ from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn
 from firnline.paths import Root
 from firnline.predicate import tree as predicate
+from firnline.rows.source import require_file
 from firnline.table import Table
 from firnline.types.arrow import parse_type
 from firnline.types.schema import normalise
@@ -142,7 +143,9 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
             f"{file} is neither .parquet nor .csv", next_step="write the keys as one of them"
         )
     with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
-        rows = _read(_local(table, file, Path(folder)), file, columns)
+        path = _local(table, file, Path(folder))
+        require_file(path, file)
+        rows = _read(path, file, columns)
     return key_set(columns, zip(*rows, strict=True), schema, file)
 
 

@@ -39,6 +39,7 @@ from firnline.operations.rewriting import RewriteResult, change, execute
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
+from firnline.units import counted
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class EraseFailedError(RunFailedError):
 
     def __init__(self, report: EraseReport) -> None:
         super().__init__(
-            f"{report.parts_failed} parts of table {report.table} may hold keys still, "
+            f"{counted(report.parts_failed, 'part')} of table {report.table} may hold keys still, "
             f"{report.parts_rewritten} are erased; the first failure, {report.failures[0]}",
             next_step="repair or drop the parts that the report names and erase again",
         )

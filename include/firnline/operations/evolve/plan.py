@@ -77,10 +77,11 @@ def _check_wider(column: str, kind: str, wanted: str) -> None:
         return  # a part may still hold it otherwise
     if widens(kind, wanted):
         return
-    wider = ", ".join(WIDER.get(kind, ())) or "none"
+    wider = ", ".join(WIDER.get(kind, ()))
+    choice = f"choose from: {wider}" if wider else f"no type is wider than {kind}"
     raise UsageError(
         f"{wanted} is not wider than {kind}, which column {column!r} has",
-        next_step=f"choose from: {wider}; `firnline schema fix --all-parts` gives a column any "
+        next_step=f"{choice}; `firnline schema fix --all-parts` gives a column any "
         "other type that holds its values",
     )
 

@@ -41,16 +41,20 @@ from firnline.store.create import Attempt
 from firnline.store.transfer import each
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
+from firnline.units import counted
 
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 
 
 class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of an import."""
+    """Progress of an import: first the footers, then the files."""
 
-    files: int
+    footers: int = 0
+    """Files to look at; 0 once they were."""
+    footers_done: int = 0
+    files: int = 0
     """Files to copy."""
-    files_done: int
+    files_done: int = 0
     tasks: int = 0
     """Tasks that read and write the rows of files that are split."""
     tasks_done: int = 0
@@ -97,13 +101,17 @@ class _Began:
         return self.snapshot.seq
 
 
-def preview(table: Table, options: ImportOptions) -> ImportPlan:
+def preview(
+    table: Table,
+    options: ImportOptions,
+    on_progress: Callable[[ImportProgress], None] | None = None,
+) -> ImportPlan:
     """Look at every footer and plan; nothing is written but an unpublished transaction.
 
     Requests: those of ``run_import`` but the copies and the log file.
     """
     prefix, began = _prefix(table, options.source), _begin(table)
-    return _plan(began.table, began.snapshot, options, prefix)
+    return _plan(began.table, began.snapshot, options, prefix, on_progress or (lambda _: None))
 
 
 def run_import(
@@ -122,7 +130,7 @@ def run_import(
     Args:
         table: the table; it need not exist.
         options: what to import.
-        on_progress: called after every task, and every hundred copies.
+        on_progress: called after every task, and every ten footers and copies.
         engine: called once there is a file to split.
 
     Raises:
@@ -140,10 +148,11 @@ def run_import(
     prefix = _prefix(table, options.source)
     began = _begin(table)
     table = began.table
-    plan = _plan(table, began.snapshot, options, prefix)
+    tell = on_progress or (lambda _: None)
+    plan = _plan(table, began.snapshot, options, prefix, tell)
     log_file, written = None, 0
     if not options.dry_run and not plan.nothing_to_do:
-        work = _Work(table, plan, prefix, began, on_progress or (lambda _: None))
+        work = _Work(table, plan, prefix, began, tell)
         log_file, written = work.execute(engine)
     return ImportReport(
         table=table.settings.name,
@@ -201,7 +210,13 @@ def _prefix(table: Table, source: str) -> str:
     return folder
 
 
-def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str) -> ImportPlan:
+def _plan(
+    table: Table,
+    snapshot: Snapshot,
+    options: ImportOptions,
+    prefix: str,
+    tell: Callable[[ImportProgress], None],
+) -> ImportPlan:
     if not options.again:
         _refuse_imported(snapshot, prefix)
     files, ignored = sort_out(table.store.list(prefix), prefix)
@@ -217,7 +232,7 @@ def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str)
         table.settings,
         table.paths,
         prefix,
-        _footers(table, new, known, row_groups=options.split),
+        _footers(table, new, known, tell, row_groups=options.split),
         known,
         ignored=ignored,
         already=len(files) - len(new),
@@ -226,12 +241,22 @@ def _plan(table: Table, snapshot: Snapshot, options: ImportOptions, prefix: str)
 
 
 def _footers(
-    table: Table, files: Sequence[ObjectMeta], known: SchemaUnion, *, row_groups: bool
+    table: Table,
+    files: Sequence[ObjectMeta],
+    known: SchemaUnion,
+    tell: Callable[[ImportProgress], None],
+    *,
+    row_groups: bool,
 ) -> list[FooterFacts]:
     stats = table.settings.statistics_columns
     wanted = FooterWanted(columns=known.columns, stats=stats, row_groups=row_groups)
     tasks = [FooterTask(meta.key, meta.size) for meta in files]
-    return list(many_facts(table.store, tasks, wanted))
+    found = []
+    for facts in many_facts(table.store, tasks, wanted):
+        found.append(facts)
+        if len(found) % _TELL_EVERY == 0 or len(found) == len(tasks):
+            tell(ImportProgress(footers=len(tasks), footers_done=len(found)))
+    return found
 
 
 def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
@@ -240,7 +265,8 @@ def _refuse_imported(snapshot: Snapshot, prefix: str) -> None:
     for record in records_of(snapshot.other):
         if record.source.startswith(prefix) or prefix.startswith(record.source):
             raise UsageError(
-                f"{record.source} was imported into this table before ({record.files} files)",
+                f"{record.source} was imported into this table before "
+                f"({counted(record.files, 'file')})",
                 next_step="import another folder, or add --again to have its rows twice",
             )
 
@@ -310,7 +336,7 @@ class _Work:
         # Closed before anybody deletes the copies: what is under way would land after that.
         with closing(each(list(copies), lambda key: store.copy(key, copies[key]))) as copied:
             for done, _ in enumerate(copied, start=1):
-                if done % _TELL_EVERY == 0:
+                if done % _TELL_EVERY == 0 or done == len(copies):
                     self.tell(
                         ImportProgress(
                             files=len(copies), files_done=done, tasks=tasks, tasks_done=tasks

@@ -26,6 +26,7 @@ from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Failure, Progress, Report, Runner
 from firnline.state.history import add_counts
 from firnline.table import Table
+from firnline.units import counted
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ class MergeFailedError(RunFailedError):
 
     def __init__(self, report: MergeReport) -> None:
         super().__init__(
-            f"{len(report.failures)} of {report.groups} groups of table {report.table} could not "
+            f"{len(report.failures)} of {counted(report.groups, 'group')} of table "
+            f"{report.table} could not "
             f"be merged, {report.groups_done} were; the first, {report.failures[0]}",
             next_step="repair or drop the parts that the report names and run it again",
             causes=(failure.error for failure in report.failures),

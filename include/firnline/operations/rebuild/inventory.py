@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
+
 from firnline.errors import ForeignPathError, LogCorruptError, UsageError
 from firnline.log import dated
 from firnline.log.reader import LogObject, LogRead
@@ -31,8 +33,9 @@ from firnline.table import Table
 from firnline.types import schema as schemas
 from firnline.types.schema import as_known
 from firnline.types.sql import fold_name
+from firnline.units import counted
 
-_TELL_EVERY = 1_000
+_TELL_EVERY = 10
 _LEAVE_OUT = "leave the wrong part out with --exclude, and append its rows with the right type"
 
 
@@ -52,8 +55,15 @@ class Inventory:
     """Digests of the transactions (``log.chain``) by number, as far as they are known."""
 
 
+class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a rebuild: footers of parts that no transaction names."""
+
+    footers: int
+    footers_done: int
+
+
 def read_inventory(
-    table: Table, options: RebuildOptions, on_progress: Callable[[int], None] | None
+    table: Table, options: RebuildOptions, on_progress: Callable[[RebuildProgress], None] | None
 ) -> Inventory:
     """Read log, transactions, the listing, and the footers of what nobody names.
 
@@ -189,13 +199,14 @@ def _footers(
     table: Table,
     tasks: list[FooterTask],
     wanted: FooterWanted,
-    on_progress: Callable[[int], None] | None,
+    on_progress: Callable[[RebuildProgress], None] | None,
 ) -> list[FooterFacts]:
     footers: list[FooterFacts] = []
     for facts in many_facts(table.store, tasks, wanted):
         footers.append(facts)
-        if on_progress is not None and len(footers) % _TELL_EVERY == 0:
-            on_progress(len(footers))
+        due = len(footers) % _TELL_EVERY == 0 or len(footers) == len(tasks)
+        if on_progress is not None and due:
+            on_progress(RebuildProgress(footers=len(tasks), footers_done=len(footers)))
     return footers
 
 
@@ -214,7 +225,7 @@ def _refuse_broken(log: LogSurvey, txns: TxnSurvey) -> None:
         error = next(iter([*log.broken.values(), *txns.broken.values()]), None)
         elsewhere = isinstance(error, ForeignPathError)
         raise LogCorruptError(
-            f"{len(broken)} files do not read, the first {broken[0]}"
+            f"{counted(len(broken), 'file')} cannot be read, the first {broken[0]}"
             + (f" ({error.message})" if error is not None else ""),
             next_step="if the table was copied or renamed, run `firnline relocate`"
             if elsewhere

@@ -17,12 +17,13 @@ from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.options import RebuildOptions
-from firnline.operations.rebuild.inventory import Inventory, read_inventory
+from firnline.operations.rebuild.inventory import Inventory, RebuildProgress, read_inventory
 from firnline.operations.rebuild.plan import RebuildPlan
 from firnline.operations.runner import Report, RunMetrics, refuse_unsafe_store
 from firnline.properties.in_force import current, from_settings, needed
 from firnline.properties.record import PropertiesRecord
 from firnline.table import Table
+from firnline.units import counted
 
 __all__ = ["RebuildOptions", "RebuildReport", "preview", "run_rebuild"]
 
@@ -53,7 +54,7 @@ def run_rebuild(
     table: Table,
     options: RebuildOptions,
     run: RunIdentity,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[RebuildProgress], None] | None = None,
 ) -> RebuildReport:
     """Write a new log of a table.
 
@@ -65,7 +66,7 @@ def run_rebuild(
         table: the table.
         options: what to do with objects that nobody names.
         run: who runs it, for the history.
-        on_progress: called with the number of footers read.
+        on_progress: called every ten footers that are read.
 
     Raises:
         UsageError: the log is whole, or there is nothing to rebuild from.
@@ -103,7 +104,8 @@ def _refuse_undecided(table: Table, inventory: Inventory) -> None:
     if plan.undecided:
         first = plan.undecided[0]
         raise FindingsError(
-            f"{len(plan.undecided)} objects of table {table.settings.name} may be live or left "
+            f"{counted(len(plan.undecided), 'object')} of table "
+            f"{table.settings.name} may be live or left "
             f"over; the first: {first.key} {first.reason}",
             next_step="decide with --include GLOB and --exclude GLOB (see --dry-run); nothing was "
             "written",

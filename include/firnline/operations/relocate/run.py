@@ -32,7 +32,7 @@ from firnline.store.create import overwrite
 from firnline.store.transfer import each
 from firnline.table import Table
 
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 Named = Callable[[str, bytes], relocation.Named]
 Move = Callable[[str, bytes, TablePaths, TablePaths], bytes]
 
@@ -70,7 +70,7 @@ def run_relocate(
     Args:
         table: the table.
         options: where it was.
-        on_progress: called every hundred objects.
+        on_progress: called every ten objects.
 
     Raises:
         UsageError: there is no table, it names this place already, parts are missing, or it names
@@ -210,7 +210,7 @@ def execute(table: Table, plan: RelocationPlan, tell: Callable[[RelocateProgress
     def one_more() -> None:
         nonlocal done
         done += 1
-        if done % _TELL_EVERY == 0:
+        if done % _TELL_EVERY == 0 or done == total:
             tell(RelocateProgress(objects=total, objects_done=done))
 
     for _ in each(plan.erases, partial(_rewrite, table, relocation.move_certificate, old, half)):

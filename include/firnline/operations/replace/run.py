@@ -38,6 +38,7 @@ from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
 from firnline.types.values import Scalar
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.replace.rows import NewRows
@@ -312,7 +313,8 @@ class ReplaceFailedError(RunFailedError):
 
     def __init__(self, report: ReplaceReport) -> None:
         super().__init__(
-            f"nothing was replaced in table {report.table}: {len(report.failures)} groups of "
+            f"nothing was replaced in table {report.table}: "
+            f"{counted(len(report.failures), 'group')} of "
             f"parts could not be rewritten; the first, {report.failures[0]}",
             next_step="repair or drop the parts that the report names, or leave the rewriting to "
             "merges with mode lazy",

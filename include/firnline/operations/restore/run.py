@@ -28,7 +28,7 @@ from firnline.state.snapshot import Snapshot
 from firnline.store.transfer import each
 from firnline.table import Table
 
-_TELL_EVERY = 100
+_TELL_EVERY = 10
 
 
 class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def run_restore(
         table: the table.
         options: what to restore.
         run: who runs it, for the history.
-        on_progress: called every hundred copies.
+        on_progress: called every ten copies.
 
     Raises:
         SnapshotExpiredError: parts of that state are deleted; names partition and horizon.
@@ -148,7 +148,7 @@ def _copy(
     # Closed before anybody deletes the copies: what is under way would land after that.
     with closing(each(list(names), one)) as copied:
         for done, _ in enumerate(copied, start=1):
-            if done % _TELL_EVERY == 0:
+            if done % _TELL_EVERY == 0 or done == len(names):
                 tell(RestoreProgress(parts=len(names), parts_done=done))
 
 

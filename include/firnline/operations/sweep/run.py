@@ -21,7 +21,7 @@ from firnline.properties.in_force import Waits, waits
 from firnline.state.health import no_table
 from firnline.store.multipart import Upload, Uploads, open_uploads
 from firnline.table import Table
-from firnline.units import format_duration
+from firnline.units import counted, format_duration
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class SweepFailedError(RunFailedError):
     def __init__(self, report: SweepReport) -> None:
         first = report.failures[0]
         super().__init__(
-            f"{report.failed} of {report.failed + report.deleted} orphans of table "
+            f"{report.failed} of {counted(report.failed + report.deleted, 'orphan')} of table "
             f"{report.table} could not be deleted; the first, {first.key}: {first.message}",
             next_step="see that the credentials may delete there and run it again",
         )

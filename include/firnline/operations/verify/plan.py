@@ -24,6 +24,7 @@ from firnline.state.survey import LogSurvey, TxnSurvey
 from firnline.store.base import ObjectMeta
 from firnline.types.schema import normalise, widens
 from firnline.types.sql import fold_name
+from firnline.units import counted
 
 Severity = Literal["error", "warning", "note"]
 """error: rows are missing, doubled or wrong, or will be. warning: a rule is broken and somebody
@@ -411,6 +412,32 @@ _NULL = '"NULL"'
 """Type of a column that holds only nulls."""
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnOtherwise:
+    """A column of a part that differs from the table's."""
+
+    name: str
+    kind: str
+    """SQL type in the part."""
+    known: str | None
+    """SQL type in the table; None if it has no such column."""
+
+    @property
+    def wanted(self) -> str:
+        """The type that holds the values of both, if one of them does; else the table's."""
+        return self.kind if self.known is None or widens(self.known, self.kind) else self.known
+
+    def __str__(self) -> str:
+        """Return the difference, for a sentence."""
+        if self.known is None:
+            return f"a column {self.name!r} ({self.kind}) that the table does not have"
+        return f"column {self.name!r} as {self.kind} where the table has {self.known}"
+
+
+def _have(parts: int) -> str:
+    return f"{'has' if parts == 1 else 'have'} {counted(parts, 'other part')}"
+
+
 @dataclass(slots=True)
 class FooterCheck:
     """Compares footers with markers, one after the other, then the parts with each other."""
@@ -418,6 +445,8 @@ class FooterCheck:
     found: Findings
     paths: TablePaths
     live: Mapping[str, Marker]
+    table: str
+    """Name of the table, for commands."""
     columns: Mapping[str, str]
     """The table's, column -> SQL type."""
     disputed: frozenset[str] = frozenset()
@@ -431,6 +460,8 @@ class FooterCheck:
     rows: int = 0
     _replaced: dict[str, str] = field(default_factory=dict)
     """Key of a part -> the live part that was made from it."""
+    _otherwise: dict[tuple[ColumnOtherwise, ...], _Sum] = field(default_factory=dict)
+    """Columns that a part has otherwise than the table -> the parts of which that is so."""
 
     def take(self, facts: FooterFacts) -> None:
         """Check one live part's footer."""
@@ -445,13 +476,14 @@ class FooterCheck:
         if marker.n is not None and marker.n != facts.rows:
             self._add(
                 "error", "footer-rows", facts.key,
-                f"has {facts.rows} rows, and the log states {marker.n}", _BACKUP,
+                f"has {counted(facts.rows, 'row')}, and the log states {marker.n}", _BACKUP,
             )  # fmt: skip
         self._check_columns(facts)
         self._check_origin(facts)
 
     def finish(self) -> None:
-        """Report parts that are live beside a part made from them."""
+        """Report columns, and parts that are live beside a part made from them."""
+        self._tell_columns()
         for old, new in sorted(self._replaced.items()):
             if old in self.live:
                 self._add(
@@ -464,6 +496,7 @@ class FooterCheck:
         table = {fold_name(name): kind for name, kind in self.columns.items()}
         held = self.columns_of(self.live[facts.key])
         path = {fold_name(n) for n in path_columns(self.paths.parse_part(facts.key).partition)}
+        found = []
         for raw, kind in facts.columns.items():
             name = held.column(raw)
             if name is None or fold_name(name) in self.disputed:
@@ -471,17 +504,32 @@ class FooterCheck:
             known = table.get(fold_name(name))
             if known is None and fold_name(name) in path:
                 continue  # a client of version 1 wrote it; merges leave it out
-            if known is None:
-                why = f"has a column {name!r} ({kind}) that the table does not have"
-            elif normalise(known) != normalise(kind) and not widens(kind, known) and kind != _NULL:
-                why = f"has column {name!r} as {kind}, and the table has it as {known}"
-            else:
-                continue
-            step = (
-                f"`firnline schema fix --column {shlex.quote(name)} --all-parts` with the --type "
-                "that it is to have repairs it"
-            )
-            self._add("error", "footer-schema", facts.key, why, step)
+            same = known is not None and normalise(known) == normalise(kind)
+            if known is None or not (same or widens(kind, known) or kind == _NULL):
+                found.append(ColumnOtherwise(name, kind, known))
+        if found:
+            parts = self._otherwise.setdefault(tuple(found), _Sum())
+            parts.add(facts.key, self.live[facts.key].b)
+
+    def _tell_columns(self) -> None:
+        """Report one finding for all parts that differ in the same columns, and one call for all.
+
+        Another column each would be another rewrite of the same parts.
+        """
+        wanted = {column.name: column.wanted for found in self._otherwise for column in found}
+        asked = " ".join(
+            f"--column {shlex.quote(name)} --type {shlex.quote(kind)}"
+            for name, kind in sorted(wanted.items())
+        )
+        for found, parts in self._otherwise.items():
+            also = f", and so {_have(parts.count - 1)}" if parts.count > 1 else ""
+            step = f"`firnline schema fix {self.table} {asked} --all-parts` repairs it"
+            if len(self._otherwise) > 1:
+                step += ", together with the other parts"
+            self._add(
+                "error", "footer-schema", parts.first,
+                f"has {'; '.join(map(str, found))}{also}", f"{step}; look with --dry-run first",
+            )  # fmt: skip
 
     def _check_origin(self, facts: FooterFacts) -> None:
         part = facts.part

@@ -24,6 +24,7 @@ from firnline.operations.verify.plan import (
     Finding,
     Findings,
     FooterCheck,
+    Severity,
     check_leftovers,
     check_log,
     check_lost,
@@ -44,7 +45,7 @@ from firnline.types.sql import fold_name
 ReadFooters = Callable[[Sequence[FooterTask], FooterWanted], Iterator[FooterFacts]]
 """Reads many footers: in threads of this process, or in Spark tasks (firnline.spark.footers)."""
 
-_TELL_EVERY = 1_000
+_TELL_EVERY = 10
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +134,7 @@ def run_verify(
         table: the table.
         options: how deep.
         footers: reads footers elsewhere; None: in threads of this process.
-        on_progress: called every thousand footers, and for each part whose rows were read.
+        on_progress: called every ten footers, and for each part whose rows were read.
 
     Raises:
         StoreError, SnapshotUnstableError: a store that does not answer is not a finding.
@@ -167,6 +168,7 @@ def run_verify(
         run.found,
         table.paths,
         snapshot.live,
+        table.settings.name,
         snapshot.schema,
         _disputed(snapshot),
         snapshot.columns_of,
@@ -258,14 +260,19 @@ class _Run:
             return self.table
         settings, where = self.table.settings, self.table.paths.log_dir
         other = differences(settings, said)
-        for one in other:
-            self.found.add(
-                "error" if one.name in IDENTITY else "note",
-                "settings-differ",
-                where,
-                f"says {one.name}: {one.table}, and the settings say {one.wanted}",
-                f"see `firnline properties {settings.name}`; correct the settings or apply them",
-            )
+        levels: tuple[Severity, ...] = ("error", "note")
+        for level in levels:
+            said_so = [
+                f"{one.name}: {one.table}, and the settings say {one.wanted}"
+                for one in other
+                if (one.name in IDENTITY) is (level == "error")
+            ]
+            if said_so:
+                self.found.add(
+                    level, "settings-differ", where, f"says {'; '.join(said_so)}",
+                    f"see `firnline properties {settings.name}`; correct the settings, or run "
+                    f"`firnline properties apply {settings.name}`",
+                )  # fmt: skip
         if any(one.name in IDENTITY for one in other):
             return self.table
         return self.table.under(said)
@@ -356,7 +363,7 @@ def _read_footers(
     tasks = [FooterTask(marker.p, marker.b) for marker in check.live.values()]
     for facts in read(tasks, FooterWanted(columns=dict(check.types))):
         check.take(facts)
-        if check.count % _TELL_EVERY == 0:
+        if check.count % _TELL_EVERY == 0 or check.count == len(tasks):
             tell(VerifyProgress(footers=len(tasks), footers_done=check.count))
     check.finish()
 

@@ -281,7 +281,7 @@ def test_a_part_with_other_rows_than_the_log_says_is_named() -> None:
     size = part.b
     data = buffer.getvalue()
     world.store.objects[part.p] = (data.rjust(size, b" ") if len(data) < size else data[-size:], 1)
-    with pytest.raises(AnalyzeFailedError, match="has 1 rows, and the log says 10"):
+    with pytest.raises(AnalyzeFailedError, match="has 1 row, and the log says 10"):
         call(world)
 
 

@@ -344,7 +344,7 @@ def test_a_delete_gives_up_after_losing_too_often(tmp_path: Path) -> None:
             yield from found
 
     rival = Rival(lambda: world.store, tmp_path, world.ids, SystemClock())
-    with pytest.raises(CommitConflictError, match="took parts of t away 1 times"):
+    with pytest.raises(CommitConflictError, match="took parts of t away 1 time"):
         run_delete(world.table, lambda: rival, DeleteOptions(where="id = 3"), RUN)
     assert visible_ids(world.table) == Counter(range(24))
 

@@ -179,7 +179,7 @@ def test_a_part_that_does_not_read_stops_it_before_anything_is_folded(tmp_path: 
     broken = preview(world.table, DowngradeOptions()).groups[0].parts[0].p
     data = world.store.objects[broken][0]
     world.store.objects[broken] = (b"\0" * len(data), world.clock.now)
-    with pytest.raises(RunFailedError, match="1 parts of table t could not be rewritten"):
+    with pytest.raises(RunFailedError, match="1 part of table t could not be rewritten"):
         downgrade(world, tmp_path)
     assert state(world).seq == 1
 

@@ -451,7 +451,7 @@ def test_keys_of_several_columns_match_as_a_whole(erase: Erase) -> None:
         ({"keys": (("a", "b"),)}, "key 1 of the list of keys has 2 values for 1 columns"),
         ({"columns": ("id",), "keys": (("x1",),)}, "nothing that columns id (BIGINT) can hold"),
         ({"keys": (), "keys_file": "keys.txt"}, "neither .parquet nor .csv"),
-        ({"keys": (), "keys_file": "nowhere.csv"}, "nowhere.csv does not read"),
+        ({"keys": (), "keys_file": "nowhere.csv"}, "there is no file nowhere.csv"),
     ],
 )
 def test_keys_that_cannot_be_change_nothing(

@@ -123,7 +123,7 @@ def test_what_lies_beside_the_log_is_in_nobodys_way_unless_it_looks_like_a_log_f
     rebuild(world, force=True)
     assert ids_of(world) == dict.fromkeys(range(24), 1)
     world.store.objects["t/_log/restored.jsonl"] = (b"{}", world.clock.now)
-    with pytest.raises(LogCorruptError, match="1 files do not read, the first t/_log/restored"):
+    with pytest.raises(LogCorruptError, match="1 file cannot be read, the first t/_log/restored"):
         rebuild(world, force=True)
 
 

@@ -526,7 +526,7 @@ def test_a_replace_gives_up_after_losing_too_often_and_leaves_no_part(
 ) -> None:
     world = world_of(merge={"min_inputs": 2, "max_replans": 0})
     engine = beside(world, tmp_path, lambda: merge(world))
-    with pytest.raises(CommitConflictError, match="took parts of t away 1 times"):
+    with pytest.raises(CommitConflictError, match="took parts of t away 1 time"):
         run_replace(world.table, engine, hours(3, 14), RUN, data=rows([51]))
     assert data_keys(world) == set(snapshot(world).parts)
     same(world, range(24))

@@ -241,7 +241,7 @@ def test_a_column_that_no_log_file_states_is_stated_when_all_parts_are_asked(
     fix(world, tmp_path, type="BIGINT")
     report = run_verify(world.table, VerifyOptions(deep=True))
     assert report.kinds == {"footer-schema": 1}
-    assert "schema fix --column w --all-parts" in report.findings[0].next_step
+    assert "schema fix t --column w --type VARCHAR --all-parts" in report.findings[0].next_step
     with pytest.raises(UsageError, match="no log file states a column 'w'"):
         fix(world, tmp_path, column="w", type="VARCHAR")
     with pytest.raises(UsageError, match="neither a log file nor a part"):

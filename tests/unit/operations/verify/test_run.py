@@ -417,6 +417,36 @@ def test_a_footer_that_does_not_fit_is_named(rows: dict[str, list[Any]], kind: s
     assert kinds(world, deep=False) == {}
 
 
+def test_parts_that_differ_in_the_same_columns_are_one_finding_with_one_call() -> None:
+    world = filled()
+    first, *others = sorted(state(world).live)[:3]
+    for key in (first, *others):
+        replaced(world, key, pa.table(GOOD | {"id": ["1", "2", "3"], "more": [1, 2, 3]}))
+    report = verify(world)
+    assert report.kinds["footer-schema"] == 1
+    found = next(f for f in report.findings if f.kind == "footer-schema")
+    assert found.object == first
+    assert found.sentence == (
+        "has column 'id' as VARCHAR where the table has BIGINT; a column 'more' (BIGINT) that the "
+        "table does not have, and so have 2 other parts"
+    )
+    assert found.next_step == (
+        "`firnline schema fix t --column id --type BIGINT --column more --type BIGINT --all-parts` "
+        "repairs it; look with --dry-run first"
+    )
+
+
+def test_parts_that_differ_in_other_columns_have_the_same_call() -> None:
+    world = filled()
+    first, second = sorted(state(world).live)[:2]
+    replaced(world, first, pa.table(GOOD | {"id": ["1", "2", "3"]}))
+    replaced(world, second, pa.table(GOOD | {"more": [1, 2, 3]}))
+    found = [f for f in verify(world).findings if f.kind == "footer-schema"]
+    assert len(found) == 2
+    (step,) = {f.next_step for f in found}
+    assert "--column id --type BIGINT --column more --type BIGINT --all-parts` repairs it" in step
+
+
 def test_a_footer_without_some_of_the_columns_fits() -> None:
     world = filled()
     replaced(world, some_part(world), pa.table({"id": [1, 2, 3]}))

@@ -1,0 +1,306 @@
+"""The three ways to show progress, and the choice between them.
+
+JSON lines are documented in docs/cli.md, "Progress".
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from firnline.cli.failures import printable, reached
+from firnline.cli.pace import Pace
+from firnline.clock import Clock
+from firnline.units import about_duration
+
+_LINE_EVERY_MS = 5_000
+"""Milliseconds between two lines without a terminal."""
+_JSON_EVERY_MS = 1_000
+_BEAT_MS = 15_000
+"""A run that tells nothing for so long is shown to be alive."""
+_LOOK_SECONDS = 5.0
+_NOTHING_YET = "reading the log"
+
+StateT = TypeVar("StateT")
+
+
+class Mode(StrEnum):
+    """The form in which progress is shown."""
+
+    AUTO = "auto"
+    JSON = "json"
+    NONE = "none"
+
+
+class _Chosen:
+    """The choice of the current command line."""
+
+    mode = Mode.AUTO
+
+
+@contextmanager
+def chosen(mode: Mode) -> Iterator[None]:
+    """Show the progress of the command line that runs in this context in this form."""
+    _Chosen.mode = mode
+    try:
+        yield
+    finally:
+        _Chosen.mode = Mode.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Progress of a run, in its own unit."""
+
+    done: int
+    total: int | None
+    """None: nobody knows."""
+    unit: str
+    """Singular noun."""
+    detail: str
+    """All of it in words."""
+
+
+class _Display(Protocol):
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:
+        """Show a state, unless another one was shown just before."""
+
+    def beat(self, state: Done | None, pace: Pace) -> None:
+        """Show that the run is alive: it has told nothing for a while."""
+
+    def end(self, state: Done, pace: Pace) -> None:
+        """Show the last state of a run that ended well."""
+
+    def warn(self, text: str) -> None:
+        """Show a warning of the run."""
+
+
+@contextmanager
+def shown(
+    verb: str,
+    what: str,
+    clock: Clock,
+    of: Callable[[StateT], Done],
+    *,
+    silent: bool,
+    ends: Callable[[StateT], bool] | None = None,
+) -> Iterator[Callable[[StateT], None]]:
+    """Yield the callback for a run.
+
+    Args:
+        verb: what it does, such as ``merging``.
+        what: the name of the table.
+        clock: its monotonic clock counts.
+        of: a state of the run in numbers and words.
+        silent: show nothing unless ``--progress json`` asks for it.
+        ends: detects its last state, which also gets a line.
+    """
+    pace = Pace(clock)
+    told: list[Done] = []
+    with _display(verb, what, clock, silent=silent, eager=ends is not None) as display:
+
+        def tell(state: StateT) -> None:
+            done = of(state)
+            pace.take(done.done, done.total or 0)
+            told[:] = [done]
+            display.state(done, pace, last=ends is not None and ends(state))
+
+        try:
+            with _warnings(display.warn), _beating(display, told, pace):
+                yield tell
+        except KeyboardInterrupt:
+            if told:
+                reached(told[0].detail)
+            raise
+        if told:
+            display.end(told[0], pace)
+
+
+@contextmanager
+def _display(
+    verb: str, what: str, clock: Clock, *, silent: bool, eager: bool
+) -> Iterator[_Display]:
+    mode, title = _Chosen.mode, f"{verb} {what}"
+    if mode is Mode.JSON:
+        yield _Json(verb, what, clock)
+    elif silent or mode is Mode.NONE:
+        yield _Nothing()
+    elif sys.stderr.isatty():
+        bar = _Bar(title)
+        with bar.progress:
+            yield bar
+    else:
+        yield _Lines(title, clock, eager=eager)
+
+
+class _Nothing:
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:
+        pass
+
+    def beat(self, state: Done | None, pace: Pace) -> None:
+        pass
+
+    def end(self, state: Done, pace: Pace) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        pass
+
+
+class _Lines:
+    """Prints a line every few seconds; none for a run that ends before the first is due."""
+
+    def __init__(self, title: str, clock: Clock, *, eager: bool) -> None:
+        self._title, self._clock = title, clock
+        self._last = clock.elapsed_ms() - (_LINE_EVERY_MS if eager else 0)
+
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:
+        now = self._clock.elapsed_ms()
+        if last or now - self._last >= _LINE_EVERY_MS:
+            self._last = now
+            said = filter(None, (state.detail, "" if last else pace.in_words(state.unit)))
+            _line(f"{self._title}: {'; '.join(said)}")
+
+    def beat(self, state: Done | None, pace: Pace) -> None:
+        now = self._clock.elapsed_ms()
+        if now - self._last < _BEAT_MS:
+            return
+        self._last = now
+        detail = _NOTHING_YET if state is None else state.detail
+        _line(f"{self._title}: {detail}, after {about_duration(pace.elapsed_ms)}")
+
+    def end(self, state: Done, pace: Pace) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        _line(f"firnline: {text}")
+
+
+class _Json:
+    """Prints an object a line: the first state, one a second, and the last."""
+
+    def __init__(self, verb: str, what: str, clock: Clock) -> None:
+        self._named = {"action": verb, "table": what}
+        self._clock = clock
+        self._last = clock.elapsed_ms() - _JSON_EVERY_MS
+        self._written: Done | None = None
+
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:
+        now = self._clock.elapsed_ms()
+        if last or now - self._last >= _JSON_EVERY_MS:
+            self._last = now
+            self._write(state, pace)
+
+    def beat(self, state: Done | None, pace: Pace) -> None:
+        now = self._clock.elapsed_ms()
+        if now - self._last < _BEAT_MS:
+            return
+        self._last = now
+        self._write(state or Done(0, None, "step", _NOTHING_YET), pace)
+
+    def end(self, state: Done, pace: Pace) -> None:
+        if state != self._written:
+            self._write(state, pace)
+
+    def _write(self, state: Done, pace: Pace) -> None:
+        self._written, rate = state, pace.rate
+        figures = {
+            "elapsed_ms": pace.elapsed_ms,
+            "per_second": None if rate is None else round(rate, 3),
+            "remaining_ms": pace.remaining_ms,
+        }
+        _line(json.dumps({"progress": {**self._named, **asdict(state), **figures}}))
+
+    def warn(self, text: str) -> None:
+        _line(json.dumps({"warning": text}))
+
+
+class _Bar(_Nothing):
+    """Draws a bar, and below it what it stands for: both together are too long for a line."""
+
+    def __init__(self, title: str) -> None:
+        from rich.console import Console, RenderableType
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.text import Text
+
+        display = self
+
+        class TwoLines(Progress):
+            def get_renderables(self) -> Iterator[RenderableType]:
+                yield from super().get_renderables()
+                yield Text(display.detail, style="dim", no_wrap=True, overflow="ellipsis")
+
+        self.detail = _NOTHING_YET
+        self._console = Console(stderr=True, highlight=False, markup=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            SpinnerColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[share]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+        )
+        self.progress = TwoLines(*columns, console=self._console, transient=True)
+        self._task = self.progress.add_task(printable(title), total=None, share="", left="")
+
+    def state(self, state: Done, pace: Pace, *, last: bool) -> None:  # noqa: ARG002
+        said = filter(None, (state.detail, pace.speed(state.unit)))
+        self.detail = printable("; ".join(said)) or _NOTHING_YET
+        share = f"{100 * state.done // state.total} %" if state.total else ""
+        self.progress.update(
+            self._task, total=state.total, completed=state.done, share=share, left=pace.left()
+        )
+
+    def warn(self, text: str) -> None:
+        self._console.print(f"firnline: {text}")
+
+
+@contextmanager
+def _beating(display: _Display, told: list[Done], pace: Pace) -> Iterator[None]:
+    """Let the display show now and then, from another thread, that the run is alive."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            display.beat(told[0] if told else None, pace)
+
+    thread = threading.Thread(target=run, name="firnline-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _line(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _warnings(write: Callable[[str], None]) -> AbstractContextManager[None]:
+    """Write firnline's warnings during a run with ``write``."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            write(printable(record.getMessage()))
+
+    @contextmanager
+    def handled() -> Iterator[None]:
+        logger, handler = logging.getLogger("firnline"), Handler(logging.WARNING)
+        spread, logger.propagate = logger.propagate, False
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = spread
+
+    return handled()

@@ -1,0 +1,145 @@
+"""``firnline append``: columns it adds, files it refuses, partitions that do not fit the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import Outcome, content_of
+
+Firnline = Callable[..., Outcome]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """``write("a", id=[1])`` makes a Parquet file."""
+
+    def made(name: str, columns: Mapping[str, Any] | None = None, **more: list[Any]) -> Path:
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({**(columns or {}), **more}), path)
+        return path
+
+    return made
+
+
+@pytest.fixture
+def root(firnline: Firnline, tmp_path: Path, write: Write) -> str:
+    """A table with a column ``id``."""
+    url = f"file://{tmp_path}/t"
+    assert "new column" not in firnline("append", url, write("first", id=[1])).out
+    return url
+
+
+def test_columns_that_an_append_adds_are_named(firnline: Firnline, root: str, write: Write) -> None:
+    more = write("more", id=[2], idd=["x"], n=[1.5])
+    shown = firnline("append", root, more)
+    assert shown.out.splitlines()[1] == (
+        "2 new columns in t: idd VARCHAR, n DOUBLE; null in the rows that were there before."
+    )
+    assert firnline("append", root, more, "--json").data["new_columns"] == {}
+    again = firnline("append", root, write("last", id=[3], z=[True]), "--json")
+    assert again.data["new_columns"] == {"z": "BOOLEAN"}
+
+
+def test_new_columns_can_be_refused(
+    firnline: Firnline, root: str, write: Write, tmp_path: Path
+) -> None:
+    before = content_of(tmp_path / "t")
+    good, more = write("good", id=[2]), write("more", id=[2], idd=["x"])
+    shown = firnline("append", root, good, more, "--no-new-columns")
+    assert shown.code == 2
+    assert shown.sentence == (
+        f"table t has no column idd, and {more} has it; correct the file, or allow new columns; "
+        "nothing was written"
+    )
+    assert content_of(tmp_path / "t") == before
+    assert firnline("append", root, good, "--no-new-columns").code == 0
+
+
+@pytest.mark.parametrize("link", [None, os.link, os.symlink])
+def test_a_file_that_is_given_twice_is_refused(
+    firnline: Firnline,
+    root: str,
+    write: Write,
+    tmp_path: Path,
+    link: Callable[[Path, Path], None] | None,
+) -> None:
+    rows, other = write("rows", id=[2]), tmp_path / "other.parquet"
+    if link is None:
+        other = rows
+    else:
+        link(rows, other)
+    before = content_of(tmp_path / "t")
+    shown = firnline("append", root, rows, other)
+    assert shown.code == 2
+    assert "is given twice" in shown.sentence
+    assert content_of(tmp_path / "t") == before
+
+
+def test_rows_of_another_partition_are_refused(
+    firnline: Firnline, write: Write, tmp_path: Path
+) -> None:
+    url = f"file://{tmp_path}/c"
+    rows = write("rows", customer=["a", "a", "b"], id=[1, 2, 3])
+    shown = firnline("append", url, rows, "--partition", "customer=a")
+    assert shown.code == 2
+    assert shown.sentence == (
+        "a row has 'b' in column 'customer', and its partition is to be 'customer=a'; give the "
+        "rows of each customer a partition of their own, or state partition_by: [customer] in the "
+        "table's settings; nothing was written"
+    )
+    assert not list((tmp_path / "c").rglob("*.parquet"))
+    assert (
+        firnline("append", url, write("a", customer=["a"]), "--partition", "customer=a").code == 0
+    )
+    assert firnline("append", url, write("n", id=[1]), "--partition", "customer=a").code == 0
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(
+    firnline: Firnline, root: str, write: Write, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.parquet"
+    shown = firnline("append", root, write("rows", id=[2]), gone)
+    assert (shown.code, shown.sentence) == (2, f"there is no file {gone}; correct the name")
+    shown = firnline("append", root, tmp_path)
+    assert (shown.code, shown.sentence.partition(";")[0]) == (
+        2,
+        f"{tmp_path} is a folder and not a file",
+    )
+    gone = tmp_path / "gone.csv"
+    shown = firnline("erase", root, "--column", "id", "--keys", gone, "--yes")
+    assert (shown.code, shown.sentence) == (2, f"there is no file {gone}; correct the name")
+
+
+def test_many_files_show_progress(firnline: Firnline, root: str, write: Write) -> None:
+    files = [write(f"f{n}", id=[n]) for n in range(12)]
+    told = firnline("append", root, *files, "--json", "--progress", "json").err.splitlines()
+    first, last = (json.loads(told[at])["progress"] for at in (0, -1))
+    assert (first["action"], first["table"], first["unit"]) == ("appending to", "t", "row")
+    assert (first["done"], first["total"], first["detail"]) == (
+        0,
+        12,
+        "0 of 12 files, 0 of 12 rows",
+    )
+    assert (last["done"], last["detail"]) == (
+        12,
+        "12 of 12 files, 12 of 12 rows, writing the last parts",
+    )
+    assert firnline("append", root, *files, "--json").err == ""
+    assert firnline("append", root, *files, "--progress", "none").err == ""
+
+
+def test_a_scratch_folder_that_is_not_there_is_wrong_usage(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    shown = firnline("append", root, write("rows", id=[2]), "--scratch", "/nowhere")
+    assert shown.code == 2
+    assert shown.sentence.startswith("--scratch /nowhere cannot be used: ")
