@@ -26,12 +26,14 @@ from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.rows.source import Rows, check_files, gather, read_files, tables_of
 from firnline.settings.load import TableSettings
+from firnline.shown import Shown
 from firnline.table import Table
 from firnline.types.schema import SchemaUnion
+from firnline.units import about_size
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AppendResult(Shown):
     """The result of an append."""
 
     append_id: str
@@ -48,6 +50,19 @@ class AppendResult:
     """Total size of the parts."""
     requests: dict[str, int]
     """Store requests and bytes of this append by kind (``store.base.Counters``)."""
+
+    def title(self) -> str:
+        """Return what it is."""
+        return "AppendResult"
+
+    def facts(self) -> Mapping[str, str]:
+        """Return how much was written."""
+        return {
+            "rows": f"{self.rows:,}",
+            "parts": f"{len(self.parts):,}",
+            "size": about_size(self.bytes),
+            "log file": self.log_key or "none",
+        }
 
 
 class Appender:
