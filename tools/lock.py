@@ -129,7 +129,8 @@ def problems(repo: Path) -> list[str]:
     found += _unmet(RUNTIME, runtime, declared.runtime)
     found += _unmet(LOCK, lock, [*declared.runtime, *declared.developer])
     for key, hashes in runtime.pins.items():
-        if lock.pins.get(key) != hashes:
+        # What only the runtime has a condition for, developers need in any case.
+        if hashes not in (lock.pins.get(key), lock.pins.get((*key[:2], ""))):
             found.append(f"{RUNTIME} pins {key[0]} {key[1]} otherwise than {LOCK}")
     return found
 
@@ -148,7 +149,7 @@ def _unmet(file: str, pins: Pins, declarations: list[str]) -> list[str]:
 def make(repo: Path, *, upgrade: bool) -> None:
     """Resolve both files again; pins that are still valid stay unless ``upgrade``."""
     digest = read_declared(repo).digest
-    groups = [word for name in ("dev", "demo", "bench") for word in ("--group", name)]
+    groups = [word for name in ("dev", "demo", "bench", "docs") for word in ("--group", name)]
     _compile(repo, LOCK, [*groups, *(["--upgrade"] if upgrade else [])], digest)
     # Constrained by the whole lock: the same versions, only fewer.
     (repo / RUNTIME).unlink(missing_ok=True)
